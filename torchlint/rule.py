@@ -1,0 +1,110 @@
+"""What a rule is, and what it reports.
+
+Importing this module does not import libcst: the table of rules is read before it is
+known whether any file has to be parsed.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    import libcst as cst
+
+    from torchlint.analysis.program import Program
+    from torchlint.edits import Fix, ResolvedFix, Safety, Span
+
+    Check: TypeAlias = Callable[[Program], Iterable["Finding"]]
+
+
+class Severity(enum.IntEnum):
+    """How bad a finding is; the order is used by ``--fail-on``."""
+
+    INFO = 1  # advice, or it holds under an assumption that the file does not show
+    WARNING = 2  # costs time or memory
+    ERROR = 3  # training is wrong, or crashes
+
+    @property
+    def word(self) -> str:
+        """The name used in reports, on the command line and in configuration."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table of rules.
+
+    ``words`` is the gate: the rule cannot fire in a file unless, for every entry, at least one
+    of its alternatives occurs literally in the text.  ``group`` places the rule's fixes
+    in the documented order (a lower group is applied first).  The check is the function that
+    bears the rule's name in the module of that name in the package ``package``.
+    """
+
+    code: str
+    name: str
+    summary: str
+    severity: Severity
+    fix: Safety | None
+    group: int
+    words: tuple[tuple[str, ...], ...]
+    package: str = "torchlint_rules"
+
+    @property
+    def module(self) -> str:
+        """Dotted name of the module that holds the check."""
+        return f"{self.package}.{self.function}"
+
+    @property
+    def function(self) -> str:
+        """Name of the check: the rule's name as an identifier."""
+        return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """What a check yields: a node, why it is there, and perhaps a fix.
+
+    ``severity`` overrides the rule's own; ``case`` is the letter of a sub-case (TL303**b**).
+    ``help`` says what to do where there is no fix, or what to know where there is one.
+    """
+
+    node: cst.CSTNode
+    message: str
+    fix: Fix | None = None
+    severity: Severity | None = None
+    case: str = ""
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; ``row`` and ``column`` count from 1, columns in characters."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding with its place in the file: what reports show and what the fix loop works on.
+
+    ``code`` carries the sub-case letter.  ``suppression_row`` is the row on which a
+    suppression comment is written by ``--add-ignore`` (ruff's ``noqa_row``).
+    """
+
+    filename: str
+    code: str
+    name: str
+    message: str
+    severity: Severity
+    span: Span
+    location: Location
+    end_location: Location
+    suppression_row: int
+    fix: ResolvedFix | None = None
+    help: str = ""
