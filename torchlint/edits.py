@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """Replace the characters of ``[start, end)`` by ``content``; an insertion where both are equal."""
+    """Replace the characters of ``[start, end)`` by ``content``; an empty range is an insertion."""
 
     start: int
     end: int
@@ -70,13 +71,8 @@ class ResolvedFix:
 
 
 def overlap(first: Iterable[Edit], second: Iterable[Edit]) -> bool:
-    """Whether two fixes touch the same characters or insert at the same place."""
-    mine = list(first)
-    return any(
-        a.start < b.end and b.start < a.end or (a.start == b.start) or a.end == b.start == b.end
-        or b.end == a.start == a.end
-        for b in second for a in mine
-    )
+    """Whether two fixes touch the same characters, or one inserts at an end of the other's."""
+    return any(a.start <= b.end and b.start <= a.end for a, b in product(first, second))
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:

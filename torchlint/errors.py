@@ -30,3 +30,21 @@ class UnreadableFileError(TorchlintError):
         self.path = path
         self.problem = problem
         self.remedy = remedy
+
+
+class InternalError(TorchlintError):
+    """torchlint itself is at fault: a rule or the engine broke one of its own promises.
+
+    ``note`` is what happened; the message adds where and asks for a report.
+    """
+
+    def __init__(self, note: str, *, rule: str = "", filename: str = "") -> None:
+        who = f"rule {rule}" if rule else "torchlint"
+        where = f"{filename}: " if filename else ""
+        super().__init__(
+            f"{where}internal error in {who}: {note}; "
+            "this is a bug of torchlint, please report it with the file"
+        )
+        self.note = note
+        self.rule = rule
+        self.filename = filename

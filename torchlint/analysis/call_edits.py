@@ -1,0 +1,190 @@
+"""Adding arguments to a call, and taking them away, in the call's own layout."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.line_layout import (
+    Unplaceable,
+    has_comment,
+    indent_at,
+    line_end,
+    line_start,
+    newline_at,
+    next_line,
+    starts_line,
+)
+from torchlint.edits import Edit, Span
+from torchlint.lexer import comments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torchlint.analysis.places import Places
+
+MAX_LINE = 100  # an argument that would make its line longer than this starts a line of its own
+
+_COMMA = re.compile(r"(?:\s|\\\r?\n|\#[^\r\n]*)*,")
+
+
+def nodes(call: cst.Call) -> Iterable[cst.CSTNode]:
+    """Return the nodes whose places are needed to change the arguments of a call."""
+    return (call, call.func, *call.args, *(arg.value for arg in call.args))
+
+
+def add(places: Places, call: cst.Call, pairs: Sequence[tuple[str, str]]) -> Sequence[Edit]:
+    """Return the edits that give the call the keywords.
+
+    Raises:
+        Unplaceable: the call has one of the keywords already.
+
+    """
+    if {key for key, _ in pairs} & {arg.keyword.value for arg in call.args if arg.keyword}:
+        raise Unplaceable("the call has this argument already")
+    equal = _equal_sign(call)
+    new = [f"{key}{equal}{code}" for key, code in pairs]
+    at = next((i for i, arg in enumerate(call.args) if arg.star == "**"), len(call.args))
+    if at:
+        return _add_after(places, call, at - 1, new)
+    if call.args:
+        return (_add_before(places, call.args[0], new),)
+    return (_add_first(places, call, new),)
+
+
+def remove(places: Places, call: cst.Call, arg: cst.Arg) -> Sequence[Edit]:
+    """Return the edits that take one argument away, with its comma.
+
+    Raises:
+        Unplaceable: a comment stands inside of the argument or between it and its comma.
+
+    """
+    text = places.text
+    start, end = _extent(places, arg)
+    comma = _comma_end(places, arg, end)
+    if has_comment(text, Span(start, comma or end)):
+        raise Unplaceable("a comment stands inside of the argument")
+    stop = comma or end
+    line = line_end(text, stop)
+    behind = text[stop:line].lstrip(" \t\f")
+    if starts_line(text, start) and behind.startswith("#"):  # the comment becomes a line of its own
+        return (Edit(start, next(comments(text, stop, line)).start, ""),)
+    if starts_line(text, start) and not behind:
+        return (Edit(line_start(text, start), next_line(text, stop), ""),)
+    at = next(i for i, other in enumerate(call.args) if other is arg)
+    if comma and at + 1 < len(call.args):
+        following = places.full(call.args[at + 1]).start
+        commented = has_comment(text, Span(stop, following))
+        return (Edit(start, line - len(behind) if commented else following, ""),)
+    return (_remove_last(places, call, at, Span(start, end), comma),)
+
+
+def _remove_last(places: Places, call: cst.Call, at: int, span: Span, comma: int | None) -> Edit:
+    """Take the last argument away; without a comma of its own it takes the one before it."""
+    if at == 0:
+        return Edit(span.start, comma or span.end, "")
+    before = _extent(places, call.args[at - 1])[1]
+    if not has_comment(places.text, Span(before, span.start)):
+        return Edit(before, span.end, "")
+    blank = places.text[: span.start].rstrip(" \t\f")
+    return Edit(len(blank), comma or span.end, "")
+
+
+def _extent(places: Places, arg: cst.Arg) -> tuple[int, int]:
+    """Return where the argument starts, keyword and stars included, and where its value ends."""
+    return places.full(arg).start, places.full(arg.value).end
+
+
+def _comma_end(places: Places, arg: cst.Arg, end: int) -> int | None:
+    if not isinstance(arg.comma, cst.Comma):
+        return None
+    found = _COMMA.match(places.text, end)
+    return found.end() if found else None
+
+
+def _equal_sign(call: cst.Call) -> str:
+    """Return ``=`` with the blanks that the call's last keyword has around it."""
+    for arg in reversed(call.args):
+        if arg.keyword and isinstance(arg.equal, cst.AssignEqual):
+            before, after = arg.equal.whitespace_before, arg.equal.whitespace_after
+            return " = " if not before.empty and not after.empty else "="
+    return "="
+
+
+def _separator(call: cst.Call) -> str:
+    """Return the comma as the call writes it, when it stands inside of a line."""
+    commas = [arg.comma for arg in call.args[:-1] if isinstance(arg.comma, cst.Comma)]
+    return "," if commas and all(comma.whitespace_after.empty for comma in commas) else ", "
+
+
+def _one_a_line(places: Places, call: cst.Call) -> bool:
+    """Whether every argument starts a line; the first may follow the parenthesis."""
+    starts = [starts_line(places.text, places.full(arg).start) for arg in call.args]
+    return all(starts[1:]) and (starts[0] or len(starts) > 1)
+
+
+def _add_after(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequence[Edit]:
+    """Add behind the argument with this number, before what follows it."""
+    text, arg = places.text, call.args[at]
+    start, end = _extent(places, arg)
+    if _one_a_line(places, call) and starts_line(text, start):
+        return _add_lines(places, arg, new)
+    opening: list[Edit] = []
+    closing = ""
+    if isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar:
+        opening, closing = [Edit(start, start, "(")], ")"
+    separator = _separator(call)
+    content = closing + "".join(separator + code for code in new)
+    line = text[line_start(text, end) : line_end(text, end)]
+    if len(line) + len(content) > MAX_LINE and _line_is_of(places, call, line_start(text, end)):
+        pad = newline_at(places, end) + indent_at(text, end)
+        content = closing + "".join(f",{pad}{code}" for code in new)
+    return (*opening, Edit(end, end, content))
+
+
+def _line_is_of(places: Places, call: cst.Call, start: int) -> bool:
+    """Whether the line starts with an argument of this call."""
+    first = start + len(indent_at(places.text, start))
+    return any(places.full(arg).start == first for arg in call.args)
+
+
+def _add_lines(places: Places, arg: cst.Arg, new: list[str]) -> Sequence[Edit]:
+    """Add one line for each new argument; a comment stays on the line of its own argument."""
+    text = places.text
+    start, end = _extent(places, arg)
+    pad = newline_at(places, end) + indent_at(text, start)
+    comma = _comma_end(places, arg, end)
+    if comma:
+        line = line_end(text, comma)
+        behind = text[comma:line].strip(" \t\f")
+        at = line if not behind or behind.startswith("#") else comma
+        return (Edit(at, at, "".join(f"{pad}{code}," for code in new)),)
+    line = line_end(text, end)
+    lines = ",".join(pad + code for code in new)
+    if text[end:line].lstrip(" \t\f").startswith("#"):
+        return (Edit(end, end, ","), Edit(line, line, lines))
+    return (Edit(end, end, "," + lines),)
+
+
+def _add_before(places: Places, arg: cst.Arg, new: list[str]) -> Edit:
+    """Add before the first argument, a ``**kwargs``."""
+    start = places.full(arg).start
+    separator = ", "
+    if starts_line(places.text, start):
+        separator = "," + newline_at(places, start) + indent_at(places.text, start)
+    return Edit(start, start, "".join(code + separator for code in new))
+
+
+def _add_first(places: Places, call: cst.Call, new: list[str]) -> Edit:
+    """Add to a call without arguments, which may hold a comment."""
+    text = places.text
+    close = places.span(call).end - 1
+    inside = text[places.full(call.func).end : close].rstrip()
+    start = places.full(call.func).end + len(inside)
+    if "#" not in inside and "\n" not in text[start:close] and "\r" not in text[start:close]:
+        return Edit(start, start, ", ".join(new))
+    pad = newline_at(places, start) + indent_at(text, places.span(call).start)
+    pad += places.program.module.default_indent
+    return Edit(start, start, "".join(f"{pad}{code}," for code in new))

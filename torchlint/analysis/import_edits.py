@@ -1,0 +1,174 @@
+"""Giving a file an import that a fix needs, in the file's own style."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.line_layout import (
+    above_comments,
+    below_comments,
+    newline_at,
+    whole_lines,
+)
+from torchlint.edits import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torchlint.analysis.places import Places
+    from torchlint.analysis.program import Program
+
+MAX_LINE = 100
+
+Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def nodes(program: Program) -> Iterable[cst.CSTNode]:
+    """Return the top-level statements that tell where an import goes."""
+    for statement in program.module.body:
+        if is_import(statement):
+            yield statement
+            yield from _simple_imports(statement)
+    yield from program.module.body[:2]
+
+
+def add(places: Places, module: str, name: str | None) -> Sequence[Edit]:
+    """Return the edits that import the module, or the name from it; none if the file does."""
+    body = places.program.module.body
+    simple = [node for statement in body for node in _simple_imports(statement)]
+    if any(_imports(node, module, name) for node in simple):
+        return ()
+    if name and (edit := _join(places, simple, module, name)):
+        return (edit,)
+    code = f"from {module} import {name}" if name else f"import {module}"
+    run = _run(body, module)
+    if run:
+        return (_below(places, run[-1], code),)
+    return (_at_head(places, code),)
+
+
+def is_import(statement: cst.CSTNode) -> bool:
+    """Whether a statement does nothing but import, perhaps under ``try`` or ``if``."""
+    match statement:
+        case cst.SimpleStatementLine(body=body):
+            return any(isinstance(small, cst.Import | cst.ImportFrom) for small in body)
+        case cst.Try(body=cst.IndentedBlock(body=body)) | cst.If(body=cst.IndentedBlock(body=body)):
+            return all(is_import(inner) for inner in body)
+    return False
+
+
+def _simple_imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return []
+    return [small for small in statement.body if isinstance(small, cst.Import | cst.ImportFrom)]
+
+
+def _imports(node: cst.Import | cst.ImportFrom, module: str, name: str | None) -> bool:
+    """Whether the import binds what is wanted under its own name."""
+    if isinstance(node, cst.Import):
+        dotted = [_dotted(alias.name) for alias in node.names if alias.asname is None]
+        wanted = module.split(".")
+        return name is None and any(_starts_with(found, wanted) for found in dotted)
+    if name is None or isinstance(node.names, cst.ImportStar) or _origin(node) != module:
+        return False
+    return any(alias.asname is None and alias.evaluated_name == name for alias in node.names)
+
+
+def _starts_with(found: list[str], wanted: list[str]) -> bool:
+    return found[: len(wanted)] == wanted
+
+
+def _dotted(node: cst.BaseExpression | None) -> list[str]:
+    names: list[str] = []
+    while isinstance(node, cst.Attribute):
+        names.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Name):
+        names.append(node.value)
+    return names[::-1]
+
+
+def _origin(node: cst.ImportFrom) -> str:
+    return "." * len(node.relative) + ".".join(_dotted(node.module))
+
+
+def _join(
+    places: Places, simple: list[cst.Import | cst.ImportFrom], module: str, name: str
+) -> Edit | None:
+    """Return the edit that puts the name behind those of a simple ``from module import ...``."""
+    for node in simple:
+        if not isinstance(node, cst.ImportFrom) or _origin(node) != module or node.lpar:
+            continue
+        span = places.span(node)
+        text = places.text[span.start : span.end]
+        if isinstance(node.names, cst.ImportStar) or "\n" in text or "\r" in text:
+            continue
+        if len(text) + len(name) + 2 <= MAX_LINE:
+            return Edit(span.end, span.end, f", {name}")
+    return None
+
+
+def _run(body: Sequence[cst.CSTNode], module: str) -> list[cst.CSTNode]:
+    """Return the block of imports that the new one joins.
+
+    It is the one that imports the same package first, because what stands above it (say, an
+    environment variable set before ``import torch``) may have to stay above; else the first.
+    Only the part from the first plain import counts, when there is one.
+    """
+    runs: list[list[cst.CSTNode]] = [[]]
+    for statement in body:
+        if is_import(statement):
+            runs[-1].append(statement)
+        elif runs[-1]:
+            runs.append([])
+    package = module.lstrip(".").split(".")[0]
+    for run in runs:
+        if any(package in _packages(statement) for statement in run):
+            return _plain_part(run)
+    return _plain_part(runs[0])
+
+
+def _packages(statement: cst.CSTNode) -> set[str]:
+    found: set[str] = set()
+    for node in _simple_imports(statement):
+        if isinstance(node, cst.Import):
+            found |= {_dotted(alias.name)[0] for alias in node.names}
+        elif not node.relative:
+            found.add(_dotted(node.module)[0])
+    return found
+
+
+def _plain_part(run: list[cst.CSTNode]) -> list[cst.CSTNode]:
+    """Return the imports up to the last unconditional one that is not from ``__future__``."""
+    for at in range(len(run), 0, -1):
+        packages = _packages(run[at - 1])
+        if packages and packages != {"__future__"}:
+            return run[:at]
+    return run
+
+
+def _below(places: Places, statement: cst.CSTNode, code: str) -> Edit:
+    lines = whole_lines(places, statement, statement)
+    end = lines.end
+    if isinstance(statement, cst.BaseCompoundStatement):
+        end = below_comments(places.text, lines)
+    newline = newline_at(places, lines.start)
+    if places.text[end - 1] in "\r\n":
+        return Edit(end, end, code + newline)
+    return Edit(end, end, newline + code)
+
+
+def _at_head(places: Places, code: str) -> Edit:
+    """Return the edit for a file without imports: below its docstring, or at its first code."""
+    module = places.program.module
+    first = module.body[0]
+    if module.get_docstring(clean=False) is not None:
+        edit = _below(places, first, code)
+        newline = newline_at(places, places.span(first).start)
+        return Edit(edit.start, edit.end, newline + edit.content)
+    lines = whole_lines(places, first, first)
+    newline = newline_at(places, lines.start)
+    start = above_comments(places.text, lines, places.full(first).start)
+    return Edit(start, start, f"{code}{newline}{newline}")

@@ -1,0 +1,129 @@
+"""Lines, indentation and comments around a place in the text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint.lexer import comments
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.analysis.places import Places
+    from torchlint.edits import Span
+
+_END = re.compile(r"[\r\n]|\Z")
+_NEWLINE = re.compile(r"\r\n|\r|\n|\Z")
+_BLANK = re.compile(r"[ \t\f]*")
+_AFTER = re.compile(r"[ \t\f]*;?[ \t\f]*(?:\#|[\r\n]|\Z)")
+
+
+class Unplaceable(Exception):  # noqa: N818 - it is no error: the finding is reported without a fix
+    """The code is laid out in a way that a rewrite cannot follow without damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The whole lines of a statement: ``[start, end)`` with the newline at the end, if any."""
+
+    start: int
+    end: int
+    indent: str
+
+
+def line_start(text: str, offset: int) -> int:
+    """Offset of the first character of the line."""
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def line_end(text: str, offset: int) -> int:
+    """Offset of the end of the line, before its newline."""
+    found = _END.search(text, offset)
+    return found.start() if found else len(text)
+
+
+def next_line(text: str, offset: int) -> int:
+    """Offset of the first character of the next line, or of the end of the text."""
+    found = _NEWLINE.search(text, offset)
+    return found.end() if found else len(text)
+
+
+def newline_at(places: Places, offset: int) -> str:
+    """Return the newline that ends the line, or the file's own at its last line."""
+    found = _NEWLINE.search(places.text, offset)
+    return (found[0] if found else "") or places.program.module.default_newline
+
+
+def indent_at(text: str, offset: int) -> str:
+    """Return the whitespace that the line of this place starts with."""
+    found = _BLANK.match(text, line_start(text, offset))
+    return found[0] if found else ""
+
+
+def starts_line(text: str, offset: int) -> bool:
+    """Whether only whitespace stands before this place on its line."""
+    return not text[line_start(text, offset) : offset].strip(" \t\f")
+
+
+def has_comment(text: str, span: Span) -> bool:
+    """Whether a comment stands in the span."""
+    return next(comments(text, span.start, span.end), None) is not None
+
+
+def whole_lines(places: Places, statement: cst.CSTNode, anchor: cst.CSTNode) -> Lines:
+    """Return the lines of a statement that shares them with nothing but comments.
+
+    ``anchor`` is where it starts: its first decorator, or the statement itself.
+
+    Raises:
+        Unplaceable: it follows or precedes another one on its line, or is an ``elif``.
+
+    """
+    text = places.text
+    start, end = places.span(anchor).start, places.span(statement).end
+    first = line_start(text, start)
+    if not starts_line(text, start) or text[:first].rstrip("\r\n").endswith("\\"):
+        raise Unplaceable("another statement stands before it on the same line")
+    if text.startswith("elif", start):
+        raise Unplaceable("it is an elif")
+    if not _AFTER.match(text, end):
+        raise Unplaceable("another statement follows it on the same line")
+    return Lines(first, next_line(text, end), text[first:start])
+
+
+def indented(code: str, indent: str, newline: str) -> str:
+    """Return the lines of the code with the indentation and the newline of their place."""
+    lines = code.strip("\r\n").splitlines()
+    return "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
+
+
+def above_comments(text: str, lines: Lines, floor: int) -> int:
+    """Return the start of the comment lines that stand directly above the statement.
+
+    A line at or before ``floor``, where the statement's own leading lines start, is not looked at.
+    """
+    start = lines.start
+    while start > floor:
+        previous = line_start(text, start - (2 if text[:start].endswith("\r\n") else 1))
+        if previous < floor or not text[previous:start].lstrip(" \t\f").startswith("#"):
+            break
+        start = previous
+    return start
+
+
+def below_comments(text: str, lines: Lines) -> int:
+    """Return the end of the comment lines below a block that are indented as its body is."""
+    end = here = lines.end
+    while here < len(text):
+        line = text[here : next_line(text, here)]
+        content = line.strip(" \t\f\r\n")
+        if content and not content.startswith("#"):
+            break
+        if content:
+            if len(indent_at(text, here)) <= len(lines.indent):
+                break
+            end = here + len(line)
+        here += len(line)
+    return end

@@ -1,0 +1,172 @@
+"""Where nodes stand in the text, by generating code for the few statements that hold them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState  # there is no public way to learn where nodes stand
+
+from torchlint.edits import Span
+from torchlint.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchlint.analysis.program import Program
+
+
+class Places:
+    """The places of the nodes asked for, as offsets into the program's text."""
+
+    __slots__ = ("_full", "_keep", "_span", "program", "text")
+
+    def __init__(self, program: Program, keep: list[cst.CSTNode]) -> None:
+        self.program = program
+        self.text = program.text
+        self._keep = keep  # places are known by identity, so the nodes must stay alive
+        self._full: dict[int, Span] = {}
+        self._span: dict[int, Span] = {}
+
+    def full(self, node: cst.CSTNode) -> Span:
+        """Return the place of all the node owns: parentheses, leading lines, commas, whitespace."""
+        try:
+            return self._full[id(node)]
+        except KeyError:
+            raise InternalError(f"the place of a {type(node).__name__} was not looked up") from None
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Return the place of the node itself, without parentheses and whitespace around it."""
+        return self._span.get(id(node)) or self.full(node)
+
+    def code(self, node: cst.CSTNode) -> str:
+        """Return the text of the node as it stands in the file, with its parentheses."""
+        full = self.full(node)
+        return self.text[full.start : full.end]
+
+
+def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
+    """Find out where the nodes stand, each of which must belong to the program's tree.
+
+    Raises:
+        InternalError: the tree does not give back the text, or a node is not part of the tree.
+
+    """
+    wanted = {id(node): node for node in nodes}
+    places = Places(program, list(wanted.values()))
+    tops: dict[int, tuple[cst.CSTNode, set[int]]] = {}
+    for key, node in wanted.items():
+        top = _top_level(program, node)
+        tops.setdefault(id(top), (top, set()))[1].add(key)
+    unplaced: set[int] = set()
+    for top, keys in tops.values():
+        if isinstance(top, cst.Module) or not _locate_statement(places, top, keys):
+            unplaced |= keys
+    if unplaced:
+        _locate_in_module(places, unplaced)
+    return places
+
+
+def _top_level(program: Program, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the statement of the module's body that holds the node, or the module.
+
+    Nodes of whitespace have no known parent: they are looked for in the whole module.
+    """
+    here = node
+    while (parent := program.parent(here)) is not None:
+        if parent is program.module:
+            return here
+        here = parent
+    return program.module
+
+
+def _locate_statement(places: Places, top: cst.CSTNode, keys: set[int]) -> bool:
+    """Place the nodes of one top-level statement if its text occurs only once in the file.
+
+    Code generation is the dear part (some 50,000 lines a second) and searching is nearly free,
+    so the statements above are not generated only to learn how long they are.
+    """
+    module, text = places.program.module, places.text
+    recorder = _Recorder(module, keys)
+    top._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
+    if top is module.body[-1] and not module.has_trailing_newline and not module.footer:
+        recorder.pop_trailing_newline()
+    code = "".join(recorder.tokens)
+    start = text.find(code)
+    if start < 0 or text.find(code, start + 1) >= 0:
+        return False
+    _read_off(places, recorder, start)
+    return True
+
+
+def _locate_in_module(places: Places, keys: set[int]) -> None:
+    module = places.program.module
+    recorder = _Recorder(module, keys)
+    module._codegen(recorder)  # noqa: SLF001 - see above
+    if "".join(recorder.tokens) != places.text:
+        raise InternalError("libcst does not give the text of this file back as it was")
+    _read_off(places, recorder, 0)
+
+
+def _read_off(places: Places, recorder: _Recorder, start: int) -> None:
+    """Turn numbers of tokens into offsets."""
+    offsets = list(accumulate(map(len, recorder.tokens), initial=start))
+    last = len(recorder.tokens)  # a popped newline leaves marks beyond the end
+    for marks, spans in ((recorder.full, places._full), (recorder.span, places._span)):  # noqa: SLF001
+        for key, (first, end) in marks.items():
+            spans[key] = Span(offsets[min(first, last)], offsets[min(end, last)])
+
+
+class _Recorder(CodegenState):
+    """Collects tokens and notes, for the wanted nodes, the first token and the one after the last.
+
+    Counting tokens instead of characters leaves libcst's own ``add_token`` as fast as it is.
+    """
+
+    __slots__ = ("full", "open", "span", "wanted")
+
+    def __init__(self, module: cst.Module, wanted: set[int]) -> None:
+        super().__init__(
+            default_indent=module.default_indent, default_newline=module.default_newline
+        )
+        self.wanted = set(wanted)
+        self.open: dict[int, int] = {}
+        self.full: dict[int, tuple[int, int]] = {}
+        self.span: dict[int, tuple[int, int]] = {}
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        if id(node) in self.wanted:
+            self.open[id(node)] = len(self.tokens)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        key = id(node)
+        if key in self.open:
+            self.full[key] = (self.open.pop(key), len(self.tokens))
+
+    @contextmanager
+    def record_syntactic_position(
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
+    ) -> Iterator[None]:
+        """Note the node without what surrounds it; a child may say where it starts or ends."""
+        key = id(node)
+        if key not in self.wanted:
+            yield
+            return
+        self.wanted.update(id(child) for child in (start_node, end_node) if child is not None)
+        first = len(self.tokens)
+        yield
+        end = len(self.tokens)
+        if start_node is not None:
+            first = self._known(start_node)[0]
+        if end_node is not None:
+            end = self._known(end_node)[1]
+        self.span[key] = (first, end)
+
+    def _known(self, node: cst.CSTNode) -> tuple[int, int]:
+        return self.span.get(id(node)) or self.full[id(node)]

@@ -1,0 +1,327 @@
+"""What a rule says should change, in terms of nodes, and how that becomes edits of the text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis import call_edits, import_edits
+from torchlint.analysis.line_layout import (
+    Unplaceable,
+    above_comments,
+    below_comments,
+    has_comment,
+    indented,
+    line_end,
+    newline_at,
+    whole_lines,
+)
+from torchlint.edits import Edit, ResolvedFix
+from torchlint.lexer import comments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torchlint.analysis.places import Places
+    from torchlint.analysis.program import Program
+    from torchlint.edits import Fix
+
+__all__ = [
+    "AddArgument",
+    "AddImport",
+    "DeleteStatement",
+    "InsertAfter",
+    "InsertBefore",
+    "RemoveArgument",
+    "Replace",
+    "Rewrite",
+    "Unplaceable",
+    "resolve",
+]
+
+Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
+BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
+
+
+class Rewrite(Protocol):
+    """One change of a fix."""
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:
+        """Return the nodes whose places have to be known."""
+        ...
+
+    def edits(self, places: Places) -> Sequence[Edit]:
+        """Return the change as edits of the text.
+
+        Raises:
+            Unplaceable: it cannot be made without damage; the finding loses its fix.
+
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replace:
+    """The text of an expression or a statement is replaced by other code.
+
+    Parentheses around the old expression stay; others are added where the new code binds less
+    tightly than its place allows.
+    """
+
+    node: cst.CSTNode
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return (self.node,)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        span = places.span(self.node)
+        old = Counter(comment.text for comment in comments(places.text, span.start, span.end))
+        if old - Counter(comment.text for comment in comments(self.code)):
+            raise Unplaceable("a comment stands inside of it")
+        code = f"({self.code})" if _needs_parentheses(places, self.node, self.code) else self.code
+        return (Edit(span.start, span.end, code),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddArgument:
+    """A call gets ``keyword=code`` behind its last argument, before any ``**kwargs``."""
+
+    call: cst.Call
+    keyword: str
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return call_edits.nodes(self.call)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return call_edits.add(places, self.call, ((self.keyword, self.code),))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoveArgument:
+    """An argument of a call goes, with its comma; comments beside it stay."""
+
+    call: cst.Call
+    arg: cst.Arg
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return call_edits.nodes(self.call)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return call_edits.remove(places, self.call, self.arg)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertBefore:
+    """Lines are put before a statement, above the comments that stand directly above it.
+
+    The code is one line or several without indentation.
+    """
+
+    statement: Statement
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return (self.statement, _anchor(self.statement))
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        lines = whole_lines(places, self.statement, _anchor(self.statement))
+        start = above_comments(places.text, lines, places.full(self.statement).start)
+        newline = newline_at(places, lines.start)
+        return (Edit(start, start, indented(self.code, lines.indent, newline)),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertAfter:
+    """Lines are put after a statement; after a block, below the comments that belong to it."""
+
+    statement: Statement
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return (self.statement, _anchor(self.statement))
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        text = places.text
+        lines = whole_lines(places, self.statement, _anchor(self.statement))
+        end = lines.end
+        if isinstance(self.statement, cst.BaseCompoundStatement):
+            end = below_comments(text, lines)
+        newline = newline_at(places, lines.start)
+        code = indented(self.code, lines.indent, newline)
+        if text[end - 1] not in "\r\n":  # the last line of the file has no newline, and keeps none
+            code = newline + code[: -len(newline)]
+        return (Edit(end, end, code),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeleteStatement:
+    """A statement goes with its lines; comments on and above them stay.
+
+    ``pass`` is left where a block would be empty.
+    """
+
+    statement: Statement
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: D102
+        return (self.statement, _anchor(self.statement), *_siblings(program, self.statement))
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return _delete(places, self.statement)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddImport:
+    """``import module``, or ``from module import name``, where the file does not have it yet."""
+
+    module: str
+    name: str | None = None
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: D102
+        return import_edits.nodes(program)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return import_edits.add(places, self.module, self.name)
+
+
+def resolve(fix: Fix, places: Places) -> ResolvedFix:
+    """Turn a fix into edits of the text.
+
+    Keywords that several rewrites add to one call are added together, and what several insert
+    at one place becomes one edit, in the order of the rewrites.
+
+    Raises:
+        Unplaceable: one of its rewrites cannot be made.
+        ValueError: its rewrites get in each other's way.
+
+    """
+    added: dict[int, tuple[cst.Call, list[tuple[str, str]]]] = {}
+    edits: dict[tuple[int, int], Edit] = {}
+    found: list[Edit] = []
+    for rewrite in fix.rewrites:
+        if isinstance(rewrite, AddArgument):
+            pairs = added.setdefault(id(rewrite.call), (rewrite.call, []))[1]
+            pairs.append((rewrite.keyword, rewrite.code))
+        else:
+            found += rewrite.edits(places)
+    for call, pairs in added.values():
+        found += call_edits.add(places, call, tuple(pairs))
+    for edit in found:
+        key = (edit.start, edit.end)
+        if key in edits and edit.start < edit.end and edits[key] != edit:
+            raise ValueError("two of its rewrites replace the same code")
+        if key in edits and edit.start == edit.end:
+            edit = Edit(*key, edits[key].content + edit.content)  # noqa: PLW2901
+        edits[key] = edit
+    ordered = tuple(sorted(edits.values()))
+    if any(first.end > second.start for first, second in pairwise(ordered)):
+        raise ValueError("its rewrites overlap")
+    return ResolvedFix(fix.title, fix.safety, ordered, fix.changes)
+
+
+# Operators that a looser expression must not stand next to without parentheses.
+_TIGHT_PLACES = (
+    cst.Attribute,
+    cst.Await,
+    cst.BinaryOperation,
+    cst.BooleanOperation,
+    cst.Call,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.IfExp,
+    cst.StarredElement,
+    cst.Subscript,
+    cst.UnaryOperation,
+)
+_ATOMS = (
+    cst.Attribute,
+    cst.Call,
+    cst.Dict,
+    cst.DictComp,
+    cst.Float,
+    cst.FormattedString,
+    cst.Imaginary,
+    cst.List,
+    cst.ListComp,
+    cst.Name,
+    cst.Set,
+    cst.SetComp,
+    cst.SimpleString,
+    cst.Subscript,
+)
+_NEVER_BARE = (cst.NamedExpr, cst.Tuple, cst.Yield, cst.GeneratorExp)
+
+
+def _needs_parentheses(places: Places, node: cst.CSTNode, code: str) -> bool:
+    """Whether the code would bind differently in the place of the node than on its own."""
+    if not isinstance(node, cst.BaseExpression):
+        return False
+    new = cst.parse_expression(code, config=places.program.module.config_for_parsing)
+    if getattr(node, "lpar", ()) or getattr(new, "lpar", ()) or isinstance(new, _ATOMS):
+        return False
+    parent = places.program.parent(node)
+    if isinstance(parent, _TIGHT_PLACES):
+        number = isinstance(new, cst.Integer) and not isinstance(parent, cst.Attribute)
+        return not number
+    return isinstance(new, _NEVER_BARE) and not isinstance(node, type(new))
+
+
+def _anchor(statement: Statement) -> cst.CSTNode:
+    """Return the node where the statement's first line starts: its first decorator, if any."""
+    if isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.decorators:
+        return statement.decorators[0]
+    return statement
+
+
+def _siblings(program: Program, statement: Statement) -> tuple[cst.CSTNode, ...]:
+    """Return the small statements that share the statement's line."""
+    small = isinstance(statement, cst.BaseSmallStatement)
+    line = program.parent(statement) if small else statement
+    if isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        return tuple(line.body)
+    return ()
+
+
+def _is_alone(program: Program, statement: Statement) -> bool:
+    """Whether its block would be empty without it."""
+    parent = program.parent(statement)
+    if isinstance(parent, cst.SimpleStatementLine) and len(parent.body) == 1:
+        parent = program.parent(parent)
+    return isinstance(parent, BLOCKS) and len(parent.body) == 1
+
+
+def _delete(places: Places, statement: Statement) -> Sequence[Edit]:
+    text, program = places.text, places.program
+    span = places.span(statement)
+    start = places.span(_anchor(statement)).start
+    if has_comment(text, span) or has_comment(text, type(span)(start, span.start)):
+        raise Unplaceable("a comment stands inside of it")
+    if _is_alone(program, statement):
+        return (Edit(start, span.end, "pass"),)
+    siblings = _siblings(program, statement)
+    if len(siblings) > 1 and isinstance(statement, cst.BaseSmallStatement):
+        return (_delete_from_line(places, statement, siblings),)
+    lines = whole_lines(places, statement, _anchor(statement))
+    end = line_end(text, span.end)
+    comment = next(comments(text, span.end, end), None)
+    if comment:
+        return (Edit(start, comment.start, ""),)
+    if lines.end == end and lines.start:  # the last line of the file: its newline is the one before
+        before = lines.start - (2 if text[: lines.start].endswith("\r\n") else 1)
+        return (Edit(before, end, ""),)
+    return (Edit(lines.start, lines.end, ""),)
+
+
+def _delete_from_line(
+    places: Places, statement: cst.BaseSmallStatement, siblings: tuple[cst.CSTNode, ...]
+) -> Edit:
+    """Take one of several statements out of ``a; b; c``, with the semicolon beside it."""
+    at = next(i for i, sibling in enumerate(siblings) if sibling is statement)
+    if at + 1 < len(siblings):
+        return Edit(places.span(statement).start, places.span(siblings[at + 1]).start, "")
+    return Edit(places.span(siblings[at - 1]).end, places.span(statement).end, "")
