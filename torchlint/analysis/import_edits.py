@@ -34,19 +34,25 @@ def nodes(program: Program) -> Iterable[cst.CSTNode]:
     yield from program.module.body[:2]
 
 
-def add(places: Places, module: str, name: str | None) -> Sequence[Edit]:
-    """Return the edits that import the module, or the name from it; none if the file does."""
+def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:
+    """Return the edits that import each module, or a name from it, where the file does not."""
     body = places.program.module.body
     simple = [node for statement in body for node in _simple_imports(statement)]
-    if any(_imports(node, module, name) for node in simple):
-        return ()
-    if name and (edit := _join(places, simple, module, name)):
-        return (edit,)
-    code = f"from {module} import {name}" if name else f"import {module}"
-    run = _run(body, module)
-    if run:
-        return (_below(places, run[-1], code),)
-    return (_at_head(places, code),)
+    edits: list[Edit] = []
+    lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
+    for module, name in dict.fromkeys(wanted):
+        if any(_imports(node, module, name) for node in simple):
+            continue
+        if name and (edit := _join(places, simple, module, name)):
+            edits.append(edit)
+            continue
+        run = _run(body, module)
+        above = run[-1] if run else None
+        code = f"from {module} import {name}" if name else f"import {module}"
+        lines.setdefault(id(above), (above, []))[1].append(code)
+    for above, codes in lines.values():
+        edits.append(_below(places, above, codes) if above else _at_head(places, codes))
+    return edits
 
 
 def is_import(statement: cst.CSTNode) -> bool:
@@ -149,26 +155,26 @@ def _plain_part(run: list[cst.CSTNode]) -> list[cst.CSTNode]:
     return run
 
 
-def _below(places: Places, statement: cst.CSTNode, code: str) -> Edit:
+def _below(places: Places, statement: cst.CSTNode, codes: list[str]) -> Edit:
     lines = whole_lines(places, statement, statement)
     end = lines.end
     if isinstance(statement, cst.BaseCompoundStatement):
         end = below_comments(places.text, lines)
     newline = newline_at(places, lines.start)
+    code = newline.join(codes)
     if places.text[end - 1] in "\r\n":
         return Edit(end, end, code + newline)
     return Edit(end, end, newline + code)
 
 
-def _at_head(places: Places, code: str) -> Edit:
+def _at_head(places: Places, codes: list[str]) -> Edit:
     """Return the edit for a file without imports: below its docstring, or at its first code."""
     module = places.program.module
     first = module.body[0]
+    newline = newline_at(places, places.span(first).start)
     if module.get_docstring(clean=False) is not None:
-        edit = _below(places, first, code)
-        newline = newline_at(places, places.span(first).start)
+        edit = _below(places, first, codes)
         return Edit(edit.start, edit.end, newline + edit.content)
     lines = whole_lines(places, first, first)
-    newline = newline_at(places, lines.start)
     start = above_comments(places.text, lines, places.full(first).start)
-    return Edit(start, start, f"{code}{newline}{newline}")
+    return Edit(start, start, newline.join(codes) + newline * 2)

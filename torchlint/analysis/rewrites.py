@@ -83,6 +83,8 @@ class Replace:
         old = Counter(comment.text for comment in comments(places.text, span.start, span.end))
         if old - Counter(comment.text for comment in comments(self.code)):
             raise Unplaceable("a comment stands inside of it")
+        if _in_format(places.program, self.node) and set(self.code) & set("\"'\\#\r\n"):
+            raise Unplaceable("it stands inside of an f-string")
         code = f"({self.code})" if _needs_parentheses(places, self.node, self.code) else self.code
         return (Edit(span.start, span.end, code),)
 
@@ -186,14 +188,14 @@ class AddImport:
         return import_edits.nodes(program)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return import_edits.add(places, self.module, self.name)
+        return import_edits.add(places, ((self.module, self.name),))
 
 
 def resolve(fix: Fix, places: Places) -> ResolvedFix:
     """Turn a fix into edits of the text.
 
-    Keywords that several rewrites add to one call are added together, and what several insert
-    at one place becomes one edit, in the order of the rewrites.
+    Keywords that several rewrites add to one call are added together, and so are imports; what
+    several insert at one place becomes one edit, in the order of the rewrites.
 
     Raises:
         Unplaceable: one of its rewrites cannot be made.
@@ -201,27 +203,40 @@ def resolve(fix: Fix, places: Places) -> ResolvedFix:
 
     """
     added: dict[int, tuple[cst.Call, list[tuple[str, str]]]] = {}
-    edits: dict[tuple[int, int], Edit] = {}
+    imported: list[tuple[str, str | None]] = []
     found: list[Edit] = []
     for rewrite in fix.rewrites:
         if isinstance(rewrite, AddArgument):
             pairs = added.setdefault(id(rewrite.call), (rewrite.call, []))[1]
             pairs.append((rewrite.keyword, rewrite.code))
+        elif isinstance(rewrite, AddImport):
+            imported.append((rewrite.module, rewrite.name))
         else:
             found += rewrite.edits(places)
     for call, pairs in added.values():
         found += call_edits.add(places, call, tuple(pairs))
+    found += import_edits.add(places, imported)
+    return ResolvedFix(fix.title, fix.safety, _merged(found), fix.changes)
+
+
+def _merged(found: list[Edit]) -> tuple[Edit, ...]:
+    """Return the edits in the order of their place, one edit for each place.
+
+    Raises:
+        ValueError: two of them replace the same text.
+
+    """
+    edits: dict[tuple[int, int], Edit] = {}
     for edit in found:
         key = (edit.start, edit.end)
-        if key in edits and edit.start < edit.end and edits[key] != edit:
+        if edit.start == edit.end and key in edits:
+            edits[key] = Edit(*key, edits[key].content + edit.content)
+        elif edits.setdefault(key, edit) != edit:
             raise ValueError("two of its rewrites replace the same code")
-        if key in edits and edit.start == edit.end:
-            edit = Edit(*key, edits[key].content + edit.content)  # noqa: PLW2901
-        edits[key] = edit
     ordered = tuple(sorted(edits.values()))
     if any(first.end > second.start for first, second in pairwise(ordered)):
         raise ValueError("its rewrites overlap")
-    return ResolvedFix(fix.title, fix.safety, ordered, fix.changes)
+    return ordered
 
 
 # Operators that a looser expression must not stand next to without parentheses.
@@ -261,14 +276,27 @@ def _needs_parentheses(places: Places, node: cst.CSTNode, code: str) -> bool:
     """Whether the code would bind differently in the place of the node than on its own."""
     if not isinstance(node, cst.BaseExpression):
         return False
-    new = cst.parse_expression(code, config=places.program.module.config_for_parsing)
-    if getattr(node, "lpar", ()) or getattr(new, "lpar", ()) or isinstance(new, _ATOMS):
+    new = cst.parse_expression(f"({code})", config=places.program.module.config_for_parsing)
+    bracketed = len(getattr(new, "lpar", ())) > 1
+    if getattr(node, "lpar", ()) or bracketed or isinstance(new, _ATOMS):
         return False
+    if "\n" in code or "\r" in code:
+        return True
     parent = places.program.parent(node)
     if isinstance(parent, _TIGHT_PLACES):
         number = isinstance(new, cst.Integer) and not isinstance(parent, cst.Attribute)
         return not number
     return isinstance(new, _NEVER_BARE) and not isinstance(node, type(new))
+
+
+def _in_format(program: Program, node: cst.CSTNode) -> bool:
+    """Whether the node stands in an f-string, where quotes could end the string."""
+    here: cst.CSTNode | None = node
+    while here is not None and not isinstance(here, cst.BaseStatement | cst.BaseSmallStatement):
+        if isinstance(here, cst.FormattedStringExpression):
+            return True
+        here = program.parent(here)
+    return False
 
 
 def _anchor(statement: Statement) -> cst.CSTNode:
