@@ -1,0 +1,1 @@
+"""Facts about one file of Python: the layer between libcst and the rules."""

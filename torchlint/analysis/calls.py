@@ -1,0 +1,127 @@
+"""Who calls whom inside the file."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+
+class Calls:
+    """The call graph of one module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+
+    @cached_property
+    def _sites(self) -> dict[int, list[cst.Call]]:
+        sites: dict[int, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            target = self.target(call)
+            if target is not None:
+                sites.setdefault(id(target), []).append(call)
+        return sites
+
+    def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Calls of a function of this file."""
+        return self._sites.get(id(function), [])
+
+    def target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that a call runs, by name or as a method."""
+        match call.func:
+            case cst.Name():
+                return self._by_name(call.func)
+            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+                owner = self._program.classes.around(call)
+                return None if owner is None else self._program.classes.method(owner, name)
+            case cst.Attribute(attr=cst.Name(value=name)) if name in self._method_names:
+                return self._by_receiver(call.func, name)
+            case _:
+                return None
+
+    @cached_property
+    def _method_names(self) -> set[str]:
+        return {name for owner in self._program.classes for name in owner.methods}
+
+    def _by_name(self, name: cst.Name) -> cst.FunctionDef | None:
+        bindings = self._program.flow.reaching(name)
+        if len(bindings) != 1:
+            return None
+        binding = bindings[0]
+        if binding.kind is Bind.DEFINITION and isinstance(binding.value, cst.FunctionDef):
+            return binding.value
+        if isinstance(binding.value, cst.ClassDef):
+            return self._constructor(binding.value)
+        return None
+
+    def _constructor(self, node: cst.ClassDef) -> cst.FunctionDef | None:
+        owner = self._program.classes.get(node)
+        return None if owner is None else self._program.classes.method(owner, "__init__")
+
+    def _by_receiver(self, func: cst.Attribute, name: str) -> cst.FunctionDef | None:
+        classes = self._program.classes
+        value = self._program.values.of(func.value)
+        if value.kind not in (Kind.INSTANCE, Kind.MODULE, Kind.DATASET):
+            return None
+        owner = classes.named(value.type)
+        return None if owner is None else classes.method(owner, name)
+
+    def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
+        """What the calls of a function in this file pass for a parameter."""
+        plain = [*function.params.posonly_params, *function.params.params]
+        place = plain.index(param) if param in plain else None
+        if place is not None and self._program.is_method(function):
+            place -= 1
+        found = [
+            self._passed(site, param.name.value, place) for site in self._named_sites(function)
+        ]
+        return [node for node in found if node is not None]
+
+    def _named_sites(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Calls by name only: values are not asked, since they ask this."""
+        name = function.name.value
+        if self._program.classes.around(function) is not None:
+            return self._sites_by_name.get((name, True), []) if name != "forward" else []
+        return [
+            call
+            for call in self._sites_by_name.get((name, False), [])
+            if isinstance(call.func, cst.Name) and self._by_name(call.func) is function
+        ]
+
+    @cached_property
+    def _sites_by_name(self) -> dict[tuple[str, bool], list[cst.Call]]:
+        found: dict[tuple[str, bool], list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            match call.func:
+                case cst.Name(value=name):
+                    found.setdefault((name, False), []).append(call)
+                    for owner in self._program.classes:
+                        if owner.name == name:
+                            found.setdefault(("__init__", True), []).append(call)
+                case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+                    found.setdefault((name, True), []).append(call)
+                case _:
+                    pass
+        return found
+
+    def _passed(self, call: cst.Call, name: str, place: int | None) -> cst.BaseExpression | None:
+        position = 0
+        for arg in call.args:
+            if arg.star:
+                return None
+            if arg.keyword is not None:
+                if arg.keyword.value == name:
+                    return arg.value
+            else:
+                if position == place:
+                    return arg.value
+                position += 1
+        return None

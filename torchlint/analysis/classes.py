@@ -1,0 +1,183 @@
+"""Classes of the file: their bases, methods, and what they keep in ``self``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis import torch_api
+
+if TYPE_CHECKING:
+    from torchlint.analysis.index import Index
+    from torchlint.analysis.names import Names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """One ``self.name = value``; ``path`` as in `Binding`."""
+
+    name: str
+    node: cst.Attribute
+    value: cst.CSTNode | None
+    path: tuple[int | None, ...]
+    method: cst.FunctionDef
+
+
+@dataclass(slots=True, eq=False)
+class Class:
+    """A class of the file."""
+
+    node: cst.ClassDef
+    bases: tuple[str, ...]  # qualified; a class of this file as ``.Name``
+    methods: dict[str, cst.FunctionDef] = field(default_factory=dict)
+    stores: dict[str, list[Store]] = field(default_factory=dict)
+    is_module: bool = False
+    is_dataset: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name it is defined under."""
+        return self.node.name.value
+
+
+class Classes:
+    """All classes of one module."""
+
+    def __init__(self, index: Index, names: Names) -> None:
+        """Collect classes, methods and attribute stores in one pass."""
+        self._index = index
+        self._by_node: dict[int, Class] = {}
+        self._by_name: dict[str, Class] = {}
+        for node in index.of(cst.ClassDef):
+            bases = tuple(names.qualified(arg.value) for arg in node.bases)
+            found = Class(node, bases)
+            self._by_node[id(node)] = found
+            if index.scope(node).parent is None:
+                self._by_name[found.name] = found
+            for method in _methods(node):
+                found.methods.setdefault(method.name.value, method)
+        for found in self._by_node.values():
+            found.is_module = self._descends(found, _MODULES, ("Module", "Model"))
+            found.is_dataset = self._descends(found, torch_api.DATASET_BASES, ("Dataset",))
+        self._collect_stores()
+
+    def __iter__(self):  # type: ignore[no-untyped-def]  # noqa: ANN204  # Iterator[Class]
+        return iter(self._by_node.values())
+
+    def get(self, node: cst.CSTNode | None) -> Class | None:
+        """The class that a ClassDef defines."""
+        return self._by_node.get(id(node))
+
+    def named(self, name: str) -> Class | None:
+        """The class of a qualified name such as ``.Net``."""
+        return self._by_name.get(name[1:]) if name.startswith(".") else None
+
+    def around(self, node: cst.CSTNode) -> Class | None:
+        """The class whose method a node stands in."""
+        for above in self._index.ancestors(node):
+            if isinstance(above, cst.ClassDef):
+                return self._by_node[id(above)]
+        return None
+
+    def method(self, owner: Class, name: str) -> cst.FunctionDef | None:
+        """A method by name, looked up through the bases of this file."""
+        for current in self.lineage(owner):
+            if name in current.methods:
+                return current.methods[name]
+        return None
+
+    def lineage(self, owner: Class) -> list[Class]:
+        """The class and its bases that this file defines, nearest first."""
+        found = [owner]
+        for current in found:
+            for base in current.bases:
+                above = self.named(base)
+                if above is not None and above not in found:
+                    found.append(above)
+        return found
+
+    def stores(self, owner: Class, name: str) -> list[Store]:
+        """Every assignment to ``self.name`` in the class and its bases of this file."""
+        return [store for current in self.lineage(owner) for store in current.stores.get(name, ())]
+
+    def _descends(self, owner: Class, roots: frozenset[str], endings: tuple[str, ...]) -> bool:
+        for current in self.lineage(owner):
+            for base in current.bases:
+                outside = base and not base.startswith(".") or base.startswith("..")
+                if base in roots or (outside and base.endswith(endings)):
+                    return True
+        return False
+
+    def _collect_stores(self) -> None:
+        for node in self._index.of(cst.Attribute):
+            if not (isinstance(node.value, cst.Name) and node.value.value == "self"):
+                continue
+            target = self._assigned(node)
+            if target is None:
+                continue
+            value, path = target
+            owner = self.around(node)
+            method = self._method_of(node)
+            if owner is not None and method is not None:
+                name = node.attr.value
+                owner.stores.setdefault(name, []).append(Store(name, node, value, path, method))
+
+    def _method_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        last = None
+        for above in self._index.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                last = above
+            if isinstance(above, cst.ClassDef):
+                return last
+        return None
+
+    def _assigned(
+        self, node: cst.Attribute
+    ) -> tuple[cst.CSTNode | None, tuple[int | None, ...]] | None:
+        """The value stored where the attribute is an assignment target."""
+        path: list[int | None] = []
+        child: cst.CSTNode = node
+        for above in self._index.ancestors(node):
+            match above:
+                case cst.AssignTarget():
+                    statement = self._index.parent(above)
+                    assert isinstance(statement, cst.Assign)
+                    return statement.value, tuple(reversed(path))
+                case cst.AnnAssign() if above.target is child:
+                    return above.value, ()
+                case cst.AugAssign() if above.target is child:
+                    return above, ()
+                case cst.For() if above.target is child:
+                    return None, ()
+                case cst.WithItem() | cst.AsName():
+                    pass
+                case cst.Element():
+                    holder = self._index.parent(above)
+                    assert isinstance(holder, (cst.Tuple, cst.List, cst.Set))
+                    path.append(list(holder.elements).index(above))
+                case cst.Tuple() | cst.List():
+                    pass
+                case cst.With():
+                    return (None, ()) if isinstance(child, cst.WithItem) and child.asname else None
+                case _:
+                    return None
+            child = above
+        return None
+
+
+_MODULES = torch_api.MODULE_BASES
+
+
+def _methods(node: cst.ClassDef) -> list[cst.FunctionDef]:
+    found: list[cst.FunctionDef] = []
+    blocks: list[cst.CSTNode] = [node.body]
+    while blocks:
+        block = blocks.pop()
+        for item in getattr(block, "body", ()):
+            if isinstance(item, cst.FunctionDef):
+                found.append(item)
+            elif isinstance(item, cst.If):
+                blocks.append(item.body)
+    return found

@@ -1,0 +1,113 @@
+"""Whether the file can run on a GPU at all, by what it says about devices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import Bind
+from torchlint.analysis.values import Device, join_devices
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+_CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
+
+
+class Devices:
+    """Device evidence of one module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+
+    @cached_property
+    def evidence(self) -> Device:
+        """What the file as a whole says: CUDA, maybe, or CPU where nothing speaks of a GPU."""
+        best = Device.CPU
+        for call in self._program.index.of(cst.Call):
+            found = self._of_call(call)
+            if found is Device.CUDA:
+                return Device.CUDA
+            if found is Device.MAYBE:
+                best = Device.MAYBE
+        if best is Device.CPU and self._mentions_cuda():
+            return Device.MAYBE
+        return best
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the file can run on a GPU."""
+        return self.evidence.gpu
+
+    def _of_call(self, call: cst.Call) -> Device:
+        program = self._program
+        name = program.names.qualified(call.func)
+        if name.startswith(("torch.cuda.", "torch.accelerator.")):
+            return Device.MAYBE
+        if not isinstance(call.func, cst.Attribute):
+            return self._named_device(call)
+        match call.func.attr.value:
+            case "cuda" if not name:
+                return Device.CUDA
+            case "to":
+                found = program.values.moved_to(call, Device.UNKNOWN)
+                return found if found.gpu else Device.UNKNOWN
+            case _:
+                return self._named_device(call)
+
+    def _named_device(self, call: cst.Call) -> Device:
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value in ("device", "map_location"):
+                text = literal(arg.value)
+                if text is not None and text.startswith("cuda"):
+                    return Device.CUDA
+        if self._program.names.qualified(call.func) == "torch.device" and call.args:
+            found = self._program.values.device(call.args[0].value)
+            return found if found is not None and found.gpu else Device.UNKNOWN
+        return Device.UNKNOWN
+
+    def _mentions_cuda(self) -> bool:
+        for node in self._program.index.of(cst.Attribute):
+            if node.attr.value in ("is_available", "device") and self._program.names.qualified(
+                node
+            ).startswith(_CUDA_MARKS):
+                return True
+            if node.attr.value == "device" and isinstance(node.value, cst.Name):
+                if node.value.value in ("accelerator", "fabric"):
+                    return True
+        return False
+
+    def of_string(self, node: cst.CSTNode) -> Device:
+        """The device that an expression made of strings names.
+
+        ``"cuda" if torch.cuda.is_available() else "cpu"`` may be CUDA.
+        """
+        return self._of_string(node, 0)
+
+    def _of_string(self, node: cst.CSTNode | None, depth: int) -> Device:
+        if depth > 8:
+            return Device.UNKNOWN
+        match node:
+            case cst.SimpleString():
+                found = self._program.values.device(node)
+                return Device.UNKNOWN if found is None else found
+            case cst.FormattedString():
+                return self._program.values.device(node) or Device.UNKNOWN
+            case cst.IfExp():
+                return join_devices(
+                    self._of_string(node.body, depth + 1), self._of_string(node.orelse, depth + 1)
+                )
+            case cst.Name():
+                found = None
+                for binding in self._program.flow.reaching(node):
+                    if binding.kind is not Bind.ASSIGN or binding.path:
+                        return Device.UNKNOWN
+                    one = self._of_string(binding.value, depth + 1)
+                    found = one if found is None else join_devices(found, one)
+                return found or Device.UNKNOWN
+            case _:
+                return Device.UNKNOWN

@@ -1,0 +1,952 @@
+"""Works out what is known of an expression's value, on demand and with a memory.
+
+Forward flow through names (`flow`), through ``self.x`` inside a class, through calls of functions
+of the same file and back to their parameters.  A cycle (``x = x + 1`` in a loop) is cut where it
+closes; what was computed while it was cut is not remembered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis import numpy_api, torch_api
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.values import (
+    BATCH,
+    BOOL,
+    NEVER,
+    NONE,
+    NUMBER,
+    OTHER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    join,
+    join_devices,
+    shared_device,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_DEPTH = 60  # expressions nested or chained deeper than this are not followed
+_FUEL = 4000  # steps one question may take
+_PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm", "rich.progress.track",
+                 "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
+
+
+class Evaluator:
+    """Values of the expressions of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+        self._cache: dict[int, Value] = {}
+        self._active: dict[int, int] = {}
+        self._cut = _DEPTH  # the shallowest level at which a cycle was cut in this question
+        self._fuel = 0
+
+    def of(self, node: cst.CSTNode | None) -> Value:
+        """What is known of the value of an expression."""
+        if node is None:
+            return UNKNOWN
+        if not self._active:
+            self._fuel = _FUEL
+        value = self._value(node)
+        return UNKNOWN if value.kind is Kind.NEVER and not self._active else value
+
+    def _value(self, node: cst.CSTNode) -> Value:
+        return self._remember(node, lambda: self._evaluate(node))
+
+    def _remember(self, node: cst.CSTNode, compute: Callable[[], Value]) -> Value:
+        key = id(node)
+        found = self._cache.get(key)
+        if found is not None:
+            return found
+        level = len(self._active)
+        if key in self._active:
+            self._cut = min(self._cut, self._active[key])
+            return NEVER
+        self._fuel -= 1
+        if level >= _DEPTH or self._fuel < 0:
+            self._cut = -1  # an unfinished answer is remembered by nobody
+            return UNKNOWN
+        outer, self._cut = self._cut, _DEPTH
+        self._active[key] = level
+        try:
+            value = compute()
+        finally:
+            del self._active[key]
+        if self._cut >= level:
+            self._cache[key] = value
+            self._cut = outer
+        else:
+            self._cut = min(self._cut, outer)
+        if level == 0:
+            self._cut = _DEPTH
+        return value
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def _evaluate(self, node: cst.CSTNode) -> Value:
+        match node:
+            case cst.Integer() | cst.Float() | cst.Imaginary():
+                return NUMBER
+            case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
+                return STRING
+            case cst.Name():
+                return self._name(node)
+            case cst.Attribute():
+                return self._attribute(node)
+            case cst.Call():
+                return self._call(node)
+            case cst.Subscript():
+                return self._subscript(node)
+            case cst.BinaryOperation():
+                return self.operation(node, self._value(node.left), self._value(node.right))
+            case cst.UnaryOperation():
+                return (
+                    BOOL if isinstance(node.operator, cst.Not) else self._computed(node.expression)
+                )
+            case cst.Comparison():
+                return self._comparison(node)
+            case cst.BooleanOperation():
+                return join((self._value(node.left), self._value(node.right)))
+            case cst.IfExp():
+                return join((self._value(node.body), self._value(node.orelse)))
+            case cst.Tuple() | cst.List():
+                return self._display(node)
+            case cst.Set():
+                return Value(Kind.ITERATOR, made=node)
+            case cst.Dict() | cst.DictComp():
+                return Value(Kind.DICT, made=node)
+            case cst.ListComp():
+                return Value(Kind.LIST, made=node, element=self._value(node.elt))
+            case cst.GeneratorExp() | cst.SetComp():
+                return Value(Kind.ITERATOR, made=node, element=self._value(node.elt))
+            case cst.NamedExpr():
+                return self._value(node.value)
+            case cst.Lambda():
+                return Value(Kind.FUNCTION, made=node)
+            case _:
+                return UNKNOWN
+
+    def _computed(self, node: cst.CSTNode) -> Value:
+        """The value of an operation on one operand: a new object of the same kind."""
+        value = self._value(node)
+        if value.kind is Kind.NDARRAY:
+            return Value(Kind.NDARRAY, dtype=value.dtype, fresh=True)
+        return NUMBER if value.kind is Kind.BOOL else value
+
+    def _display(self, node: cst.Tuple | cst.List) -> Value:
+        kind = Kind.TUPLE if isinstance(node, cst.Tuple) else Kind.LIST
+        if any(isinstance(element, cst.StarredElement) for element in node.elements):
+            return Value(kind, made=node)
+        if len(node.elements) > 64:
+            first = self._value(node.elements[0].value)
+            plain = all(literal(e.value) is not None for e in node.elements)
+            return Value(kind, made=node, element=first if plain else UNKNOWN)
+        return Value(kind, made=node, items=tuple(self._value(e.value) for e in node.elements))
+
+    def _comparison(self, node: cst.Comparison) -> Value:
+        if any(
+            isinstance(item.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot))
+            for item in node.comparisons
+        ):
+            return BOOL
+        result = self._value(node.left)
+        for item in node.comparisons:
+            result = self._arithmetic(result, self._value(item.comparator))
+        if result.kind is Kind.NDARRAY:
+            return Value(Kind.NDARRAY, dtype="bool", fresh=True)
+        return BOOL if result.kind in (Kind.NUMBER, Kind.STRING, Kind.LIST, Kind.TUPLE) else result
+
+    def operation(self, node: cst.BinaryOperation, left: Value, right: Value) -> Value:
+        """The value of ``left op right``."""
+        if left.kind is Kind.STRING and isinstance(
+            node.operator, (cst.Modulo, cst.Add, cst.Multiply)
+        ):
+            return STRING
+        if left.kind in (Kind.LIST, Kind.TUPLE) and isinstance(node.operator, cst.Multiply):
+            return Value(left.kind, element=left.each())
+        if left.kind is right.kind and left.kind in (Kind.LIST, Kind.TUPLE):
+            return Value(left.kind, element=join((left.each(), right.each())))
+        return self._arithmetic(left, right)
+
+    def _arithmetic(self, left: Value, right: Value) -> Value:
+        kinds = {left.kind, right.kind}
+        device = shared_device((left.device, right.device))
+        if Kind.NEVER in kinds:
+            return right if left.kind is Kind.NEVER else left
+        if Kind.TENSOR in kinds or Kind.BATCH in kinds:
+            return Value(Kind.TENSOR, device=device)
+        if Kind.UNKNOWN in kinds:
+            return Value(Kind.UNKNOWN, device=device)
+        if Kind.NDARRAY in kinds and kinds <= {Kind.NDARRAY, Kind.NUMBER, Kind.BOOL, Kind.NPSCALAR,
+                                               Kind.LIST, Kind.TUPLE}:  # fmt: skip
+            return Value(Kind.NDARRAY, dtype=_promoted(left, right), fresh=True)
+        if Kind.NPSCALAR in kinds and kinds <= {Kind.NPSCALAR, Kind.NUMBER, Kind.BOOL}:
+            return Value(Kind.NPSCALAR)
+        if kinds <= {Kind.NUMBER, Kind.BOOL}:
+            return NUMBER
+        return left if left.kind is right.kind and left.kind is Kind.STRING else UNKNOWN
+
+    # -- names -------------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name) -> Value:
+        program = self._program
+        if node.value in ("True", "False"):
+            return BOOL
+        if node.value == "None":
+            return NONE
+        bindings = program.flow.reaching(node)
+        if not bindings:
+            return Value(Kind.FUNCTION, type=node.value) if program.is_builtin(node) else UNKNOWN
+        value = join(self.binding(binding) for binding in bindings)
+        if value.kind is Kind.UNKNOWN or value.kind is Kind.NONE:
+            shown = program.usage.shown_by(bindings)
+            if shown is not None:
+                return shown.on(value.device) if shown.device is Device.UNKNOWN else shown
+        return value
+
+    def binding(self, binding: Binding) -> Value:
+        """What a name gets from one of its bindings."""
+        if binding.kind in (Bind.PARAMETER, Bind.AUGMENT, Bind.FOR, Bind.IMPORT, Bind.FROM):
+            assert binding.value is not None
+            return self._remember(binding.node, lambda: self._bound(binding))
+        return self._bound(binding)
+
+    def _bound(self, binding: Binding) -> Value:
+        value = binding.value
+        match binding.kind:
+            case Bind.ASSIGN:
+                assert value is not None
+                return _unpacked(self._value(value), binding.path)
+            case Bind.AUGMENT:
+                assert isinstance(value, cst.AugAssign)
+                before = self._program.flow.before(value, binding.name)
+                left = join(self.binding(other) for other in before)
+                return self._arithmetic(left, self._value(value.value))
+            case Bind.FOR:
+                assert value is not None
+                return _unpacked(self.each(value), binding.path)
+            case Bind.WITH:
+                assert value is not None
+                return _unpacked(self._value(value), binding.path)
+            case Bind.PARAMETER:
+                assert isinstance(value, cst.Param)
+                return self._parameter(value)
+            case Bind.DEFINITION:
+                return self._definition(value)
+            case Bind.IMPORT | Bind.FROM:
+                name = self._program.names.root(binding.name, binding.scope)
+                return Value(Kind.UNKNOWN, type=name)
+            case _:
+                return UNKNOWN
+
+    def _definition(self, node: cst.CSTNode | None) -> Value:
+        kind = Kind.CLASS if isinstance(node, cst.ClassDef) else Kind.FUNCTION
+        return Value(kind, made=node)
+
+    def _parameter(self, param: cst.Param) -> Value:
+        program = self._program
+        function = program.index.parent(program.index.parent(param) or param)
+        if isinstance(function, cst.FunctionDef):
+            owner = program.classes.around(function)
+            first = function.params.params[0] if function.params.params else None
+            if (
+                owner is not None
+                and param is first
+                and program.index.parent(program.index.parent(function) or function) is owner.node
+                and not program.is_static(function)
+            ):
+                return self._instance(owner.node)
+        if param.annotation is not None:
+            value = self.annotated(param.annotation.annotation)
+            if value.known:
+                return value
+        if not isinstance(function, cst.FunctionDef):
+            return UNKNOWN
+        given = [self._value(node) for node in program.calls.arguments(function, param)]
+        default = [] if param.default is None else [self._value(param.default)]
+        if not given:
+            # a default says what the value may be, not what it is
+            kept = default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
+            return kept
+        return join((*given, *default))
+
+    def annotated(self, node: cst.BaseExpression) -> Value:
+        """The value that an annotation promises."""
+        if isinstance(node, cst.Subscript):
+            return UNKNOWN
+        name = self._program.names.qualified(node)
+        if isinstance(node, cst.SimpleString):
+            text = node.evaluated_value
+            name = {"torch.Tensor": "torch.Tensor", "Tensor": "torch.Tensor",
+                    "np.ndarray": "numpy.ndarray"}.get(str(text), "")  # fmt: skip
+        return self.instance_of(name, None)
+
+    # -- attributes and subscripts -----------------------------------------------------------
+
+    def _attribute(self, node: cst.Attribute) -> Value:
+        name = self._program.names.qualified(node)
+        if name.startswith(("torch.", "numpy.")):
+            return _constant(name)
+        base = self._value(node.value)
+        attr = node.attr.value
+        value = self._member(base, attr)
+        if not value.known:
+            shown = self._program.usage.shown_attribute(node)
+            if shown is not None:
+                return shown.on(value.device) if shown.device is Device.UNKNOWN else shown
+        return value
+
+    def _member(self, base: Value, attr: str) -> Value:
+        match base.kind:
+            case Kind.TENSOR | Kind.BATCH:
+                if attr in ("shape",):
+                    return Value(Kind.TUPLE, element=NUMBER)
+                if attr in ("ndim", "itemsize", "nbytes"):
+                    return NUMBER
+                if attr in torch_api.TENSOR_FLAGS:
+                    return BOOL
+                if attr == "device":
+                    return Value(Kind.DEVICE, device=base.device)
+                if attr == "dtype":
+                    return Value(Kind.DTYPE)
+                return Value(base.kind, device=base.device)
+            case Kind.NDARRAY:
+                return numpy_api.attribute(base, attr)
+            case Kind.MODULE | Kind.INSTANCE:
+                return self._kept(base, attr)
+            case Kind.CLASS:
+                return UNKNOWN
+            case _:
+                return Value(Kind.UNKNOWN, device=base.device)
+
+    def _kept(self, base: Value, attr: str) -> Value:
+        """An attribute of an instance of a class of this file: the join of what is stored in it."""
+        classes = self._program.classes
+        owner = classes.named(base.type) or classes.get(base.made)
+        if owner is None:
+            return UNKNOWN
+        stores = classes.stores(owner, attr)
+        values = [
+            UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
+            for store in stores
+        ]
+        # what a method once sets to None is not None where it is used
+        if values:
+            return join(values)
+        method = classes.method(owner, attr)
+        if method is not None and self._program.is_property(method):
+            return self.returned(method)
+        return UNKNOWN
+
+    def _stored(self, value: cst.CSTNode) -> Value:
+        return self._value(value.value) if isinstance(value, cst.AugAssign) else self._value(value)
+
+    def _subscript(self, node: cst.Subscript) -> Value:
+        base = self._value(node.value)
+        place = _constant_index(node)
+        match base.kind:
+            case Kind.NDARRAY:
+                return numpy_api.item(base, node)
+            case Kind.DICT:
+                return self._entry(base, node)
+            case Kind.LIST | Kind.TUPLE:
+                if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
+                    return Value(base.kind, element=base.each())
+                return base.member(place)
+            case Kind.STRING:
+                return STRING
+            case Kind.MODULE:
+                return Value(Kind.MODULE) if base.type.startswith("torch.nn.Module") else UNKNOWN
+            case _:
+                return base.member(place)
+
+    def _entry(self, base: Value, node: cst.Subscript) -> Value:
+        wanted = node.slice[0].slice if len(node.slice) == 1 else None
+        key = literal(wanted.value) if isinstance(wanted, cst.Index) else None
+        if key is None or not isinstance(base.made, cst.Dict):
+            return UNKNOWN
+        for element in base.made.elements:
+            if isinstance(element, cst.DictElement) and literal(element.key) == key:
+                return self._value(element.value)
+        return UNKNOWN
+
+    # -- iteration ---------------------------------------------------------------------------
+
+    def each(self, node: cst.CSTNode) -> Value:
+        """What a loop over an expression binds in each turn."""
+        value = self._value(node)
+        if value.kind is Kind.LOADER:
+            return BATCH
+        if value.kind is Kind.NDARRAY:
+            return UNKNOWN
+        return value.each() if value.kind is not Kind.MODULE else UNKNOWN
+
+    # -- calls -------------------------------------------------------------------------------
+
+    def _call(self, node: cst.Call) -> Value:
+        program = self._program
+        name = program.names.qualified(node.func)
+        if name.startswith("torch."):
+            return self._torch_call(name, node)
+        if name.startswith("numpy."):
+            return numpy_api.call(name, node, self)
+        if name and not name.startswith("."):
+            known = self._library_call(name, node)
+            if known is not None:
+                return known
+        if isinstance(node.func, cst.Name):
+            if program.is_builtin(node.func):
+                return self._builtin(node.func.value, node)
+            return self._called(self._value(node.func), node)
+        if isinstance(node.func, cst.Attribute):
+            return self._method(node, node.func)
+        return self._called(self._value(node.func), node)
+
+    def _called(self, function: Value, node: cst.Call) -> Value:
+        match function:
+            case Value(kind=Kind.FUNCTION, made=cst.FunctionDef() as made):
+                return self.returned(made)
+            case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
+                return self._value(made.body)
+            case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
+                return self._instance(made)
+            case Value(kind=Kind.MODULE):
+                return self._forward(function, node)
+            case Value(kind=Kind.TENSOR | Kind.BATCH):
+                return function
+            case _:
+                return self.derived(node)
+
+    def derived(self, node: cst.Call) -> Value:
+        """The result of an unknown function: nothing but where its tensor arguments live."""
+        values = [self._value(arg.value) for arg in node.args]
+        return Value(
+            Kind.UNKNOWN,
+            device=shared_device(v.device for v in values if v.kind is not Kind.DEVICE),
+        )
+
+    def returned(self, function: cst.FunctionDef) -> Value:
+        """What a function of this file returns."""
+        if function.asynchronous is not None:
+            return UNKNOWN
+        program = self._program
+        if function.returns is not None:
+            promised = self.annotated(function.returns.annotation)
+            if promised.known and promised.kind not in (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE):
+                return promised
+        if program.yields(function):
+            return Value(Kind.ITERATOR)
+        returns = program.returns(function)
+        if not returns:
+            return NONE
+        return self._remember(
+            function,
+            lambda: join(NONE if r.value is None else self._value(r.value) for r in returns),
+        )
+
+    def _instance(self, made: cst.ClassDef) -> Value:
+        found = self._program.classes.get(made)
+        name = f".{made.name.value}"
+        if found is None:
+            return Value(Kind.INSTANCE, type=name, made=made)
+        kind = (
+            Kind.MODULE if found.is_module else Kind.DATASET if found.is_dataset else Kind.INSTANCE
+        )
+        return Value(kind, type=name, made=made)
+
+    def _forward(self, module: Value, node: cst.Call) -> Value:
+        """What calling a module gives."""
+        device = shared_device(
+            (*(self._value(arg.value).device for arg in node.args), module.device)
+        )
+        if device is Device.CPU and module.device is not Device.CPU:
+            device = Device.UNKNOWN if module.device is Device.UNKNOWN else module.device
+        tensor = Value(Kind.TENSOR, device=device)
+        if module.type in torch_api.RECURRENT or module.type == "torch.nn.MultiheadAttention":
+            return Value(Kind.TUPLE, items=(tensor, tensor))
+        owner = self._program.classes.named(module.type)
+        if owner is not None:
+            forward = self._program.classes.method(owner, "forward")
+            if forward is not None:
+                return _placed(self.returned(forward), device)
+        return tensor
+
+    def _method(self, node: cst.Call, func: cst.Attribute) -> Value:
+        base = self._value(func.value)
+        method = func.attr.value
+        match base.kind:
+            case Kind.TENSOR | Kind.BATCH:
+                return self._tensor_method(base, method, node)
+            case Kind.NDARRAY | Kind.NPSCALAR:
+                return numpy_api.method(base, method, node, self)
+            case Kind.MODULE:
+                return self._module_method(base, method, node)
+            case Kind.INSTANCE | Kind.DATASET:
+                return self._own_method(base, method, node)
+            case Kind.DICT:
+                return self._dict_method(base, method)
+            case Kind.STRING:
+                return (
+                    Value(Kind.LIST, element=STRING)
+                    if method in ("split", "splitlines")
+                    else STRING
+                )
+            case Kind.LIST | Kind.TUPLE:
+                return base.each() if method == "pop" else NONE if method == "append" else NUMBER
+            case Kind.OPTIMIZER | Kind.SCHEDULER:
+                return OTHER
+            case Kind.SCALER:
+                return self.derived(node)
+            case _:
+                return self._unknown_method(base, method, node)
+
+    def _tensor_method(self, base: Value, method: str, node: cst.Call) -> Value:
+        tensor = Value(Kind.TENSOR, device=base.device)
+        if method in torch_api.TENSOR_NUMBER:
+            return NUMBER
+        if method in torch_api.TENSOR_BOOL:
+            return BOOL
+        if method in torch_api.TENSOR_NONE:
+            return NONE
+        match method:
+            case "cpu":
+                return tensor.on(Device.CPU)
+            case "cuda":
+                return tensor.on(Device.CUDA)
+            case "to":
+                return tensor.on(self.moved_to(node, base.device))
+            case "numpy":
+                return Value(Kind.NDARRAY)
+            case "tolist":
+                return Value(Kind.LIST, element=UNKNOWN)
+            case "size":
+                return NUMBER if node.args else Value(Kind.TUPLE, element=NUMBER)
+            case "stride":
+                return NUMBER if node.args else Value(Kind.TUPLE, element=NUMBER)
+            case "type":
+                return tensor if node.args else STRING
+        return _shaped(method, len(node.args), tensor)
+
+    def moved_to(self, node: cst.Call, before: Device) -> Device:
+        """Where ``.to(...)`` with these arguments puts a tensor."""
+        for arg in node.args:
+            word = None if arg.keyword is None else arg.keyword.value
+            if word not in (None, "device"):
+                continue
+            device = self.device(arg.value)
+            if device is not None:
+                return device
+            if word == "device":
+                return Device.UNKNOWN
+        return before
+
+    def device(self, node: cst.BaseExpression) -> Device | None:
+        """The device that an argument of ``.to()`` or ``device=`` names; None if it names none."""
+        text = literal(node)
+        if isinstance(node, (cst.SimpleString, cst.FormattedString)):
+            return _device_named(text if text is not None else _start_of(node))
+        if isinstance(node, cst.Integer):
+            return Device.CUDA
+        value = self._value(node)
+        if value.kind is Kind.DEVICE:
+            return Device.MAYBE if value.device is Device.UNKNOWN else value.device
+        if value.kind is Kind.STRING:
+            found = self._program.devices.of_string(node)
+            return Device.MAYBE if found is Device.UNKNOWN and _like_device(node) else found
+        if value.kind is Kind.DTYPE or value.kind is Kind.TENSOR:
+            return None if value.kind is Kind.DTYPE else value.device
+        return Device.MAYBE if _like_device(node) else None
+
+    def _module_method(self, base: Value, method: str, node: cst.Call) -> Value:
+        owner = self._program.classes.named(base.type)
+        if owner is not None:
+            own = self._program.classes.method(owner, method)
+            if own is not None:
+                return self.returned(own) if method != "forward" else self._forward(base, node)
+        if method in torch_api.MODULE_SELF:
+            if method == "to":
+                return base.on(self.moved_to(node, base.device))
+            if method in ("cuda", "cpu"):
+                return base.on(Device.CUDA if method == "cuda" else Device.CPU)
+            return base
+        if method in ("parameters", "buffers"):
+            return Value(Kind.ITERATOR, element=Value(Kind.TENSOR, device=base.device))
+        if method in ("named_parameters", "named_buffers"):
+            pair = Value(Kind.TUPLE, items=(STRING, Value(Kind.TENSOR, device=base.device)))
+            return Value(Kind.ITERATOR, element=pair)
+        if method in ("modules", "children"):
+            return Value(Kind.ITERATOR, element=Value(Kind.MODULE))
+        if method in ("named_modules", "named_children"):
+            pair = Value(Kind.TUPLE, items=(STRING, Value(Kind.MODULE)))
+            return Value(Kind.ITERATOR, element=pair)
+        if method == "state_dict":
+            return Value(Kind.DICT)
+        if method in ("zero_grad", "load_state_dict", "register_buffer", "add_module"):
+            return OTHER
+        if method == "forward":
+            return self._forward(base, node)
+        return self.derived(node)
+
+    def _own_method(self, base: Value, method: str, node: cst.Call) -> Value:
+        classes = self._program.classes
+        owner = classes.named(base.type) or classes.get(base.made)
+        found = None if owner is None else classes.method(owner, method)
+        if found is not None:
+            return self.returned(found)
+        kept = self._kept(base, method)
+        return self._called(kept, node) if kept.known else self.derived(node)
+
+    def _dict_method(self, base: Value, method: str) -> Value:
+        values = UNKNOWN
+        if isinstance(base.made, cst.Dict) and all(
+            isinstance(e, cst.DictElement) for e in base.made.elements
+        ):
+            values = join(self._value(e.value) for e in base.made.elements)
+        if method == "items":
+            return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=(UNKNOWN, values)))
+        if method == "values":
+            return Value(Kind.ITERATOR, element=values)
+        return UNKNOWN
+
+    def _unknown_method(self, base: Value, method: str, node: cst.Call) -> Value:
+        """Methods that only tensors have say what they give, whatever they are called on."""
+        match method:
+            case "item":
+                return NUMBER
+            case "numpy":
+                return Value(Kind.NDARRAY)
+            case "backward" | "append" | "extend" | "zero_grad":
+                return NONE
+            case "cuda":
+                return Value(Kind.UNKNOWN, device=Device.CUDA)
+            case "cpu":
+                return Value(Kind.UNKNOWN, device=Device.CPU)
+            case "detach" | "requires_grad_":
+                return Value(Kind.TENSOR, device=base.device)
+            case "to":
+                return Value(Kind.UNKNOWN, device=self.moved_to(node, base.device))
+            case "size" if len(node.args) == 1:
+                return NUMBER
+            case "numel" | "dim":
+                return NUMBER
+            case "format" | "join" | "strip" | "lower" | "upper":
+                return STRING
+            case "tolist":
+                return Value(Kind.LIST, element=UNKNOWN)
+        device = shared_device((base.device, self.derived(node).device))
+        return Value(Kind.UNKNOWN, device=device)
+
+    def _builtin(self, name: str, node: cst.Call) -> Value:
+        args = [arg.value for arg in node.args]
+        first = args[0] if args else None
+        match name:
+            case "len" | "int" | "float" | "ord" | "hash" | "id":
+                return NUMBER
+            case "bool" | "isinstance" | "hasattr" | "callable" | "any" | "all" | "issubclass":
+                return BOOL
+            case "str" | "repr" | "format" | "chr" | "input":
+                return STRING
+            case "range":
+                return Value(Kind.ITERATOR, element=NUMBER)
+            case "enumerate" if first is not None:
+                pair = Value(Kind.TUPLE, items=(NUMBER, self.each(first)))
+                return Value(Kind.ITERATOR, element=pair)
+            case "zip":
+                parts = tuple(self.each(arg) for arg in args)
+                return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=parts))
+            case "iter" | "reversed" | "filter" if first is not None:
+                return Value(Kind.ITERATOR, element=self.each(args[-1]))
+            case "next" if first is not None:
+                return self.each(first)
+            case "list" | "sorted" | "tuple":
+                kind = Kind.TUPLE if name == "tuple" else Kind.LIST
+                if first is None:
+                    return Value(kind, made=node, items=())
+                return Value(kind, element=self.each(first))
+            case "sum" if first is not None:
+                return self._summed(self.each(first))
+            case "abs" | "round" if first is not None:
+                return self._computed(first)
+            case "max" | "min" if args:
+                return self.each(args[0]) if len(args) == 1 else join(self._value(a) for a in args)
+            case "dict":
+                return Value(Kind.DICT, made=node)
+            case "set" | "frozenset" | "map" | "open" | "type" | "object" | "bytes":
+                return OTHER
+            case "print":
+                return NONE
+            case _:
+                return UNKNOWN
+
+    def _summed(self, element: Value) -> Value:
+        if element.kind in (Kind.NUMBER, Kind.BOOL):
+            return NUMBER
+        if element.kind in (Kind.TENSOR, Kind.BATCH):
+            return Value(Kind.TENSOR, device=element.device)
+        return Value(Kind.UNKNOWN, device=element.device)
+
+    # -- torch and libraries -----------------------------------------------------------------
+
+    def _torch_call(self, name: str, node: cst.Call) -> Value:
+        instance = self.instance_of(name, node)
+        if instance.known:
+            return instance
+        last = name.rpartition(".")[2]
+        space = name[: -len(last) - 1]
+        if name == "torch.device":
+            return Value(Kind.DEVICE, made=node, device=self._device_call(node))
+        if name == "torch.compile" and node.args:
+            return self._value(node.args[0].value)
+        if name.startswith(("torch.cuda.", "torch.backends.", "torch.mps.", "torch.xpu.")):
+            if last.startswith(("is_", "can_")):
+                return BOOL
+            return NUMBER if last.startswith(("device_count", "memory", "max_memory")) else OTHER
+        if name.startswith("torch.accelerator."):
+            if last == "current_accelerator":
+                return Value(Kind.DEVICE, device=Device.MAYBE)
+            return BOOL if last.startswith("is_") else OTHER
+        if space in ("torch.nn.init", "torch.nn.functional", "torch.linalg", "torch.fft",
+                     "torch.special", "torch.autograd"):  # fmt: skip
+            if last == "grad":
+                return Value(
+                    Kind.TUPLE, element=Value(Kind.TENSOR, device=self.derived(node).device)
+                )
+            pair = last.endswith("_with_indices") or last == "multi_head_attention_forward"
+            return _shaped(last, len(node.args) - 1, self._result(node)) if not pair else UNKNOWN
+        if name == "torch.nn.utils.clip_grad_norm_":
+            return self._result(node)
+        if space == "torch.nn.utils.rnn" and last in ("pad_sequence", "pad_packed_sequence"):
+            tensor = self._result(node)
+            return tensor if last == "pad_sequence" else Value(Kind.TUPLE, items=(tensor, tensor))
+        if space in ("torch.distributed", "torch.utils.data", "torch.nn.utils"):
+            return self._data_call(last, node) if space == "torch.utils.data" else UNKNOWN
+        if space == "torch" and last not in torch_api.NO_TENSOR and last[:1].islower():
+            return _shaped(last, len(node.args) - 1, self._result(node))
+        if last in ("Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor",
+                    "BoolTensor", "HalfTensor", "ByteTensor"):  # fmt: skip
+            return Value(Kind.TENSOR, device=Device.CUDA if "cuda" in name else Device.CPU)
+        if space == "torch" and last in ("numel",):
+            return NUMBER
+        if space == "torch" and last in ("is_tensor", "equal", "allclose", "is_floating_point"):
+            return BOOL
+        return UNKNOWN
+
+    def _data_call(self, last: str, node: cst.Call) -> Value:
+        if last == "random_split":
+            return Value(
+                Kind.LIST, element=Value(Kind.DATASET, type="torch.utils.data.Subset", made=node)
+            )
+        if last in ("default_collate", "default_convert"):
+            return BATCH
+        return UNKNOWN
+
+    def _result(self, node: cst.Call) -> Value:
+        """A tensor made by a torch function: on ``device=``, else where its operands live."""
+        for arg in node.args:
+            if arg.keyword is not None and arg.keyword.value == "device":
+                return Value(Kind.TENSOR, device=self.device(arg.value) or Device.UNKNOWN)
+        devices: list[Device] = []
+        for arg in node.args:
+            value = self._value(arg.value)
+            devices.append(value.device)
+            if value.items is not None:
+                devices += [item.device for item in value.items]
+            elif value.element is not None:
+                devices.append(value.element.device)
+        device = shared_device(devices)
+        if device is Device.UNKNOWN and _is_factory(node):
+            device = Device.CPU
+        return Value(Kind.TENSOR, device=device)
+
+    def _device_call(self, node: cst.Call) -> Device:
+        if not node.args:
+            return Device.UNKNOWN
+        return self.device(node.args[0].value) or self._program.devices.of_string(
+            node.args[0].value
+        )
+
+    def instance_of(self, name: str, made: cst.Call | None) -> Value:
+        """An instance of a known class, by the class's qualified name."""
+        last = name.rpartition(".")[2]
+        if name in ("torch.Tensor", "torch.nn.Parameter", "torch.autograd.Variable"):
+            return self._wrapped(made)
+        if name == "numpy.ndarray":
+            return Value(Kind.NDARRAY)
+        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
+            return Value(Kind.LOADER, type=name, made=made)
+        if name in torch_api.DATASET_BASES or name.startswith("torchvision.datasets."):
+            return Value(Kind.DATASET, type=name, made=made) if last[:1].isupper() else UNKNOWN
+        if name in torch_api.OPTIMIZERS or name == "torch.optim.Optimizer":
+            return Value(Kind.OPTIMIZER, type=name, made=made)
+        if name.startswith("torch.optim.lr_scheduler."):
+            return Value(Kind.SCHEDULER, type=name, made=made)
+        if name in torch_api.GRAD_SCALERS:
+            return Value(Kind.SCALER, type=name, made=made)
+        if name.startswith("torch.nn.") and last[:1].isupper() and "utils" not in name:
+            return self._layer(name, made)
+        if name == "torch.device":
+            return Value(Kind.DEVICE, made=made) if made is None else UNKNOWN
+        if name.startswith(".") and made is None:
+            found = self._program.classes.named(name)
+            return UNKNOWN if found is None else self._instance(found.node)
+        return UNKNOWN
+
+    def _wrapped(self, made: cst.Call | None) -> Value:
+        """``Variable(x)``, ``Parameter(x)`` and ``Tensor(x)``: a tensor where ``x`` lives."""
+        if made is None or not made.args:
+            return Value(Kind.TENSOR)
+        inner = self._value(made.args[0].value).device
+        legacy = self._program.names.qualified(made.func) == "torch.Tensor"
+        return Value(Kind.TENSOR, device=Device.CPU if legacy else inner)
+
+    def _layer(self, name: str, made: cst.Call | None) -> Value:
+        device = Device.UNKNOWN
+        if made is not None and name.endswith(("DataParallel",)) and made.args:
+            inner = self._value(made.args[0].value)
+            device = Device.CUDA if inner.device is Device.UNKNOWN else inner.device
+        return Value(Kind.MODULE, type=name, made=made, device=device)
+
+    def _library_call(self, name: str, node: cst.Call) -> Value | None:
+        """Calls of libraries around torch; None where nothing is known."""
+        last = name.rpartition(".")[2]
+        if name in _PASS_THROUGH and node.args:
+            return self._value(node.args[0].value)
+        if name.endswith((".tqdm", ".trange")) and name.startswith("tqdm"):
+            return Value(Kind.ITERATOR, element=NUMBER) if last == "trange" else UNKNOWN
+        if name.startswith("torchvision.models.") and last[:1].islower():
+            return Value(Kind.MODULE, type=name, made=node)
+        if name.startswith("torchvision.datasets."):
+            return Value(Kind.DATASET, type=name, made=node)
+        if name.startswith("torchvision.transforms."):
+            return Value(Kind.OTHER, type=name, made=node)
+        if name in ("timm.create_model", "timm.models.create_model"):
+            return Value(Kind.MODULE, type=name, made=node)
+        if name.startswith("transformers.") and last == "from_pretrained" and "Model" in name:
+            return Value(Kind.MODULE, type=name, made=node)
+        if name.startswith(("math.", "random.", "time.")):
+            return NUMBER if last not in ("choices", "sample") else Value(Kind.LIST)
+        if name.startswith("copy.") and node.args:
+            return self._value(node.args[0].value)
+        if name.endswith("GradScaler"):
+            return Value(Kind.SCALER, type=name, made=node)
+        return None
+
+    def operands(self, nodes: Iterable[cst.CSTNode]) -> list[Value]:
+        """Values of several expressions."""
+        return [self._value(node) for node in nodes]
+
+
+# -- helpers without state --------------------------------------------------------------------
+
+
+def _unpacked(value: Value, path: tuple[int | None, ...]) -> Value:
+    for step in path:
+        value = value.member(step) if value.kind is not Kind.LOADER else BATCH
+    return value
+
+
+def _placed(value: Value, device: Device) -> Value:
+    """What a forward pass gives, on the device it ran on."""
+    if value.kind is Kind.TENSOR:
+        return value if value.device is not Device.UNKNOWN else value.on(device)
+    if value.items is not None and value.kind is Kind.TUPLE:
+        return Value(Kind.TUPLE, items=tuple(_placed(item, device) for item in value.items))
+    if value.kind is Kind.UNKNOWN:
+        return Value(Kind.TENSOR, device=device)
+    return value
+
+
+def _shaped(method: str, args: int, tensor: Value) -> Value:
+    """One tensor, a pair, or several, by what the function gives with that many arguments."""
+    if method in torch_api.ALWAYS_PAIR or (method in torch_api.PAIR_WITH_DIM and args > 0):
+        return Value(Kind.TUPLE, items=(tensor, tensor))
+    if method in torch_api.SEVERAL:
+        return Value(Kind.TUPLE, element=tensor)
+    return tensor
+
+
+def _promoted(left: Value, right: Value) -> str:
+    if left.dtype == right.dtype:
+        return left.dtype
+    if Kind.NUMBER in (left.kind, right.kind):
+        array = left if left.kind is Kind.NDARRAY else right
+        return array.dtype if array.dtype.startswith("float") else ""
+    return ""
+
+
+def _constant(name: str) -> Value:
+    last = name.rpartition(".")[2]
+    if name.startswith("torch.") and last in _DTYPES:
+        return Value(Kind.DTYPE, type=name)
+    if name in ("numpy.pi", "numpy.e", "numpy.inf", "numpy.nan", "torch.pi", "torch.inf"):
+        return NUMBER
+    return Value(Kind.UNKNOWN, type=name)
+
+
+_DTYPES = frozenset(
+    """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int
+    long bool complex64 complex128""".split()
+)
+
+
+def _constant_index(node: cst.Subscript) -> int | None:
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return None
+    match node.slice[0].slice.value:
+        case cst.Integer(value=text) if text.isdigit():
+            return int(text)
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value=text)):
+            return -int(text) if text.isdigit() else None
+        case _:
+            return None
+
+
+def _is_factory(node: cst.Call) -> bool:
+    """Whether a torch function makes a tensor out of no tensor: then it is on the host."""
+    return dotted(node.func).rpartition(".")[2] in _FACTORIES
+
+
+_FACTORIES = frozenset(
+    """tensor as_tensor from_numpy zeros ones full empty eye arange linspace logspace rand randn
+    randint randperm tril_indices triu_indices""".split()
+)
+
+
+def _device_named(text: str) -> Device:
+    if text.startswith("cuda") or text.isdigit():
+        return Device.CUDA
+    if text == "cpu":
+        return Device.CPU
+    if text.startswith(("mps", "xla", "meta", "xpu", "hpu", "npu", "mlu")):
+        return Device.OTHER
+    return Device.UNKNOWN
+
+
+def _start_of(node: cst.BaseExpression) -> str:
+    """The literal start of an f-string."""
+    if isinstance(node, cst.FormattedString) and node.parts:
+        part = node.parts[0]
+        return part.value if isinstance(part, cst.FormattedStringText) else ""
+    return ""
+
+
+def _like_device(node: cst.CSTNode) -> bool:
+    """Whether an expression is named like a device: ``device``, ``args.device``, ``self.gpu``."""
+    text = dotted(node).rpartition(".")[2].lower()
+    return any(word in text for word in ("device", "gpu", "cuda", "rank")) or text == "dev"
+
+
+__all__ = ["Evaluator", "join_devices"]

@@ -1,0 +1,462 @@
+"""One walk over the syntax tree: parents, nodes by type, scopes and what they bind.
+
+The walk is iterative (a deep expression must not meet the recursion limit) and visits only
+fields that carry meaning; whitespace, commas and parentheses are passed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+N = TypeVar("N", bound=cst.CSTNode)
+
+# Fields of nodes that hold layout, or a value that is no node.
+_LAYOUT = (
+    "whitespace", "lpar", "rpar", "comma", "leading_", "header", "footer", "semicolon", "equal",
+    "lines_after", "trailing", "lbracket", "rbracket", "lbrace", "rbrace", "colon", "dot",
+    "posonly_ind", "first_colon", "second_colon", "separator", "asynchronous", "indent",
+    "default_", "has_trailing", "encoding", "conversion", "start", "end", "relative",
+)  # fmt: skip
+_LEAVES = (
+    cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.FormattedStringText,
+    cst.Pass, cst.Break, cst.Continue, cst.Ellipsis, cst.BaseBinaryOp, cst.BaseUnaryOp,
+    cst.BaseCompOp, cst.BaseBooleanOp, cst.BaseAugOp, cst.ImportStar,
+)  # fmt: skip
+_fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    if issubclass(kind, _LEAVES):
+        names: tuple[str, ...] = ()
+    else:
+        names = tuple(
+            item.name for item in dataclasses.fields(kind) if not item.name.startswith(_LAYOUT)
+        )
+    _fields[kind] = names
+    return names
+
+
+class ScopeKind(enum.Enum):
+    """What opened a scope; class scopes are not seen from the functions inside them."""
+
+    MODULE = enum.auto()
+    CLASS = enum.auto()
+    FUNCTION = enum.auto()
+    LAMBDA = enum.auto()
+    COMPREHENSION = enum.auto()
+
+
+class Bind(enum.Enum):
+    """How a name gets its value."""
+
+    IMPORT = enum.auto()  # value: the ImportAlias
+    FROM = enum.auto()  # value: the ImportAlias of an ImportFrom
+    ASSIGN = enum.auto()  # value: the expression; path: where in it, for unpacked tuples
+    AUGMENT = enum.auto()  # value: the AugAssign
+    DECLARE = enum.auto()  # an annotation without a value
+    FOR = enum.auto()  # value: what is iterated; path: where in each item
+    WITH = enum.auto()  # value: the context manager
+    PARAMETER = enum.auto()  # value: the Param
+    DEFINITION = enum.auto()  # value: the FunctionDef or ClassDef
+    EXCEPT = enum.auto()
+    MATCH = enum.auto()
+    DELETE = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One place that gives a name a value.
+
+    ``path`` holds the indices that lead from the value to what the name gets: empty for
+    ``x = v``, ``(1,)`` for ``_, x = v``; None in it marks a starred or otherwise unknown step.
+    """
+
+    name: str
+    kind: Bind
+    node: cst.CSTNode
+    value: cst.CSTNode | None
+    scope: Scope
+    path: tuple[int | None, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The names bound in a module, class, function, lambda or comprehension."""
+
+    kind: ScopeKind
+    node: cst.CSTNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outer: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
+    stars: list[cst.ImportFrom] = field(default_factory=list)
+
+    def owner(self, name: str) -> Scope | None:
+        """The scope whose binding a use of ``name`` in this scope refers to."""
+        scope: Scope | None = self
+        first = True
+        while scope is not None:
+            declared = scope.outer.get(name)
+            if declared == "global":
+                return scope.module()
+            visible = first or scope.kind is not ScopeKind.CLASS
+            if declared is None and visible and name in scope.bindings:
+                return scope
+            # A comprehension in a class body still sees that body through its first iterable only.
+            first = False
+            scope = scope.parent
+        return None
+
+    def module(self) -> Scope:
+        """The module's scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def function(self) -> Scope:
+        """The nearest function, class or module scope: comprehensions are transparent."""
+        scope = self
+        while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+
+class Index:
+    """Everything that one walk over a module finds out."""
+
+    def __init__(self, module: cst.Module) -> None:
+        """Walk the module once."""
+        self.module = module
+        self.nodes: list[cst.CSTNode] = []
+        self._parents: dict[int, cst.CSTNode] = {}
+        self._order: dict[int, int] = {}
+        self._kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
+        self.root = Scope(ScopeKind.MODULE, module, None)
+        self._walk(module)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that holds this one, or None for the module."""
+        return self._parents.get(id(node))
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around this one, from the inside out."""
+        current = self._parents.get(id(node))
+        while current is not None:
+            yield current
+            current = self._parents.get(id(current))
+
+    def of(self, kind: type[N]) -> list[N]:
+        """All nodes of exactly this type, in the order of the walk."""
+        return self._kinds.get(kind, [])  # type: ignore[return-value]  # filed by type
+
+    def order(self, node: cst.CSTNode) -> int:
+        """Place of the node in the walk: a parent comes before its children."""
+        return self._order[id(node)]
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        ends: dict[int, int] = {}
+        for place in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[place]
+            end = ends.setdefault(id(node), place + 1)
+            above = self._parents.get(id(node))
+            if above is not None and ends.get(id(above), 0) < end:
+                ends[id(above)] = end
+        return ends
+
+    def inside(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` is ``outer`` or lies below it."""
+        place = self._order[id(node)]
+        return self._order[id(outer)] <= place < self._ends[id(outer)]
+
+    def below(self, node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
+        """Nodes of a type at or below a node, nested functions and classes included."""
+        first, last = self._order[id(node)], self._ends[id(node)]
+        for found in self.of(kind):
+            if first <= self._order[id(found)] < last:
+                yield found
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The scope a node's names are looked up in."""
+        found = self._scopes.get(id(node))
+        if found is not None and isinstance(node, cst.Name):
+            return found
+        child = node
+        for above in self.ancestors(node):
+            opened = self._scopes.get(id(above))
+            if opened is not None and not isinstance(above, cst.Name) and _within(above, child):
+                return opened
+            child = above
+        return self.root
+
+    def opened(self, node: cst.CSTNode) -> Scope:
+        """The scope that a function, class, lambda or comprehension opens."""
+        return self._scopes[id(node)]
+
+    # -- the walk ----------------------------------------------------------------------------
+
+    def _walk(self, module: cst.Module) -> None:
+        nodes, parents, order, kinds = self.nodes, self._parents, self._order, self._kinds
+        handlers = _HANDLERS
+        known = _fields
+        stack: list[tuple[cst.CSTNode, Scope]] = [(module, self.root)]
+        pop, push = stack.pop, stack.append
+        while stack:
+            node, scope = pop()
+            order[id(node)] = len(nodes)
+            nodes.append(node)
+            kind = type(node)
+            found = kinds.get(kind)
+            if found is None:
+                kinds[kind] = [node]
+            else:
+                found.append(node)
+            if kind is cst.Name:
+                self._scopes[id(node)] = scope
+                continue
+            handler = handlers.get(kind)
+            inner: dict[str, Scope] | None = None
+            if handler is not None:
+                inner = handler(self, node, scope)
+            names = known.get(kind)
+            if names is None:
+                names = _fields_of(kind)
+            base = len(stack)
+            for name in names:
+                value = getattr(node, name)
+                target = scope if inner is None else inner.get(name, scope)
+                if isinstance(value, cst.CSTNode):
+                    parents[id(value)] = node
+                    push((value, target))
+                elif isinstance(value, (tuple, list)):
+                    for item in value:
+                        parents[id(item)] = node
+                        push((item, target))
+            if len(stack) - base > 1:
+                stack[base:] = stack[base:][::-1]
+
+    def _open(self, kind: ScopeKind, node: cst.CSTNode, parent: Scope) -> Scope:
+        scope = Scope(kind, node, parent)
+        self._scopes[id(node)] = scope
+        return scope
+
+    def _bind(
+        self,
+        scope: Scope,
+        name: str,
+        kind: Bind,
+        node: cst.CSTNode,
+        value: cst.CSTNode | None,
+        path: tuple[int | None, ...] = (),
+    ) -> None:
+        declared = scope.outer.get(name)
+        if declared == "global":
+            scope = scope.module()
+        elif declared == "nonlocal" and scope.parent is not None:
+            scope = scope.parent.owner(name) or scope
+        scope.bindings.setdefault(name, []).append(Binding(name, kind, node, value, scope, path))
+
+    def _bind_target(
+        self,
+        scope: Scope,
+        target: cst.CSTNode,
+        kind: Bind,
+        value: cst.CSTNode | None,
+        path: tuple[int | None, ...] = (),
+    ) -> None:
+        """Bind the names of an assignment target, however deep its tuples nest."""
+        todo = [(target, path)]
+        while todo:
+            part, where = todo.pop()
+            if isinstance(part, cst.Name):
+                self._bind(scope, part.value, kind, part, value, where)
+            elif isinstance(part, (cst.Tuple, cst.List)):
+                starred = False
+                for place, element in enumerate(part.elements):
+                    starred = starred or isinstance(element, cst.StarredElement)
+                    todo.append((element.value, (*where, None if starred else place)))
+
+
+def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
+    """Whether a direct child of a scope-opening node is evaluated inside the new scope."""
+    if isinstance(opener, cst.FunctionDef):
+        return child is opener.body
+    if isinstance(opener, cst.ClassDef):
+        return child is opener.body
+    if isinstance(opener, cst.Lambda):
+        return child is opener.body
+    return True
+
+
+def _function(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
+    assert isinstance(node, cst.FunctionDef)
+    index._bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
+    inner = index._open(ScopeKind.FUNCTION, node, scope)
+    _parameters(index, node.params, inner)
+    return {"body": inner}
+
+
+def _lambda(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
+    assert isinstance(node, cst.Lambda)
+    inner = index._open(ScopeKind.LAMBDA, node, scope)
+    _parameters(index, node.params, inner)
+    return {"body": inner}
+
+
+def _parameters(index: Index, params: cst.Parameters, scope: Scope) -> None:
+    found = [*params.posonly_params, *params.params, *params.kwonly_params]
+    for extra in (params.star_arg, params.star_kwarg):
+        if isinstance(extra, cst.Param):
+            found.append(extra)
+    for param in found:
+        index._bind(scope, param.name.value, Bind.PARAMETER, param, param)
+
+
+def _class(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
+    assert isinstance(node, cst.ClassDef)
+    index._bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
+    return {"body": index._open(ScopeKind.CLASS, node, scope)}
+
+
+def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
+    inner = index._open(ScopeKind.COMPREHENSION, node, scope)
+    return dict.fromkeys(("elt", "key", "value", "for_in"), inner)
+
+
+def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.CompFor)
+    index._bind_target(scope, node.target, Bind.FOR, node.iter)
+
+
+def _assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.Assign)
+    for target in node.targets:
+        index._bind_target(scope, target.target, Bind.ASSIGN, node.value)
+
+
+def _ann_assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.AnnAssign)
+    kind = Bind.DECLARE if node.value is None else Bind.ASSIGN
+    index._bind_target(scope, node.target, kind, node.value)
+
+
+def _augmented(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.AugAssign)
+    index._bind_target(scope, node.target, Bind.AUGMENT, node)
+
+
+def _named(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.NamedExpr)
+    index._bind_target(scope.function(), node.target, Bind.ASSIGN, node.value)
+
+
+def _for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.For)
+    index._bind_target(scope, node.target, Bind.FOR, node.iter)
+
+
+def _with(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.With)
+    for item in node.items:
+        if item.asname is not None:
+            index._bind_target(scope, item.asname.name, Bind.WITH, item.item)
+
+
+def _import(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.Import)
+    for alias in node.names:
+        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+            name = alias.asname.name.value
+        else:
+            name = dotted(alias.name).partition(".")[0]
+        index._bind(scope, name, Bind.IMPORT, alias, alias)
+
+
+def _import_from(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.ImportFrom)
+    if isinstance(node.names, cst.ImportStar):
+        scope.stars.append(node)
+        return
+    for alias in node.names:
+        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+            name = alias.asname.name.value
+        else:
+            name = dotted(alias.name)
+        index._bind(scope, name, Bind.FROM, alias, alias)
+
+
+def _outer(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    del index
+    assert isinstance(node, (cst.Global, cst.Nonlocal))
+    word = "global" if isinstance(node, cst.Global) else "nonlocal"
+    for item in node.names:
+        scope.outer[item.name.value] = word
+
+
+def _except(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
+    if node.name is not None:
+        index._bind_target(scope, node.name.name, Bind.EXCEPT, None)
+
+
+def _match(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    name = node.rest if isinstance(node, cst.MatchMapping) else getattr(node, "name", None)
+    if isinstance(name, cst.Name):
+        index._bind(scope, name.value, Bind.MATCH, name, None)
+
+
+def _delete(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.Del)
+    index._bind_target(scope, node.target, Bind.DELETE, None)
+
+
+_HANDLERS = {
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.Lambda: _lambda,
+    cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension,
+    cst.DictComp: _comprehension,
+    cst.GeneratorExp: _comprehension,
+    cst.CompFor: _comp_for,
+    cst.Assign: _assign,
+    cst.AnnAssign: _ann_assign,
+    cst.AugAssign: _augmented,
+    cst.NamedExpr: _named,
+    cst.For: _for,
+    cst.With: _with,
+    cst.Import: _import,
+    cst.ImportFrom: _import_from,
+    cst.Global: _outer,
+    cst.Nonlocal: _outer,
+    cst.ExceptHandler: _except,
+    cst.ExceptStarHandler: _except,
+    cst.MatchAs: _match,
+    cst.MatchStar: _match,
+    cst.MatchMapping: _match,
+    cst.Del: _delete,
+}
+
+
+def dotted(node: cst.CSTNode) -> str:
+    """``a.b.c`` for a chain of names and attributes, else the empty string."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))

@@ -1,0 +1,423 @@
+"""What runs in every training step, what in evaluation, and what only now and then.
+
+A training loop is one whose own body, or a function of this file that it calls, runs a backward
+pass or an optimizer step.  What such a loop calls, and what ``forward`` and ``training_step``
+hold, runs in every step too, unless a periodic condition guards it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+Loop: TypeAlias = cst.For | cst.While
+
+
+class Role(enum.Enum):
+    """How often something runs."""
+
+    TRAIN = enum.auto()  # in every training step
+    FORWARD = enum.auto()  # in every forward pass of a module
+    EVAL = enum.auto()  # in every step of an evaluation
+    EPOCH = enum.auto()  # between training loops
+    OTHER = enum.auto()  # not known, or once
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How often a node runs.
+
+    ``guarded``: only under a condition that holds now and then (every n steps, on one rank, when
+    an option asks for it).  ``loop`` is the loop or function that makes it run per step.
+    """
+
+    role: Role
+    guarded: bool = False
+    loop: cst.CSTNode | None = None
+
+    @property
+    def per_step(self) -> bool:
+        """Runs in each and every training step."""
+        return self.role is Role.TRAIN and not self.guarded
+
+
+_NOWHERE = Context(Role.OTHER)
+_RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
+
+_GUARD_WORDS = re.compile(
+    r"log|print|debug|verbose|profil|rank|main_process|master|interval|freq|every|display|best|"
+    r"visual|plot|tensorboard|wandb|writer|summary|report|save|time|last_|dry_run|eval|test|valid",
+    re.IGNORECASE,
+)
+_OPTION_ROOTS = frozenset(
+    {"args", "opt", "opts", "cfg", "config", "hparams", "FLAGS", "params", "options", "conf", "hp",
+     "arg", "configs", "hps", "flags"}
+)  # fmt: skip
+_EVAL_NAME = re.compile(r"eval|valid|test|infer|predict|sample|generate|visuali[sz]e|demo|export",
+                        re.IGNORECASE)  # fmt: skip
+_TRAIN_NAME = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
+_NO_GRAD = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
+     "torch.autograd.inference_mode", "torch.autograd.grad_mode.no_grad"}
+)  # fmt: skip
+_TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
+_EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
+_ENDS = (cst.Break, cst.Return, cst.Raise)
+
+
+class Event(enum.Flag):
+    """What a loop or function does directly."""
+
+    NOTHING = 0
+    BACKWARD = enum.auto()
+    STEP = enum.auto()
+    ZERO = enum.auto()
+
+
+class Loops:
+    """The training structure of one module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+        self._contexts: dict[int, Context] = {}
+        self._called: dict[int, Context] = {}
+        self._asking: set[int] = set()
+
+    # -- roles of loops ----------------------------------------------------------------------
+
+    @cached_property
+    def _events(self) -> dict[int, Event]:
+        """What each loop and function does, outside the loops and functions inside it."""
+        events: dict[int, Event] = {}
+        pending: list[tuple[cst.Call, Event]] = []
+        for call in self._program.index.of(cst.Call):
+            event = self._event(call)
+            if event:
+                pending.append((call, event))
+        seen: set[int] = set()
+        while pending:
+            call, event = pending.pop()
+            home = self._home(call)
+            events[id(home)] = events.get(id(home), Event.NOTHING) | event
+            if isinstance(home, cst.FunctionDef) and id(home) not in seen:
+                # a function that steps outside any loop of its own: its calls are steps
+                seen.add(id(home))
+                pending += [(site, event) for site in self._program.calls.sites(home)]
+                pending += [(site, event) for site in self._closure_sites(home)]
+        return events
+
+    def _event(self, call: cst.Call) -> Event:
+        func = call.func
+        if isinstance(func, cst.Name):
+            scales = "scaler" in func.value.lower() and len(call.args) > 1
+            return Event.BACKWARD | Event.STEP if scales else Event.NOTHING
+        if not isinstance(func, cst.Attribute):
+            return Event.NOTHING
+        match func.attr.value:
+            case "backward" | "manual_backward":
+                return Event.BACKWARD
+            case "step" if self._steps(func.value):
+                return Event.STEP
+            case "zero_grad":
+                return Event.ZERO
+            case _:
+                return Event.NOTHING
+
+    def _steps(self, receiver: cst.BaseExpression) -> bool:
+        """Whether ``receiver.step()`` is an optimizer's (or gradient scaler's) step."""
+        kind = self._program.values.of(receiver).kind
+        if kind in (Kind.OPTIMIZER, Kind.SCALER):
+            return True
+        if kind is not Kind.UNKNOWN and kind is not Kind.INSTANCE:
+            return False
+        name = dotted(receiver).rpartition(".")[2].lower()
+        if any(word in name for word in ("sched", "lr", "env", "warmup")):
+            return False
+        return "optim" in name or name.startswith("opt") or name.endswith("opt") or "scaler" in name
+
+    def _home(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The innermost loop body or function a node runs in."""
+        child = node
+        for above in self._program.index.ancestors(node):
+            if isinstance(above, (cst.For, cst.While)) and child is not above.orelse:
+                if not isinstance(above, cst.For) or child is above.body:
+                    return above
+            if isinstance(above, cst.FunctionDef):
+                return above
+            child = above
+        return self._program.module
+
+    def _closure_sites(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """``optimizer.step(closure)`` runs the closure."""
+        name = function.name.value
+        return [
+            call
+            for call in self._program.index.of(cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "step"
+            and any(isinstance(a.value, cst.Name) and a.value.value == name for a in call.args)
+        ]
+
+    @cached_property
+    def _roles(self) -> dict[int, Role]:
+        loops: list[Loop] = [*self._program.index.of(cst.For), *self._program.index.of(cst.While)]
+        loops.sort(key=self._program.index.order, reverse=True)  # inner loops first
+        roles: dict[int, Role] = {}
+        inner: dict[int, Event] = {}  # what training loops inside (or called from) a loop do
+        for loop in loops:
+            below = self._inner_events(loop, inner)
+            own = self._events.get(id(loop), Event.NOTHING)
+            if self._is_train(own, below):
+                roles[id(loop)] = Role.TRAIN
+            elif below:
+                roles[id(loop)] = Role.EPOCH
+            elif self._is_eval(loop):
+                roles[id(loop)] = Role.EVAL
+            else:
+                roles[id(loop)] = Role.OTHER
+            inner[id(loop)] = below | (own if roles[id(loop)] is Role.TRAIN else Event.NOTHING)
+        return roles
+
+    @staticmethod
+    def _is_train(own: Event, below: Event) -> bool:
+        if Event.BACKWARD in own:
+            return True
+        if Event.STEP in own and Event.STEP not in below:
+            return True
+        return Event.ZERO in own and not below
+
+    def _inner_events(self, loop: Loop, inner: dict[int, Event]) -> Event:
+        found = Event.NOTHING
+        index = self._program.index
+        for kind in (cst.For, cst.While):
+            for nested in index.below(loop.body, kind):
+                found |= inner.get(id(nested), Event.NOTHING)
+        for call in index.below(loop.body, cst.Call):
+            target = self._program.calls.target(call)
+            if target is not None:
+                found |= self._loops_of(target)
+        return found
+
+    def _loops_of(self, function: cst.FunctionDef, depth: int = 0) -> Event:
+        """What the training loops inside a function, or inside what it calls, do."""
+        index = self._program.index
+        found = Event.NOTHING
+        for kind in (cst.For, cst.While):
+            for loop in index.below(function, kind):
+                found |= self._events.get(id(loop), Event.NOTHING)
+        if depth < 4 and not found:
+            for call in index.below(function, cst.Call):
+                target = self._program.calls.target(call)
+                if target is not None and target is not function:
+                    found |= self._loops_of(target, depth + 1)
+        return found & (Event.BACKWARD | Event.STEP)
+
+    def _is_eval(self, loop: Loop) -> bool:
+        for above in self._program.index.ancestors(loop):
+            if isinstance(above, cst.With) and self.turns_gradients_off(above):
+                return True
+            if isinstance(above, cst.FunctionDef):
+                return self.evaluates(above)
+            if isinstance(above, (cst.For, cst.While)) and id(above) in self._events:
+                # inside a training loop: its own context decides
+                if Event.BACKWARD in self._events[id(above)]:
+                    return False
+        return False
+
+    def turns_gradients_off(self, node: cst.With) -> bool:
+        """Whether a ``with`` block runs without gradients."""
+        return any(self.is_no_grad(item.item) for item in node.items)
+
+    def is_no_grad(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is ``torch.no_grad()`` or one of its kin."""
+        func = node.func if isinstance(node, cst.Call) else node
+        name = self._program.names.qualified(func)
+        if name == "torch.set_grad_enabled" and isinstance(node, cst.Call) and node.args:
+            value = node.args[0].value
+            return isinstance(value, cst.Name) and value.value == "False"
+        return name in _NO_GRAD
+
+    def evaluates(self, function: cst.FunctionDef) -> bool:
+        """Whether a function only evaluates: by decorator, by name, or by ``.eval()``."""
+        if any(self.is_no_grad(item.decorator) for item in function.decorators):
+            return True
+        index = self._program.index
+        if any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+            for call in index.below(function, cst.Call)
+        ):
+            return False
+        name = function.name.value
+        if _EVAL_NAME.search(name) and not _TRAIN_NAME.search(name):
+            return True
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "eval"
+            and not call.args
+            for call in index.below(function, cst.Call)
+        )
+
+    def role(self, loop: Loop) -> Role:
+        """What a loop is for."""
+        return self._roles[id(loop)]
+
+    @cached_property
+    def training(self) -> list[Loop]:
+        """The training loops, in no particular order."""
+        loops: list[Loop] = [*self._program.index.of(cst.For), *self._program.index.of(cst.While)]
+        return [loop for loop in loops if self._roles[id(loop)] is Role.TRAIN]
+
+    # -- how often a node runs ---------------------------------------------------------------
+
+    def context(self, node: cst.CSTNode) -> Context:
+        """How often a node runs."""
+        found = self._contexts.get(id(node))
+        if found is None:
+            found = self._contexts[id(node)] = self._context(node)
+        return found
+
+    def _context(self, node: cst.CSTNode) -> Context:
+        guarded = False
+        child = node
+        for above in self._program.index.ancestors(node):
+            guarded = guarded or self._guards(above, child)
+            match above:
+                case cst.For() | cst.While() if child is not above.orelse and not (
+                    isinstance(above, cst.For) and child is not above.body
+                ):
+                    role = self._roles[id(above)]
+                    if role is not Role.OTHER:
+                        return Context(role, guarded, above)
+                case cst.With() if self.turns_gradients_off(above):
+                    pass
+                case cst.FunctionDef() if child is above.body:
+                    found = self._of_function(above)
+                    return replace(found, guarded=found.guarded or guarded)
+                case _:
+                    pass
+            child = above
+        return _NOWHERE
+
+    def _of_function(self, function: cst.FunctionDef) -> Context:
+        key = id(function)
+        if key in self._called:
+            return self._called[key]
+        if key in self._asking:
+            return _NOWHERE
+        self._asking.add(key)
+        try:
+            found = self._function_context(function)
+        finally:
+            self._asking.discard(key)
+        self._called[key] = found
+        return found
+
+    def _function_context(self, function: cst.FunctionDef) -> Context:
+        name = function.name.value
+        events = self._events.get(id(function), Event.NOTHING)
+        if Event.BACKWARD in events or name in _TRAIN_HOOKS:
+            return Context(Role.TRAIN, loop=function)
+        if name in _EVAL_HOOKS:
+            return Context(Role.EVAL, loop=function)
+        owner = self._program.classes.around(function)
+        if owner is not None and owner.is_module and name == "forward":
+            return Context(Role.FORWARD, loop=function)
+        sites = self._program.calls.sites(function)
+        contexts = [self.context(site) for site in sites]
+        if not contexts:
+            return _NOWHERE
+        best = min(contexts, key=lambda c: (_RANK[c.role], c.guarded))
+        if best.role is Role.OTHER and self.evaluates(function):
+            return _NOWHERE
+        return best
+
+    def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
+        match above:
+            case cst.If() if child is above.body:
+                return self.is_guard(above.test) or _leaves(above.body)
+            case cst.If() if child is above.orelse and not isinstance(child, cst.If):
+                return self._is_negative_guard(above.test)
+            case cst.IfExp() if child is above.body:
+                return self.is_guard(above.test)
+            case cst.ExceptHandler() | cst.ExceptStarHandler():
+                return True
+            case cst.IndentedBlock():
+                return self._skipped_before(above, child)
+            case _:
+                return False
+
+    def _is_negative_guard(self, test: cst.BaseExpression) -> bool:
+        return (
+            isinstance(test, cst.Comparison)
+            and any(isinstance(item.operator, cst.NotEqual) for item in test.comparisons)
+            and self.is_guard(test)
+        )
+
+    def _skipped_before(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+        """``if step % n: continue`` guards what follows."""
+        for statement in block.body:
+            if statement is child:
+                return False
+            if (
+                isinstance(statement, cst.If)
+                and statement.orelse is None
+                and isinstance(statement.body, cst.BaseSuite)
+                and _last(statement.body, (cst.Continue,))
+                and self.is_guard(statement.test)
+            ):
+                return True
+        return False
+
+    def is_guard(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition holds only now and then: every n steps, on one rank, on request."""
+        index = self._program.index
+        for node in index.below(test, cst.BinaryOperation):
+            if isinstance(node.operator, cst.Modulo):
+                return True
+        for name in index.below(test, cst.Name):
+            if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
+                return True
+        return self._counts(test)
+
+    def _counts(self, test: cst.BaseExpression) -> bool:
+        """``i == 0``, ``step == len(loader) - 1``: one step of many."""
+        for node in self._program.index.below(test, cst.Comparison):
+            for item in node.comparisons:
+                if (
+                    isinstance(item.operator, cst.Equal)
+                    and isinstance(item.comparator, (cst.Integer, cst.BinaryOperation))
+                    and isinstance(node.left, (cst.Name, cst.BinaryOperation))
+                ):
+                    return True
+        return False
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block ends the loop: what it holds runs at most once."""
+    if _last(body, _ENDS):
+        return True
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
+        return dotted(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    return False
+
+
+def _last(body: cst.BaseSuite, kinds: tuple[type[cst.CSTNode], ...]) -> bool:
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, kinds)

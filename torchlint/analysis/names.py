@@ -1,0 +1,137 @@
+"""Which import a name stands for: ``nn.Conv2d`` is ``torch.nn.Conv2d``.
+
+A name that is bound more than once, in ways that disagree, stands for nothing: silence is right.
+Every spelling of one thing gets one name (`canonical`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind, Binding, Index, dotted
+
+if TYPE_CHECKING:
+    from torchlint.analysis.index import Scope
+
+# Where a public name also lives -> where it is documented.
+_MOVED = (
+    ("torch.nn.modules.conv.", "torch.nn."),
+    ("torch.nn.modules.batchnorm.", "torch.nn."),
+    ("torch.nn.modules.instancenorm.", "torch.nn."),
+    ("torch.nn.modules.linear.", "torch.nn."),
+    ("torch.nn.modules.container.", "torch.nn."),
+    ("torch.nn.modules.module.", "torch.nn."),
+    ("torch.nn.modules.loss.", "torch.nn."),
+    ("torch.nn.modules.", "torch.nn."),
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.dataset.", "torch.utils.data."),
+    ("torch.utils.data.sampler.", "torch.utils.data."),
+    ("torch.utils.data.distributed.", "torch.utils.data."),
+    ("torch.optim.adam.", "torch.optim."),
+    ("torch.optim.adamw.", "torch.optim."),
+    ("torch.optim.sgd.", "torch.optim."),
+    ("torch.optim.optimizer.", "torch.optim."),
+    ("torch.cuda.amp.autocast_mode.", "torch.cuda.amp."),
+    ("torch.cuda.amp.grad_scaler.", "torch.cuda.amp."),
+    ("torch.autograd.grad_mode.", "torch."),
+)
+
+
+def canonical(name: str) -> str:
+    """One spelling for each public name of torch.
+
+    >>> canonical("torch.nn.modules.conv.Conv2d")
+    'torch.nn.Conv2d'
+    """
+    for old, new in _MOVED:
+        if name.startswith(old) and "." not in name[len(old) :]:
+            return new + name[len(old) :]
+    return name
+
+
+class Names:
+    """Qualified names of the expressions of one module."""
+
+    def __init__(self, index: Index) -> None:
+        """Nothing is computed before it is asked for."""
+        self._index = index
+        self._cache: dict[int, str] = {}
+        self._roots: dict[tuple[int, str], str] = {}
+
+    def qualified(self, node: cst.CSTNode | None) -> str:
+        """Qualified name of a name or attribute chain, or the empty string if it has none.
+
+        A class or function of this very file is named ``.Name``: it has no module.
+        """
+        if node is None:
+            return ""
+        found = self._cache.get(id(node))
+        if found is None:
+            found = self._cache[id(node)] = canonical(self._qualify(node))
+        return found
+
+    def _qualify(self, node: cst.CSTNode) -> str:
+        text = dotted(node)
+        if not text:
+            return ""
+        root = node
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        assert isinstance(root, cst.Name)
+        name, _, rest = text.partition(".")
+        base = self.root(name, self._index.scope(root))
+        if not base:
+            return ""
+        return f"{base}.{rest}" if rest else base
+
+    def root(self, name: str, scope: Scope) -> str:
+        """What a single name stands for in a scope, by the imports that bind it."""
+        owner = scope.owner(name)
+        if owner is None:
+            return ""
+        key = (id(owner), name)
+        if key not in self._roots:
+            self._roots[key] = ""  # a name that leads back to itself stands for nothing
+            self._roots[key] = self._resolve(owner.bindings[name])
+        return self._roots[key]
+
+    def _resolve(self, bindings: list[Binding]) -> str:
+        meant: set[str] = set()
+        for binding in bindings:
+            if self._is_fallback(binding):
+                continue
+            meant.add(self._meaning(binding))
+        return meant.pop() if len(meant) == 1 else ""
+
+    def _is_fallback(self, binding: Binding) -> bool:
+        """``except ImportError: name = None`` leaves the meaning of the name as it is."""
+        value = binding.value
+        if not (binding.kind is Bind.ASSIGN and isinstance(value, cst.Name)):
+            return False
+        return value.value in ("None", "False") and any(
+            isinstance(above, cst.ExceptHandler) for above in self._index.ancestors(binding.node)
+        )
+
+    def _meaning(self, binding: Binding) -> str:
+        value = binding.value
+        if binding.kind is Bind.IMPORT and isinstance(value, cst.ImportAlias):
+            full = dotted(value.name)
+            return full if value.asname is not None else full.partition(".")[0]
+        if binding.kind is Bind.FROM and isinstance(value, cst.ImportAlias):
+            statement = self._index.parent(value)
+            if not isinstance(statement, cst.ImportFrom):
+                return ""
+            module = "" if statement.module is None else dotted(statement.module)
+            dots = "." * len(statement.relative)
+            return (
+                f"{dots}{module}.{dotted(value.name)}" if module else f"{dots}{dotted(value.name)}"
+            )
+        if binding.kind is Bind.ASSIGN and not binding.path:
+            if isinstance(value, (cst.Name, cst.Attribute)):
+                return self.qualified(value)
+            return ""
+        if binding.kind is Bind.DEFINITION and binding.scope.parent is None:
+            return f".{binding.name}"
+        return ""

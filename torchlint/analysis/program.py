@@ -1,0 +1,233 @@
+"""One parsed file and its facts, each computed once and only when a rule asks for it."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import Argument, Arguments
+from torchlint.analysis.calls import Calls
+from torchlint.analysis.classes import Classes
+from torchlint.analysis.devices import Devices
+from torchlint.analysis.evaluate import Evaluator
+from torchlint.analysis.flow import Flow
+from torchlint.analysis.index import Index
+from torchlint.analysis.layers import Link, links
+from torchlint.analysis.loops import Context, Loops
+from torchlint.analysis.names import Names
+from torchlint.analysis.usage import Usage
+from torchlint.analysis.values import Device, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from packaging.version import Version
+
+_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
+               "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
+
+
+class Program:
+    """A file of Python as the rules see it.
+
+    Args:
+        text: the decoded source.
+        path: where it stands, for rules that look at the name of the file.
+        target: the lowest torch version the project supports; None where it is not known.
+
+    Raises:
+        libcst.ParserSyntaxError: the text is not Python 3.
+
+    """
+
+    def __init__(self, text: str, path: Path | None = None, target: Version | None = None) -> None:
+        """Parse the text; facts come later."""
+        self.text = text
+        self.path = path
+        self.target = target
+        with _collector_paused():
+            self.module = cst.parse_module(text)
+            self.index = Index(self.module)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> Names:
+        """Which import a name stands for."""
+        return Names(self.index)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Which bindings a use of a name may see."""
+        return Flow(self.index)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """Arguments of calls by parameter."""
+        return Arguments(self.index, self.names, self.flow)
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes of the file."""
+        return Classes(self.index, self.names)
+
+    @cached_property
+    def calls(self) -> Calls:
+        """Who calls whom."""
+        return Calls(self)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What names must be, by how they are used."""
+        return Usage(self)
+
+    @cached_property
+    def devices(self) -> Devices:
+        """Whether the file can run on a GPU."""
+        return Devices(self)
+
+    @cached_property
+    def values(self) -> Evaluator:
+        """What is known of the value of an expression."""
+        return Evaluator(self)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """What runs in every training step."""
+        return Loops(self)
+
+    @cached_property
+    def links(self) -> list[Link]:
+        """Which layer feeds which."""
+        return list(links(self))
+
+    # -- the questions that rules ask most ---------------------------------------------------
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that holds this one."""
+        return self.index.parent(node)
+
+    def qualified(self, node: cst.CSTNode | None) -> str:
+        """Qualified name of what a name or attribute chain stands for, or ""."""
+        return self.names.qualified(node)
+
+    def value(self, node: cst.CSTNode | None) -> Value:
+        """What is known of the value of an expression."""
+        return self.values.of(node)
+
+    def argument(self, call: cst.Call, name: str, function: str | None = None) -> Argument:
+        """The argument a call passes for a parameter."""
+        return self.arguments.of(call, name, function)
+
+    def context(self, node: cst.CSTNode) -> Context:
+        """How often a node runs."""
+        return self.loops.context(node)
+
+    def on_gpu(self, value: Value) -> bool:
+        """Whether a tensor lives on a GPU, or may: by itself, else by what the file says."""
+        if value.device is Device.UNKNOWN:
+            return self.devices.gpu
+        return value.device.gpu
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source of a node as it stands in the file."""
+        return self.module.code_for_node(node)
+
+    def calls_of(self, *names: str) -> Iterator[cst.Call]:
+        """Calls of functions by qualified name."""
+        last = {name.rpartition(".")[2] for name in names}
+        for call in self.index.of(cst.Call):
+            if _last_name(call.func) in last or isinstance(call.func, cst.Name):
+                if self.names.qualified(call.func) in names:
+                    yield call
+
+    def method_calls(self, *names: str) -> Iterator[tuple[cst.Call, cst.Attribute]]:
+        """Calls of methods by name, whatever they are called on."""
+        for call in self.index.of(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
+                yield call, call.func
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The line or compound statement a node stands in."""
+        if isinstance(node, cst.BaseStatement):
+            return node
+        for above in self.index.ancestors(node):
+            if isinstance(above, cst.BaseStatement):
+                return above
+        return self.module
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The function a node stands in."""
+        for above in self.index.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                return above
+        return None
+
+    def is_builtin(self, name: cst.Name) -> bool:
+        """Whether a name is nobody's in this file, so that it is Python's own."""
+        scope = self.index.scope(name)
+        return scope.owner(name.value) is None and not scope.module().stars
+
+    def is_method(self, function: cst.FunctionDef) -> bool:
+        """Whether a function takes ``self`` (or ``cls``) first."""
+        block = self.index.parent(function)
+        above = None if block is None else self.index.parent(block)
+        return isinstance(above, cst.ClassDef) and not self.is_static(function)
+
+    def is_static(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is a static method."""
+        return _decorated(function, "staticmethod")
+
+    def is_property(self, function: cst.FunctionDef) -> bool:
+        """Whether a method is read as an attribute."""
+        return _decorated(function, "property")
+
+    def returns(self, function: cst.FunctionDef) -> list[cst.Return]:
+        """Return statements of a function, not of those inside it."""
+        found = self.index.below(function.body, cst.Return)
+        return [node for node in found if self.function(node) is function]
+
+    def yields(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is a generator."""
+        found = self.index.below(function.body, cst.Yield)
+        return any(self.function(node) is function for node in found)
+
+    @cached_property
+    def frameworks(self) -> frozenset[str]:
+        """Training frameworks that the file imports: they wrap loops, loaders and devices."""
+        found: set[str] = set()
+        for bindings in self.index.root.bindings.values():
+            for binding in bindings:
+                name = self.names.root(binding.name, self.index.root)
+                found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
+        return frozenset(found)
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _decorated(function: cst.FunctionDef, name: str) -> bool:
+    return any(
+        isinstance(item.decorator, cst.Name) and item.decorator.value == name
+        for item in function.decorators
+    )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Parsing makes many objects and no garbage: the cyclic collector only costs time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

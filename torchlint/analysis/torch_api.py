@@ -1,0 +1,122 @@
+"""What is known of torch's public functions: parameters, and what a call gives.
+
+The parameters are checked against the installed torch by a test.
+"""
+
+from __future__ import annotations
+
+# Positional-or-keyword parameters first; after "*" keyword-only ones.
+_CONV = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups",
+         "bias", "padding_mode", "device", "dtype")  # fmt: skip
+_CONV_TRANSPOSE = ("in_channels", "out_channels", "kernel_size", "stride", "padding",
+                   "output_padding", "groups", "bias", "dilation", "padding_mode", "device",
+                   "dtype")  # fmt: skip
+_BATCH_NORM = ("num_features", "eps", "momentum", "affine", "track_running_stats", "device",
+               "dtype")  # fmt: skip
+_FACTORY = ("*", "dtype", "device", "requires_grad", "pin_memory")
+
+SIGNATURES: dict[str, tuple[str, ...]] = {
+    "torch.utils.data.DataLoader": (
+        "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers",
+        "collate_fn", "pin_memory", "drop_last", "timeout", "worker_init_fn",
+        "multiprocessing_context", "generator", "*", "prefetch_factor", "persistent_workers",
+        "pin_memory_device", "in_order",
+    ),
+    "torch.tensor": ("data", *_FACTORY),
+    "torch.as_tensor": ("data", "dtype", "device"),
+    "torch.from_numpy": ("ndarray",),
+    **{f"torch.nn.Conv{n}d": _CONV for n in (1, 2, 3)},
+    **{f"torch.nn.ConvTranspose{n}d": _CONV_TRANSPOSE for n in (1, 2, 3)},
+    "torch.nn.Linear": ("in_features", "out_features", "bias", "device", "dtype"),
+    **{f"torch.nn.BatchNorm{n}d": _BATCH_NORM for n in (1, 2, 3)},
+    **{f"torch.nn.InstanceNorm{n}d": _BATCH_NORM for n in (1, 2, 3)},
+    "torch.nn.SyncBatchNorm": (
+        "num_features", "eps", "momentum", "affine", "track_running_stats", "process_group",
+        "device", "dtype",
+    ),
+    "torch.optim.Optimizer.zero_grad": ("set_to_none",),
+    "torch.nn.Module.zero_grad": ("set_to_none",),
+    "torch.Tensor.to": ("device", "dtype", "non_blocking", "copy", "*", "memory_format"),
+    "torch.Tensor.cuda": ("device", "non_blocking", "memory_format"),
+    "torch.Tensor.cpu": ("memory_format",),
+}  # fmt: skip
+
+# torch.<name> that gives no tensor.
+NO_TENSOR = frozenset(
+    """
+    device dtype is_tensor is_storage is_complex is_floating_point is_nonzero is_grad_enabled numel
+    set_default_dtype get_default_dtype set_default_device set_default_tensor_type manual_seed seed
+    initial_seed get_rng_state set_rng_state save load compile no_grad enable_grad inference_mode
+    set_grad_enabled autocast set_num_threads get_num_threads set_printoptions set_flush_denormal
+    use_deterministic_algorithms set_float32_matmul_precision equal allclose finfo iinfo Size
+    Generator typename is_inference_mode_enabled result_type promote_types can_cast broadcast_shapes
+    """.split()
+)
+# Functions and methods that give (values, indices) when a dimension is given ...
+PAIR_WITH_DIM = frozenset({"max", "min", "median", "mode", "nanmedian"})
+# ... and those that always do.
+ALWAYS_PAIR = frozenset({"topk", "sort", "kthvalue", "cummax", "cummin", "frexp", "aminmax"})
+SEVERAL = frozenset(
+    {"split", "chunk", "unbind", "tensor_split", "meshgrid", "broadcast_tensors", "hsplit",
+     "vsplit", "nonzero_tuple", "unsafe_chunk", "unsafe_split"}
+)  # fmt: skip
+
+# Tensor methods by what they give; every other method gives a tensor.
+TENSOR_NUMBER = frozenset(
+    {"item", "dim", "ndimension", "numel", "nelement", "element_size", "data_ptr", "get_device",
+     "storage_offset", "__len__", "sparse_dim", "dense_dim"}
+)  # fmt: skip
+TENSOR_BOOL = frozenset(
+    {"is_contiguous", "is_floating_point", "is_complex", "is_pinned", "is_shared", "is_set_to",
+     "equal", "allclose", "is_inference", "is_signed", "is_conj"}
+)  # fmt: skip
+TENSOR_NONE = frozenset({"backward", "register_hook", "retain_grad", "share_memory_"})
+
+# Tensor attributes that are no tensor.
+TENSOR_FLAGS = frozenset(
+    {"is_cuda", "is_leaf", "requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps",
+     "is_xpu", "is_nested", "retains_grad", "is_cpu"}
+)  # fmt: skip
+
+# Methods of a module that give the module back.
+MODULE_SELF = frozenset(
+    {"to", "cuda", "cpu", "xpu", "eval", "train", "half", "float", "double", "bfloat16", "type",
+     "apply", "requires_grad_", "to_empty", "share_memory", "ipu"}
+)  # fmt: skip
+
+# torch.nn layers that do not give one tensor.
+RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.GRU", "torch.nn.LSTM"})
+
+OPTIMIZERS = frozenset(
+    f"torch.optim.{name}"
+    for name in (
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "ASGD",
+        "LBFGS",
+        "Muon",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "SGD",
+        "SparseAdam",
+    )  # fmt: skip
+)
+GRAD_SCALERS = frozenset(
+    {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cpu.amp.GradScaler"}
+)
+DATASET_BASES = frozenset(
+    f"torch.utils.data.{name}"
+    for name in ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset")
+)
+MODULE_BASES = frozenset(
+    {"torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict",
+     "transformers.PreTrainedModel", "lightning.LightningModule",
+     "pytorch_lightning.LightningModule", "lightning.pytorch.LightningModule",
+     "torch.jit.ScriptModule"}
+)  # fmt: skip

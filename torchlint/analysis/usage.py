@@ -1,0 +1,107 @@
+"""What a name must be, by how it is used: only a tensor has ``.backward()``.
+
+Used where the value itself is not known, such as the result of an imported function.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.values import TENSOR, Kind, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_MODULE = Value(Kind.MODULE)
+_OPTIMIZER = Value(Kind.OPTIMIZER)
+_BACKWARD_HELPERS = frozenset({"accelerator", "fabric", "self", "booster", "engine"})
+
+
+class Usage:
+    """Kinds of names and attributes, by their uses in one module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+
+    def shown_by(self, bindings: Iterable[Binding]) -> Value | None:
+        """What the uses of a name show it to be, whichever of these bindings is meant."""
+        found = [self._bindings.get(id(binding)) for binding in bindings]
+        shown = [value for value in found if value is not None]
+        return shown[0] if shown and all(v.kind is shown[0].kind for v in shown) else None
+
+    def shown_attribute(self, node: cst.Attribute) -> Value | None:
+        """What the uses of ``self.x`` show it to be, in the class it stands in."""
+        text = dotted(node)
+        return self._attributes.get((id(self._class(node)), text)) if text else None
+
+    def _class(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        owner = self._program.classes.around(node)
+        return None if owner is None else owner.node
+
+    @cached_property
+    def _found(self) -> tuple[dict[int, Value], dict[tuple[int, str], Value]]:
+        names: dict[int, Value] = {}
+        attributes: dict[tuple[int, str], Value] = {}
+        for call in self._program.index.of(cst.Call):
+            for target, value in _shown(call):
+                if isinstance(target, cst.Name):
+                    self._show_name(target, value, names)
+                elif isinstance(target, cst.Attribute) and dotted(target):
+                    attributes.setdefault((id(self._class(target)), dotted(target)), value)
+        return names, attributes
+
+    def _show_name(self, target: cst.Name, value: Value, names: dict[int, Value]) -> None:
+        flow = self._program.flow
+        bindings = flow.reaching(target)
+        if value.kind is not Kind.TENSOR:
+            # a model or optimizer is one for as long as the name stands for it
+            owner = self._program.index.scope(target).owner(target.value)
+            bindings = tuple(owner.bindings[target.value]) if owner is not None else bindings
+        for binding in bindings:
+            names.setdefault(id(binding), value)
+
+    @property
+    def _bindings(self) -> dict[int, Value]:
+        return self._found[0]
+
+    @property
+    def _attributes(self) -> dict[tuple[int, str], Value]:
+        return self._found[1]
+
+
+def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
+    """What one call shows about the expressions in it."""
+    if not isinstance(call.func, cst.Attribute):
+        return []
+    receiver, method = call.func.value, call.func.attr.value
+    match method:
+        case "backward":
+            return [(target, TENSOR) for target in _differentiated(receiver, call)]
+        case "parameters" | "named_parameters" | "state_dict" if not call.args:
+            return [(receiver, _MODULE)] if method != "state_dict" else []
+        case _:
+            return []
+
+
+def _differentiated(receiver: cst.BaseExpression, call: cst.Call) -> list[cst.BaseExpression]:
+    if isinstance(receiver, cst.Call):  # scaler.scale(loss).backward()
+        scales = isinstance(receiver.func, cst.Attribute) and receiver.func.attr.value == "scale"
+        return [receiver.args[0].value] if scales and receiver.args else []
+    if (
+        call.args
+        and call.args[0].keyword is None
+        and dotted(receiver).split(".")[0] in _BACKWARD_HELPERS
+    ):
+        return [call.args[0].value]
+    return [receiver]
+
+
+__all__ = ["Usage"]
