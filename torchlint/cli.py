@@ -1,0 +1,249 @@
+"""The command line: arguments to calls, errors to exit codes, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchlint import __version__
+from torchlint.config import BY_KEY, FORMATS, OPTIONS
+from torchlint.errors import ConfigError, TorchlintError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+INTERRUPTED = 130
+FAULT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; every error ends here."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
+    try:
+        code = cli.main(arguments, prog_name="torchlint", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        code = FAULT
+    except TorchlintError as error:
+        complain(str(error))
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = _closed_pipe()
+    except OSError as error:
+        complain(
+            f"{error.filename or 'output'}: {error.strerror or error}; nothing more was written"
+        )
+        code = FAULT
+    except Exception as error:  # noqa: BLE001  the last place that can say so without a traceback
+        from torchlint.run import internal_error  # noqa: PLC0415
+
+        complain(internal_error("torchlint", error))
+        code = FAULT
+    return code if isinstance(code, int) else 0
+
+
+def complain(message: str) -> None:
+    """Write an error to standard error."""
+    click.echo(f"error: {message}", err=True)
+
+
+def _closed_pipe() -> int:
+    """End quietly when the reader of the output went away (`| head`)."""
+    # the interpreter flushes standard output once more when it ends
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, "-V", "--version", message="torchlint %(version)s")
+def cli() -> None:
+    """Find, fix and prove the small habits in PyTorch training scripts that waste GPU hours."""
+
+
+class CheckCommand(click.Command):
+    """`check`, with `--add-ignore` usable with and without `=REASON` and never eating a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give a bare `--add-ignore` its empty reason before click looks for one."""
+        ends = args.index("--") if "--" in args else len(args)
+        args[:ends] = ["--add-ignore=" if arg == "--add-ignore" else arg for arg in args[:ends]]
+        return super().parse_args(ctx, args)
+
+
+def codes(name: str, text: str) -> Callable[[Any], Any]:
+    """Return an option that takes rule selectors separated by commas, any number of times."""
+    return click.option(f"--{name}", metavar="CODES", multiple=True, help=text)
+
+
+@cli.command(cls=CheckCommand)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
+@click.option("--fix", is_flag=True, help="Apply safe fixes.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Apply (or count as applicable) unsafe fixes too."
+)
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Show what --fix would change, change nothing; exit 1 if anything would.",
+)
+@click.option(
+    "--fix-only", is_flag=True, help="Apply fixes, neither report what remains nor fail for it."
+)
+@click.option("--show-fixes", is_flag=True, help="List what was fixed.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if a file was changed.")
+@click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 in spite of findings.")
+@codes(
+    "select", "Rules to check: codes, prefixes or ALL, separated by commas; the most specific wins."
+)
+@codes("ignore", "Rules not to check.")
+@codes("extend-select", "Rules to check on top of those selected.")
+@click.option(
+    "--per-file-ignores",
+    metavar="PATTERN:CODE",
+    multiple=True,
+    help="Rules not to check in some files.",
+)
+@codes("fixable", "Rules whose fixes may be applied.")
+@codes("unfixable", "Rules whose fixes are never applied.")
+@click.option(
+    "--exclude",
+    metavar="PATTERNS",
+    multiple=True,
+    help="Files and folders to leave out, separated by commas.",
+)
+@click.option(
+    "--force-exclude/--no-force-exclude",
+    default=None,
+    help="Leave out excluded files even when named.",
+)
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore",
+    default=None,
+    help="Leave out what .gitignore files leave out.",
+)
+@click.option(
+    "--stdin-filename",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Name of the code that `-` reads.",
+)
+@click.option(
+    "--output-format", type=click.Choice(FORMATS), help="How findings are written  [default: full]"
+)
+@click.option(
+    "-o", "--output-file", type=click.Path(path_type=Path), help="Write findings to this file."
+)
+@click.option("--statistics", is_flag=True, help="Count findings by rule instead of showing them.")
+@click.option(
+    "--add-ignore",
+    metavar="[=REASON]",
+    help="Write a suppression comment on every line with a finding.",
+)
+@click.option(
+    "--torch-version", metavar="VERSION", help="Lowest torch version the code runs with, or `any`."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(BY_KEY["fail-on"].choices),
+    help="Lowest severity that exits 1  [default: warning]",
+)
+@click.option(
+    "--preview/--no-preview",
+    default=None,
+    help="Check rules that are not settled yet (there are none).",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    help="Number of processes (accepted; one is used for now).",
+)
+@click.option(
+    "-n", "--no-cache", is_flag=True, help="Do not use the cache (accepted; nothing is cached yet)."
+)
+@click.option(
+    "--cache-dir", type=click.Path(), help="Folder of the cache (accepted; nothing is cached yet)."
+)
+@click.option(
+    "--config",
+    "config",
+    metavar="FILE|KEY=VALUE",
+    multiple=True,
+    help="A configuration file, or a setting in TOML.",
+)
+@click.option(
+    "--isolated", is_flag=True, help="Read no configuration file and no project metadata."
+)
+@click.option(
+    "--show-settings",
+    is_flag=True,
+    help="Show the settings of the first file, and where they come from.",
+)
+@click.option("--show-files", is_flag=True, help="List the files that would be checked.")
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    help="When to use colour.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Findings only.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say which files are checked with which settings."
+)
+def check(paths: tuple[Path, ...], **options: Any) -> int:
+    """Check files and folders (default: the working folder), or standard input with `-`.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings at or above it, 2 the use, the
+    configuration or an unreadable file is at fault (2 beats 1).
+    """
+    from torchlint.check import check as run  # noqa: PLC0415  the other commands do not need it
+
+    return run(paths or (Path(),), options)
+
+
+@cli.command()
+@click.argument("name", required=False, metavar="[CODE]")
+@click.option("--all", "everything", is_flag=True, help="Every rule.")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text")
+def rule(name: str | None, everything: bool, output_format: str) -> None:
+    """Explain a rule, by its code or name."""
+    from torchlint.registry import all_rules, find  # noqa: PLC0415
+    from torchlint.report.pages import as_json, as_text  # noqa: PLC0415
+
+    if everything == (name is not None):
+        raise UsageError("name one rule (`torchlint rule TL201`), or say `--all`")
+    rules = all_rules() if name is None else (find(name),)
+    if output_format == "json":
+        click.echo(as_json(rules, single=not everything), nl=False)
+    else:
+        click.echo(as_text(rules), nl=False)
+
+
+@cli.command()
+@click.argument("key", required=False)
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text")
+def config(key: str | None, output_format: str) -> None:
+    """List the settings, or explain one."""
+    from torchlint.config import unknown_key  # noqa: PLC0415
+    from torchlint.report.pages import options_as_json, options_as_text  # noqa: PLC0415
+
+    if key is not None and key not in BY_KEY:
+        raise ConfigError(unknown_key(key, "torchlint config"))
+    options = OPTIONS if key is None else (BY_KEY[key],)
+    written = options_as_json(options) if output_format == "json" else options_as_text(options)
+    click.echo(written, nl=False)

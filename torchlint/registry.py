@@ -1,0 +1,179 @@
+"""Which rules there are and which are asked for; the only module that imports torchlint_rules."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from torchlint.edits import Safety
+from torchlint.errors import UsageError
+from torchlint.rule import Rule, Severity
+from torchlint_rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchlint.rule import Check
+
+# What the engine itself reports; these rows have no check to load.
+SYNTAX_ERROR = Rule(
+    "TL001",
+    "syntax-error",
+    "the file is not valid Python and was not checked",
+    Severity.ERROR,
+    None,
+    0,
+    (),
+    "torchlint",
+)
+UNUSED_SUPPRESSION = Rule(
+    "TL002",
+    "unused-suppression",
+    "a suppression comment that suppresses nothing",
+    Severity.WARNING,
+    Safety.SAFE,
+    0,
+    (),
+    "torchlint",
+)
+ENGINE_RULES = (SYNTAX_ERROR, UNUSED_SUPPRESSION)
+
+ENGINE_PAGES = {
+    SYNTAX_ERROR.code: """\
+The file is not valid Python and was not checked.
+
+## Why
+A file that cannot be parsed cannot be trained with, and nothing else can be said about it.
+The other files are still checked.  Python 2 code is reported here too.
+
+## Bad
+    def train(model:
+
+## Good
+    def train(model): ...
+
+## Leaves alone
+Syntax that is newer than the Python which runs torchlint, as long as libcst can parse it.
+
+## Fix safety
+There is no fix.  This finding cannot be deselected: it would hide that the file was not checked.
+""",
+    UNUSED_SUPPRESSION.code: """\
+A suppression comment that suppresses nothing.
+
+## Why
+A comment that outlives its finding hides the next finding on that line, which nobody decided
+to accept.
+
+## Bad
+    x = 1  # torchlint: ignore[TL201]
+
+## Good
+    x = 1
+
+## Leaves alone
+Comments that name other tools' codes, and codes of rules that this run does not check.
+
+## Fix safety
+Safe: only the comment is removed.
+""",
+}
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, in the order of its code; the engine's own come first."""
+    return tuple(sorted((*ENGINE_RULES, *RULES), key=lambda rule: rule.code))
+
+
+def load(rule: Rule) -> Check:
+    """Import the module of a rule and return its check (this imports libcst)."""
+    import importlib  # noqa: PLC0415  only a file that passed the words gate comes here
+
+    return cast("Check", getattr(importlib.import_module(rule.module), rule.function))
+
+
+def page(rule: Rule) -> str:
+    """Return the documentation of a rule: its module's docstring, read without importing it."""
+    if rule.code in ENGINE_PAGES:
+        return ENGINE_PAGES[rule.code]
+    import ast  # noqa: PLC0415  only `torchlint rule` and SARIF need pages
+    import importlib.util  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    found = importlib.util.find_spec(rule.package)
+    folder = Path(found.origin).parent if found and found.origin else Path()
+    file = folder / f"{rule.function}.py"
+    if not file.is_file():
+        return f"{rule.summary}\n"
+    return (ast.get_docstring(ast.parse(file.read_bytes())) or rule.summary).strip() + "\n"
+
+
+def find(name: str) -> Rule:
+    """Return the rule of a code or name; a sub-case letter is ignored.
+
+    Raises:
+        UsageError: no rule is called that.
+
+    """
+    for rule in all_rules():
+        if name in (rule.code, rule.name) or (name[:-1] == rule.code and name[-1:].islower()):
+            return rule
+    raise UsageError(f"unknown rule `{name}`{_hint(name)}; `torchlint rule --all` lists them")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one place (a configuration file, the command line) says about which rules are on.
+
+    ``select`` replaces what earlier places chose; ``extend`` and ``ignore`` change it.
+    """
+
+    select: tuple[str, ...] | None = None
+    extend: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+def is_selected(code: str, choices: Iterable[Choice]) -> bool:
+    """Whether a code is on: later places win, and in one place the most specific selector."""
+    on = False
+    for choice in choices:
+        if choice.select is not None:
+            on = False
+        wanted = specificity(code, (*(choice.select or ()), *choice.extend))
+        unwanted = specificity(code, choice.ignore)
+        if wanted >= 0 or unwanted >= 0:
+            on = wanted > unwanted
+    return on
+
+
+def specificity(code: str, selectors: Iterable[str]) -> int:
+    """Length of the longest selector that covers the code; 0 for ALL, -1 where none does."""
+    covering = (s for s in selectors if s == "ALL" or code.startswith(s))
+    return max((0 if s == "ALL" else len(s) for s in covering), default=-1)
+
+
+def check_selector(selector: str, where: str) -> None:
+    """Raise a UsageError unless the selector is ALL, a prefix of some code, or a sub-case."""
+    codes = [rule.code for rule in all_rules()]
+    if selector == "ALL" or (selector and any(code.startswith(selector) for code in codes)):
+        return
+    if selector[:-1] in codes and selector[-1:].isalpha() and selector[-1:].islower():
+        return
+    raise UsageError(
+        f"unknown rule selector `{selector}` in {where}{_hint(selector)}; "
+        "`torchlint rule --all` lists the rules"
+    )
+
+
+def _hint(name: str) -> str:
+    import difflib  # noqa: PLC0415  only on the way to an error
+
+    rules = all_rules()
+    for rule in rules:
+        if name == rule.name or name.upper() == rule.code:
+            return f"; did you mean `{rule.code}`?"
+    words = [word for rule in rules for word in (rule.code, rule.name)]
+    close = difflib.get_close_matches(name, words, n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""

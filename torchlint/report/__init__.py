@@ -1,0 +1,1 @@
+"""Findings as text: one module a format, each with `render(files, view)`."""

@@ -1,0 +1,39 @@
+"""`--diff`: a unified diff that `git apply` and `patch` take."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from typing import TYPE_CHECKING
+
+from torchlint.report.model import line_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.report.paint import Line
+    from torchlint.run import Checked
+
+STYLES = {"---": "bold", "+++": "bold", "@": "cyan", "-": "red", "+": "green"}
+
+
+def unified(file: Checked) -> Iterator[Line]:
+    """Yield the changes of one file."""
+    name = file.source.filename
+    old, new = _lines(file.source.text), _lines(file.text)
+    for line in difflib.unified_diff(old, new, name, name):
+        style = next((STYLES[start] for start in STYLES if line.startswith(start)), "")
+        ended = line.endswith("\n")
+        yield [(line.removesuffix("\n"), style)]
+        if not ended:
+            yield [("\\ No newline at end of file", "")]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; a lone carriage return stays inside its line, as for git."""
+    return text.splitlines(keepends=True) if text.isascii() else _split(text)
+
+
+def _split(text: str) -> list[str]:
+    starts = [*line_starts(text), len(text)]
+    return [text[a:b] for a, b in itertools.pairwise(starts) if a < b]

@@ -1,0 +1,211 @@
+"""One run over many files: each is read, checked, perhaps fixed; what goes wrong stays its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from torchlint.errors import TorchlintError
+from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from packaging.version import Version
+
+    from torchlint.config import Settings
+    from torchlint.edits import Safety
+    from torchlint.rule import Diagnostic
+    from torchlint.source import Source
+    from torchlint.target import Target
+
+# A comment cannot accept these: the file has to be parsed, and an unused comment goes.
+UNSUPPRESSED = frozenset((SYNTAX_ERROR.code, UNUSED_SUPPRESSION.code))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done to every file.
+
+    ``fix`` is the class of fixes to apply (None: none), ``write`` whether files are changed.
+    """
+
+    fix: Safety | None
+    write: bool
+    working: Path
+    settings_of: Callable[[Path], Settings]
+    target_of: Callable[[Path, Settings], Target]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file after the run: ``text`` is what ``findings`` point into."""
+
+    source: Source
+    settings: Settings
+    text: str
+    findings: tuple[Diagnostic, ...]
+    applied: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether a finding is at or above the severity that the settings fail on."""
+        return any(f.severity >= self.settings.fail_on for f in self.findings)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run found: the files with something to say, and what kept others from it.
+
+    Files with neither findings nor fixes are only counted, so that memory does not grow with them.
+    """
+
+    complain: Callable[[str], None]
+    files: list[Checked] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    checked: int = 0
+
+    def trouble(self, problem: str) -> None:
+        """Remember what kept a file from being checked or written, and say it at once."""
+        self.problems.append(problem)
+        self.complain(problem)
+
+
+def check_files(
+    files: Iterable[tuple[Path, str]], plan: Plan, outcome: Outcome, tick: Callable[[int], None]
+) -> None:
+    """Check files, given with the names they are shown by; no file stops the others."""
+    from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
+
+    for path, filename in files:
+        tick(outcome.checked)
+        check_one(partial(read_source, path, filename), filename, plan, outcome)
+
+
+def check_one(read: Callable[[], Source], filename: str, plan: Plan, outcome: Outcome) -> None:
+    """Check one file and add what comes of it to the outcome."""
+    outcome.checked += 1
+    try:
+        source = read()
+        result = _check(source, plan, outcome)
+    except TorchlintError as error:
+        outcome.trouble(str(error))
+        return
+    except Exception as error:  # noqa: BLE001  a bug met in one file must not hide the others
+        outcome.trouble(internal_error(filename, error))
+        return
+    if result.findings or result.applied or result.notes:
+        outcome.files.append(result)
+
+
+def internal_error(where: str, error: BaseException) -> str:
+    """Describe an error that is torchlint's own: its kind, its place, and what to do."""
+    from torchlint import __version__  # noqa: PLC0415  only on the way to an error
+
+    trace, at = error.__traceback__, ""
+    while trace:
+        at = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return (
+        f"{where}: internal error of torchlint {__version__}: {type(error).__name__}: {error} "
+        f"({at}); the file was left as it was; please report this with the file"
+    )
+
+
+def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
+    from torchlint.linter import Options, check_source, fix_source  # noqa: PLC0415
+
+    settings = plan.settings_of(source.path.parent if source.path else plan.working)
+    rules = settings.rules(all_rules(), source.path)
+    fixable = frozenset(rule.code for rule in rules if settings.may_fix(rule.code))
+    options = Options(rules=rules, fixable=fixable, target=_target(source, settings, plan))
+    if plan.fix is not None:
+        fixed = fix_source(source, options, plan.fix)
+        changes = plan.write and fixed.text != source.text
+        if not changes or _write(source, fixed.text, outcome):
+            found = tuple(_shown(fixed.remaining, settings, source.path))
+            return Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes)
+    found = tuple(_shown(check_source(source, options), settings, source.path))
+    return Checked(source, settings, source.text, found)
+
+
+def _shown(
+    findings: Iterable[Diagnostic], settings: Settings, path: Path | None
+) -> Iterator[Diagnostic]:
+    """Yield the findings that are wanted, without the fixes that may not be applied.
+
+    A file that cannot be parsed is never passed over.
+    """
+    for finding in findings:
+        if finding.code == SYNTAX_ERROR.code or settings.reports(finding.code, path):
+            forbidden = finding.fix and not settings.may_fix(finding.code)
+            yield replace(finding, fix=None) if forbidden else finding
+
+
+def _target(source: Source, settings: Settings, plan: Plan) -> Version | None:
+    """Return the torch version to check against; most files need none, and nothing is read."""
+    if b"torch" not in source.data:
+        return None
+    folder = source.path.parent if source.path else plan.working
+    return plan.target_of(folder, settings).version
+
+
+def _write(source: Source, text: str, outcome: Outcome) -> bool:
+    from torchlint.writing import write_atomically  # noqa: PLC0415
+
+    try:
+        write_atomically(source, source.encode(text))
+    except TorchlintError as error:
+        outcome.trouble(str(error))
+        return False
+    return True
+
+
+def add_ignores(outcome: Outcome, reason: str, plan: Plan) -> int:
+    """Write a suppression comment on the row of each finding; return how many were written."""
+    written = 0
+    for file in outcome.files:
+        rows: dict[int, set[str]] = {}
+        for finding in file.findings:
+            if finding.code not in UNSUPPRESSED:
+                rows.setdefault(finding.suppression_row, set()).add(finding.code)
+        if not rows:
+            continue
+        text = with_ignores(file.text, rows, reason)
+        codes = {code for each in rows.values() for code in each}
+        if _still_shows(file, text, codes, plan):
+            name = file.source.filename
+            outcome.trouble(f"{name}: a comment does not fit on these lines; write them by hand")
+        elif _write(file.source, text, outcome):
+            written += sum(map(len, rows.values()))
+    return written
+
+
+def _still_shows(file: Checked, text: str, codes: set[str], plan: Plan) -> bool:
+    """Whether the text with comments is broken, or does not suppress what it should."""
+    from torchlint.source import decode_source  # noqa: PLC0415
+
+    source = file.source
+    changed = decode_source(source.encode(text), source.filename, source.path)
+    quiet = Outcome(complain=lambda _: None)
+    again = _check(changed, plan, quiet)
+    return any(f.code in codes or f.code == SYNTAX_ERROR.code for f in again.findings)
+
+
+def with_ignores(text: str, rows: Mapping[int, Iterable[str]], reason: str) -> str:
+    """Return the text with a suppression comment at the end of each given row."""
+    from torchlint.report.model import NEWLINE  # noqa: PLC0415
+
+    ends = [match.start() for match in NEWLINE.finditer(text)] + [len(text)]
+    for row, codes in sorted(rows.items(), reverse=True):
+        comment = f"  # torchlint: ignore[{','.join(sorted(codes))}]"
+        if reason:
+            comment += f" {reason}"
+        end = ends[row - 1]
+        line_start = ends[row - 2] if row > 1 else 0
+        kept = line_start + len(text[line_start:end].rstrip(" \t"))
+        text = text[:kept] + comment + text[end:]
+    return text

@@ -1,0 +1,262 @@
+"""Which torch versions the code has to run with, from what the project declares.
+
+The answer is a lower bound, or nothing (``any``).  It never comes from what is installed:
+findings are the same in pre-commit, in CI and on a laptop.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchlint.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from packaging.version import Version
+
+    from torchlint.config import Settings
+
+LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml")
+ROOTS = (".git", ".hg")
+# `name = "torch"` and the version that follows it, in the TOML of a lock file
+LOCKED = re.compile(r'^name = "torch"\r?\n(?:(?!\[).*\r?\n)*?version = "([^"]+)"', re.MULTILINE)
+TORCH = re.compile(r"(?i)torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
+WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
+CONDA = re.compile(
+    r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
+)
+CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A lower bound of the torch version (None: not known), and where it was found."""
+
+    version: Version | None
+    origin: str
+
+    def __str__(self) -> str:
+        """Return the bound as it is written in configuration."""
+        return "any" if self.version is None else str(self.version)
+
+
+class Targets:
+    """The target of any folder; each folder is looked at once."""
+
+    def __init__(self, *, isolated: bool) -> None:
+        self.isolated = isolated
+        self.declared: dict[Path, Target | None] = {}
+        self.warnings: list[str] = []
+
+    def of(self, folder: Path, settings: Settings) -> Target:
+        """Return the target of the files of a folder.
+
+        A setting wins; then the declarations of the closest folder that has some, from this
+        folder up to the repository's root; of several bounds there, the lowest.
+        """
+        if settings.torch_version is not None:
+            version = None if settings.torch_version == "any" else _version(settings.torch_version)
+            return Target(version, settings.origins["torch-version"])
+        unknown = Target(None, "no bound on torch is declared")
+        if self.isolated:
+            return Target(None, "--isolated: nothing is read")
+        return next((t for here in _upwards(folder) if (t := self._declared(here))), unknown)
+
+    def _declared(self, folder: Path) -> Target | None:
+        if folder not in self.declared:
+            bounds = [
+                (bound, f"{file}: {text.strip()}")
+                for file, text in self._requirements(folder)
+                if (bound := lower_bound(text)) is not None
+            ]
+            lowest = min(bounds, key=lambda each: each[0], default=None)
+            self.declared[folder] = Target(*lowest) if lowest else None
+        return self.declared[folder]
+
+    def _requirements(self, folder: Path) -> Iterator[tuple[Path, str]]:
+        """Yield every requirement on torch of a folder, as text, with the file it is in."""
+        for file, reader in _metadata(folder):
+            try:
+                found = list(reader(file))
+            except (OSError, UnicodeDecodeError, ConfigError, ValueError, RecursionError) as error:
+                self.warnings.append(f"{file}: not read for the torch version: {error}")
+                continue
+            for text in found:
+                yield file, text
+
+
+def _upwards(folder: Path) -> Iterator[Path]:
+    """Folders of the project from the inside out; a home folder is not a project."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = None
+    for here in (folder, *folder.parents):
+        if here in (home, here.parent):
+            return
+        yield here
+        if any((here / name).exists() for name in ROOTS):
+            return
+
+
+def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
+    readers = {
+        "pyproject.toml": read_pyproject,
+        "setup.cfg": read_setup_cfg,
+        "Pipfile.lock": read_pipfile_lock,
+        "environment.yml": read_conda,
+        "environment.yaml": read_conda,
+        **dict.fromkeys(LOCKS, read_lock),
+    }
+    for name, reader in readers.items():
+        if (folder / name).is_file():
+            yield folder / name, reader
+    for pattern in ("requirements*.txt", "requirements/*.txt"):
+        for file in sorted(folder.glob(pattern)):
+            yield file, read_requirements
+
+
+def lower_bound(text: str) -> Version | None:
+    """Return the lowest version that a requirement on torch admits, None where it names none."""
+    if at := text.find("@") + 1:
+        wheel = WHEEL.search(text, at)
+        return _version(wheel[1].split("%2B")[0].split("+")[0]) if wheel else None
+    unmarked = text.partition(";")[0]
+    specifiers = re.sub(r"^[^\[<>=!~;0-9]*(\[[^\]]*\])?", "", unmarked).strip(" ()\t\r\n")
+    bounds = [_one_bound(part.strip()) for part in specifiers.split(",")]
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def _one_bound(specifier: str) -> Version | None:
+    """Lower bound of `>=2.0`, `==1.13.*`, conda's `=1.7`, poetry's `^2` or a bare version."""
+    match = re.match(r"(>=|===?|=|~=|~|\^|>)?\s*v?([0-9]+(?:\.[0-9]+)*)", specifier)
+    return _version(match[2]) if match else None
+
+
+def _version(text: str) -> Version | None:
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  files with torch only
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def _torch_only(requirements: Iterable[Any]) -> Iterator[str]:
+    for text in requirements:
+        if isinstance(text, str) and TORCH.match(text.strip()):
+            yield text.strip()
+
+
+def read_requirements(file: Path, seen: frozenset[Path] = frozenset()) -> Iterator[str]:
+    """Yield the torch requirements of a requirements file and of those it includes."""
+    text = file.read_text("utf-8-sig").replace("\\\n", " ")
+    for written in text.splitlines():
+        line = re.sub(r"(^|\s)#.*", "", written).partition(" --")[0].strip()
+        if include := re.match(r"(?:-r|-c|--requirement|--constraint)[\s=]+(\S+)", line):
+            other = (file.parent / include[1]).resolve()
+            if other not in seen and other.is_file():
+                yield from read_requirements(other, seen | {file.resolve(), other})
+        elif WHEEL.search(line) and "@" not in line:
+            yield f"torch @ {line}"
+        else:
+            yield from _torch_only([line])
+
+
+def read_pyproject(file: Path) -> Iterator[str]:
+    """Yield the torch requirements of a pyproject.toml, of every table that declares some."""
+    from torchlint.config import parse_toml  # noqa: PLC0415  config imports the registry
+
+    data = file.read_bytes()
+    if b"torch" not in data:
+        return
+    table = parse_toml(data, str(file))
+    project, tool = _table(table, "project"), _table(table, "tool")
+    yield from _torch_only(_list(project.get("dependencies")))
+    tables = (_table(project, "optional-dependencies"), _table(table, "dependency-groups"))
+    for group in tables:
+        for entries in group.values():
+            yield from _torch_only(_list(entries))
+    for name in ("dev-dependencies", "constraint-dependencies"):
+        yield from _torch_only(_list(_table(tool, "uv").get(name)))
+    poetry = _table(tool, "poetry")
+    groups = [_table(poetry, "group", name) for name in _table(poetry, "group")]
+    for owner in (poetry, *groups):
+        for name in ("dependencies", "dev-dependencies"):
+            yield from _poetry(_table(owner, name).get("torch"))
+
+
+def _poetry(value: Any) -> Iterator[str]:
+    """Yield poetry's forms of a dependency: a string, a table, or a list of tables."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _poetry(each)
+    elif isinstance(value, dict):
+        yield from _poetry(value.get("version", value.get("url") and f"@ {value['url']}"))
+    elif isinstance(value, str):
+        for alternative in value.split("||"):
+            yield f"torch {alternative.strip()}"
+
+
+def _table(table: dict[str, Any], *path: str) -> dict[str, Any]:
+    for key in path:
+        below = table.get(key)
+        table = below if isinstance(below, dict) else {}
+    return table
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read_setup_cfg(file: Path) -> Iterator[str]:
+    """Yield the torch requirements of a setup.cfg."""
+    text = file.read_text("utf-8")
+    if "torch" not in text:
+        return
+    import configparser  # noqa: PLC0415  few projects still have one
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    values = [parser.get("options", "install_requires", fallback="")]
+    if parser.has_section("options.extras_require"):
+        values += dict(parser.items("options.extras_require")).values()
+    for value in values:
+        yield from _torch_only(value.replace("#", "\n#").splitlines())
+
+
+def read_conda(file: Path) -> Iterator[str]:
+    """Yield the torch requirements of a conda environment, from its lines."""
+    for line in file.read_text("utf-8").splitlines():
+        if conda := CONDA.match(line):
+            # `=1.7.1=py3.8_cuda11.0`: what follows the second `=` is a build, not a version
+            version = re.sub(r"(=+[0-9.]+)=.*", r"\1", conda[1])
+            yield f"pytorch {version.strip()}"
+        elif pip := CONDA_PIP.match(line):
+            yield from _torch_only([pip[1]])
+
+
+def read_lock(file: Path) -> Iterator[str]:
+    """Yield the locked torch versions; a lock has thousands of lines, so it is not parsed."""
+    for match in LOCKED.finditer(file.read_text("utf-8")):
+        yield f"torch=={match[1]}"
+
+
+def read_pipfile_lock(file: Path) -> Iterator[str]:
+    """Yield the locked torch versions of a Pipfile.lock."""
+    import json  # noqa: PLC0415  few projects have one
+
+    table = json.loads(file.read_text("utf-8"))
+    if not isinstance(table, dict):
+        return
+    for group in table.values():
+        entry = group.get("torch") if isinstance(group, dict) else None
+        if isinstance(entry, dict) and isinstance(entry.get("version"), str):
+            yield f"torch{entry['version']}"
