@@ -1,0 +1,74 @@
+"""A project in a temporary folder, and the command line run inside this process."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from torchlint.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run of the command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    """Run the command line with these arguments, and perhaps something on standard input."""
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder that is the working folder and the root of a repository."""
+
+    root: Path
+
+    def write(self, name: str, content: str | bytes = "") -> Path:
+        """Write a file, with its folders."""
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    monkeypatch.chdir(root)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return Project(root)
+
+
+class Standard(io.TextIOWrapper):
+    """Standard input with these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def call(*arguments: str, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "stdin", Standard(stdin))
+        capfdbinary.readouterr()
+        code = main(arguments)
+        out, err = capfdbinary.readouterr()
+        assert b"Traceback" not in err
+        return Result(code, out.decode(), err.decode())
+
+    return call
