@@ -38,7 +38,9 @@ def test_defaults(project) -> None:
     assert settings.respect_gitignore
     assert not settings.force_exclude
     assert settings.torch_version is None
-    assert all(settings.reports(rule.code, None) and settings.may_fix(rule.code) for rule in all_rules())
+    assert all(
+        settings.reports(rule.code, None) and settings.may_fix(rule.code) for rule in all_rules()
+    )
 
 
 def test_the_closest_file_holds(project) -> None:
@@ -129,8 +131,12 @@ def test_a_named_pyproject_needs_the_section(project) -> None:
         pytest.param("extend = 3", "it has to be a string", id="string"),
         pytest.param('per-file-ignores = ["a"]', "it has to be a table", id="table"),
         pytest.param('per-file-ignores = {a = "TL2"}', "it has to be a table", id="table of text"),
-        pytest.param('select = ["TL9999"]', "unknown rule selector `TL9999` in `select`", id="code"),
-        pytest.param('per-file-ignores = {a = ["X"]}', "unknown rule selector `X`", id="in a table"),
+        pytest.param(
+            'select = ["TL9999"]', "unknown rule selector `TL9999` in `select`", id="code"
+        ),
+        pytest.param(
+            'per-file-ignores = {a = ["X"]}', "unknown rule selector `X`", id="in a table"
+        ),
         pytest.param("select = ", "not valid TOML", id="syntax"),
         pytest.param(b"a = '\xff'", "not valid TOML", id="encoding"),
     ],

@@ -84,7 +84,8 @@ def test_known_selectors(selector: str) -> None:
 @pytest.mark.parametrize(
     ("selector", "hint"),
     [
-        pytest.param("TL999", "TL", id="no such number"),
+        pytest.param("TL9O1", "TL", id="a letter for a digit"),
+        pytest.param("TL999", "", id="no such number"),
         pytest.param("tl201", "`TL201`", id="wrong case"),
         pytest.param("bias-before-norm", "`TL703`", id="a name instead of a code"),
         pytest.param("", "", id="empty"),

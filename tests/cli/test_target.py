@@ -96,7 +96,11 @@ DECLARATIONS = [
         "any",
     ),
     ("pylock.toml", '[[packages]]\nname = "torch"\nmarker = "x"\nversion = "2.5.0"\n', "2.5.0"),
-    ("Pipfile.lock", json.dumps({"_meta": 1, "default": {"torch": {"version": "==2.2.2"}}}), "2.2.2"),
+    (
+        "Pipfile.lock",
+        json.dumps({"_meta": 1, "default": {"torch": {"version": "==2.2.2"}}}),
+        "2.2.2",
+    ),
     ("Pipfile.lock", "[]", "any"),
     ("environment.yml", "channels:\n  - pytorch\ndependencies:\n  - pytorch-cuda=11.7\n", "any"),
     ("pyproject.toml", 'project = "torch"\n', "any"),

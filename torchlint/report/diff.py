@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import itertools
+import re
 from typing import TYPE_CHECKING
-
-from torchlint.report.model import line_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +28,5 @@ def unified(file: Checked) -> Iterator[Line]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; a lone carriage return stays inside its line, as for git."""
-    return text.splitlines(keepends=True) if text.isascii() else _split(text)
-
-
-def _split(text: str) -> list[str]:
-    starts = [*line_starts(text), len(text)]
-    return [text[a:b] for a, b in itertools.pairwise(starts) if a < b]
+    """Return lines with their ends; only a line feed ends one, as for git."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

@@ -34,13 +34,18 @@ def source_frame(lines: list[str], finding: Diagnostic, color: str) -> Iterator[
         end = finding.end_location.column - 1 if row == finding.end_location.row else len(text)
         marked = first <= row <= last
         skip = max(0, begin - LONGEST // 2) if marked else 0
-        yield [(f"{row:{digits}} | ", GUTTER), (_window(text, skip), "")]
+        yield _row(f"{row:{digits}} |", _window(text, skip))
         if marked:
             before = width(_window(text[:begin], skip))
             inside = width(visible(text[begin : min(end, skip + LONGEST)]))
             carets = " " * before + "^" * max(1, inside)
-            yield [(f"{'':{digits}} | ", GUTTER), (carets, color)]
+            yield _row(f"{'':{digits}} |", carets, color)
     yield [(f"{'':{digits}} |", GUTTER)]
+
+
+def _row(gutter: str, text: str, style: str = "") -> Line:
+    """Return a line of a frame, without blanks at its end."""
+    return [(gutter, GUTTER), (f" {text}", style)] if text else [(gutter, GUTTER)]
 
 
 def _indent(text: str) -> int:
@@ -100,10 +105,12 @@ def _changes(old: list[str], new: list[str], first: int, shift: int, digits: int
             for row in rows:
                 if old[row] or row < len(old) - 1:  # nothing follows the last newline
                     number = first + shift + row - a + b
-                    yield [(f"{number:{digits}} |   ", GUTTER), (_window(old[row], 0), "dim")]
+                    text = _window(old[row], 0)
+                    yield _row(f"{number:{digits}} |", f"  {text}" if text else "", "dim")
             continue
         for row in range(a, a_end):
-            yield [(f"{first + row:{digits}} | ", GUTTER), (f"- {_window(old[row], 0)}", "red")]
+            text = f"- {_window(old[row], 0)}".rstrip()
+            yield _row(f"{first + row:{digits}} |", text, "red")
         for row in range(b, b_end):
             number = first + shift + row
-            yield [(f"{number:{digits}} | ", GUTTER), (f"+ {_window(new[row], 0)}", "green")]
+            yield _row(f"{number:{digits}} |", f"+ {_window(new[row], 0)}".rstrip(), "green")

@@ -18,7 +18,7 @@ def paint(lines: Iterable[Line], *, color: bool) -> Iterator[str]:
     """Yield each line as text with its newline; rich is imported only for colour."""
     if not color:
         for line in lines:
-            yield "".join(text for text, _ in line).rstrip() + "\n"
+            yield "".join(text for text, _ in line) + "\n"
         return
     style = _styler()
     for line in lines:
