@@ -43,6 +43,12 @@ class Devices:
         """Whether the file can run on a GPU."""
         return self.evidence.gpu
 
+    @property
+    def maybe_mps(self) -> bool:
+        """Whether the GPU may be Apple's: the file names MPS, or nowhere says that it means CUDA."""
+        text = self._program.text
+        return "cuda" not in text or "mps" in text or "torch.accelerator" in text
+
     def _of_call(self, call: cst.Call) -> Device:
         program = self._program
         name = program.names.qualified(call.func)

@@ -126,8 +126,10 @@ class Evaluator:
                 return self._display(node)
             case cst.Set():
                 return Value(Kind.ITERATOR, made=node)
-            case cst.Dict() | cst.DictComp():
+            case cst.Dict():
                 return Value(Kind.DICT, made=node)
+            case cst.DictComp():
+                return Value(Kind.DICT, made=node, element=self._value(node.value))
             case cst.ListComp():
                 return Value(Kind.LIST, made=node, element=self._value(node.elt))
             case cst.GeneratorExp() | cst.SetComp():
@@ -610,7 +612,7 @@ class Evaluator:
         return self._called(kept, node) if kept.known else self.derived(node)
 
     def _dict_method(self, base: Value, method: str) -> Value:
-        values = UNKNOWN
+        values = base.element or UNKNOWN
         if isinstance(base.made, cst.Dict) and all(
             isinstance(e, cst.DictElement) for e in base.made.elements
         ):
@@ -634,7 +636,7 @@ class Evaluator:
                 return Value(Kind.UNKNOWN, device=Device.CUDA)
             case "cpu":
                 return Value(Kind.UNKNOWN, device=Device.CPU)
-            case "detach" | "requires_grad_":
+            case "detach":
                 return Value(Kind.TENSOR, device=base.device)
             case "to":
                 return Value(Kind.UNKNOWN, device=self.moved_to(node, base.device))

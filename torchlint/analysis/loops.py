@@ -253,21 +253,18 @@ class Loops:
         """Whether a function only evaluates: by decorator, by name, or by ``.eval()``."""
         if any(self.is_no_grad(item.decorator) for item in function.decorators):
             return True
-        index = self._program.index
-        if any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
-            for call in index.below(function, cst.Call)
-        ):
+        methods = {
+            call.func.attr.value
+            for call in self._program.index.below(function, cst.Call)
+            if isinstance(call.func, cst.Attribute) and not call.args
+        }
+        if "backward" in methods:
             return False
         name = function.name.value
-        if _EVAL_NAME.search(name) and not _TRAIN_NAME.search(name):
+        trains = _TRAIN_NAME.search(name) is not None
+        if _EVAL_NAME.search(name) and not trains:
             return True
-        return any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "eval"
-            and not call.args
-            for call in index.below(function, cst.Call)
-        )
+        return "eval" in methods and not trains and not methods & {"zero_grad", "step"}
 
     def role(self, loop: Loop) -> Role:
         """What a loop is for."""
@@ -298,6 +295,8 @@ class Loops:
                     isinstance(above, cst.For) and child is not above.body
                 ):
                     role = self._roles[id(above)]
+                    if role is Role.EVAL:
+                        return self._evaluation(above, guarded=guarded)
                     if role is not Role.OTHER:
                         return Context(role, guarded, above)
                 case cst.With() if self.turns_gradients_off(above):
@@ -309,6 +308,19 @@ class Loops:
                     pass
             child = above
         return _NOWHERE
+
+    def _evaluation(self, loop: Loop, *, guarded: bool) -> Context:
+        """A loop without gradients: evaluation, or a metric that training computes in every step."""
+        function = self._program.function(loop)
+        if function is not None and not self._named_eval(function):
+            caller = self._of_function(function)
+            if caller.role is Role.TRAIN:
+                return replace(caller, guarded=caller.guarded or guarded)
+        return Context(Role.EVAL, guarded, loop)
+
+    @staticmethod
+    def _named_eval(function: cst.FunctionDef) -> bool:
+        return _EVAL_NAME.search(function.name.value) is not None
 
     def _of_function(self, function: cst.FunctionDef) -> Context:
         key = id(function)

@@ -19,6 +19,7 @@ from torchlint.analysis.index import Index
 from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
+from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
 
@@ -106,6 +107,11 @@ class Program:
         """Which layer feeds which."""
         return list(links(self))
 
+    @cached_property
+    def syncs(self) -> list[Sync]:
+        """Where the host reads a GPU tensor in a training or evaluation step."""
+        return syncs(self)
+
     # -- the questions that rules ask most ---------------------------------------------------
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -138,6 +144,11 @@ class Program:
         """The source of a node as it stands in the file."""
         return self.module.code_for_node(node)
 
+    def brief(self, node: cst.CSTNode, width: int = 48) -> str:
+        """The source of a node on one line, cut where it is long: for messages."""
+        text = " ".join(self.code(node).split())
+        return text if len(text) <= width else f"{text[: width - 3]}..."
+
     def calls_of(self, *names: str) -> Iterator[cst.Call]:
         """Calls of functions by qualified name."""
         last = {name.rpartition(".")[2] for name in names}
@@ -160,6 +171,17 @@ class Program:
             if isinstance(above, cst.BaseStatement):
                 return above
         return self.module
+
+    def smallest_statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The simple statement a node stands in; of a compound one, its header's expression."""
+        last = node
+        for above in self.index.ancestors(node):
+            if isinstance(above, cst.BaseSmallStatement):
+                return above
+            if isinstance(above, cst.BaseStatement):
+                return last
+            last = above
+        return last
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function a node stands in."""

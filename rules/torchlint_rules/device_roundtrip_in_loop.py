@@ -1,0 +1,142 @@
+"""Tensors are copied from the GPU to the host in every training step.
+
+## Why
+`.cpu()` and `.tolist()` wait until the GPU has finished everything that was queued, then copy. What
+is computed from the copy (a metric, a list of predictions) can mostly be computed on the device, or
+from one copy after the loop.
+
+## Bad
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = torch.zeros(3, device=device)
+
+    for step in range(1000):
+        out = model(torch.randn(8, 4, device=device))
+        loss = out.square().mean()
+        loss.backward()
+        optimizer.step()
+        total += out.sum(0).cpu().to(device)
+
+## Good
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = torch.zeros(3, device=device)
+
+    for step in range(1000):
+        out = model(torch.randn(8, 4, device=device))
+        loss = out.square().mean()
+        loss.backward()
+        optimizer.step()
+        total += out.sum(0)
+
+## Leaves alone
+- copies under a periodic condition, on one rank, or asked for by an option;
+- copies once an epoch or after the loop, to save or to plot;
+- tensors that are on the host already, modules, scripts for the CPU only;
+- actions that a simulator needs on the host.
+
+Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
+
+## Fix safety
+A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is
+dropped: safe where the result is only an operand, unsafe where it gets a name, since it is then the
+very tensor and no longer a copy of it. All else is a suggestion.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import Replace
+from torchlint.analysis.syncs import Read
+from torchlint.analysis.values import Device
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.syncs import Sync
+
+
+def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
+    """Report copies to the host in every step, one a statement."""
+    seen: set[int] = set()
+    for sync in program.syncs:
+        if sync.read is not Read.COPY or sync.context.guarded:
+            continue
+        if sync.context.role is Role.FORWARD and not program.loops.training:
+            continue
+        place = program.smallest_statement(sync.node)
+        if id(place) not in seen:
+            seen.add(id(place))
+            yield finding(program, sync)
+
+
+def finding(program: Program, sync: Sync) -> Finding:
+    """Say what is copied, and drop the copy where it goes straight back."""
+    code = program.brief(sync.tensor)
+    where = {Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}.get(
+        sync.context.role, "training step"
+    )
+    back = returning_move(program, sync)
+    if back is not None:
+        return Finding(
+            back,
+            f"`{code}` is copied to the host and back to its device in every {where}",
+            drop(program, back, sync),
+        )
+    collects = sync.context.role is Role.EVAL
+    return Finding(
+        sync.node,
+        f"copying `{code}` to the host waits for the GPU in every {where}",
+        severity=Severity.INFO if collects or not sync.sure else None,
+        help="keep it on the device and copy once after the loop, or only every n steps",
+    )
+
+
+def returning_move(program: Program, sync: Sync) -> cst.Call | None:
+    """``x.cpu().to(device)`` where ``x`` lives on that very device: the whole expression."""
+    attribute = program.parent(sync.node)
+    if not isinstance(attribute, cst.Attribute) or attribute.attr.value not in ("cuda", "to"):
+        return None
+    move = program.parent(attribute)
+    if not isinstance(move, cst.Call) or move.func is not attribute:
+        return None
+    if program.frameworks or not sync.sure or program.value(sync.tensor).device is not Device.CUDA:
+        return None
+    if program.values.moved_to(move, Device.CPU) is Device.CUDA and _plain(move):
+        return move
+    return move if attribute.attr.value == "cuda" and not move.args else None
+
+
+def _plain(move: cst.Call) -> bool:
+    """A move to a device and nothing else: no dtype, no copy."""
+    return len(move.args) == 1 and move.args[0].keyword is None
+
+
+def drop(program: Program, move: cst.Call, sync: Sync) -> Fix | None:
+    """Leave the tensor where it is."""
+    named = isinstance(program.parent(move), (cst.Assign, cst.AnnAssign, cst.NamedExpr))
+    return Fix(
+        "Leave the tensor on its device",
+        Safety.UNSAFE if named else Safety.SAFE,
+        (Replace(move, program.code(sync.tensor)),),
+        "the name now stands for the very tensor, no longer for a copy" if named else "",
+    )

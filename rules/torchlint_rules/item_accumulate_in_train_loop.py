@@ -1,0 +1,394 @@
+"""A running total reads the loss from the GPU in every training step.
+
+## Why
+`.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued. Doing it
+in every step keeps the CPU from running ahead, so the GPU idles between steps while the next
+kernels are prepared. A sum that is read after the loop can stay on the device until then.
+
+## Bad
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.randn(8, 4) for _ in range(3)]
+
+    total = 0.0
+    for batch in batches:
+        loss = model(batch.to(device)).square().mean()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    print(total)
+
+## Good
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.randn(8, 4) for _ in range(3)]
+
+    total = 0.0
+    for batch in batches:
+        loss = model(batch.to(device)).square().mean()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach().double()
+    total = float(total)
+    print(total)
+
+## Leaves alone
+- reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option;
+- totals after the loop, and totals of Python numbers;
+- scripts that run on the CPU only: reading is free there;
+- totals that are read in every step: `log-every-step` reports those.
+
+Totals of an evaluation loop are reported as information.
+
+## Fix safety
+Safe in the exact form: the total starts as a Python number, is only added to, and is read only
+after the loop or at the head of a periodic block. It is then kept as a float64 tensor on the
+device, which adds up to the same bits as Python's own float. Unsafe where the device may be MPS,
+which has no float64: there the total is kept in float32 and the logged mean may differ in its last
+digits. There is no fix where the value is not proved to be a tensor.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"
+- PyTorch FAQ, "My model reports cuda runtime error(2): out of memory"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import Bind
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import InsertAfter, InsertBefore, Replace
+from torchlint.analysis.syncs import Read
+from torchlint.analysis.values import Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.analysis.syncs import Sync
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """``target += term`` with one read of a tensor in the term."""
+
+    target: cst.BaseExpression
+    statement: cst.SimpleStatementLine
+    sync: Sync
+
+
+def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
+    """Report running totals that read a GPU tensor in every step."""
+    for sync in program.syncs:
+        total = running_total(program, sync)
+        if total is None:
+            continue
+        severity = None if sync.context.role is Role.TRAIN else Severity.INFO
+        name, read = program.code(total.target), program.brief(sync.node)
+        where = "training" if severity is None else "evaluation"
+        yield Finding(
+            sync.node,
+            f"`{read}` waits for the GPU in every {where} step; add up `{name}` on the device and "
+            "read it once after the loop",
+            fix(program, total),
+            severity,
+        )
+
+
+def running_total(program: Program, sync: Sync) -> Total | None:
+    """The total that a read feeds, where this rule is the one to report it."""
+    context = sync.context
+    if (
+        sync.read is not Read.SCALAR
+        or context.guarded
+        or context.role not in (Role.TRAIN, Role.EVAL)
+    ):
+        return None
+    statement = program.statement(sync.node)
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    target = _grown(program, statement.body[0])
+    if target is None or not _is_term(program, sync.node, statement.body[0]):
+        return None
+    if isinstance(target, cst.Name) and _read_every_step(program, target, sync):
+        return None
+    return Total(target, statement, sync)
+
+
+def _grown(program: Program, small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """``x`` in ``x += ...`` and ``x = x + ...``."""
+    match small:
+        case cst.AugAssign(target=target, operator=cst.AddAssign()):
+            return target
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=target)],
+            value=cst.BinaryOperation(left=left, operator=cst.Add()),
+        ) if program.code(left) == program.code(target):
+            return target
+        case _:
+            return None
+
+
+def _is_term(program: Program, node: cst.CSTNode, small: cst.CSTNode) -> bool:
+    """Whether a read is added as it is, or scaled: not an argument of some other call."""
+    for above in program.index.ancestors(node):
+        if above is small:
+            return True
+        if not isinstance(above, cst.BinaryOperation):
+            return False
+    return False
+
+
+# -- reads of the total ---------------------------------------------------------------------------
+
+
+def _reads(program: Program, target: cst.Name) -> list[cst.Name]:
+    """Every mention of the total that is no assignment to it."""
+    owner = program.index.scope(target).owner(target.value)
+    return [
+        name
+        for name in program.index.of(cst.Name)
+        if name.value == target.value
+        and program.index.scope(name).owner(name.value) is owner
+        and not _is_written(program, name)
+        and not _is_label(program, name)
+    ]
+
+
+def _is_label(program: Program, name: cst.Name) -> bool:
+    """``x`` in ``a.x`` and ``f(x=1)`` is no variable."""
+    above = program.parent(name)
+    return (isinstance(above, cst.Attribute) and above.attr is name) or (
+        isinstance(above, cst.Arg) and above.keyword is name
+    )
+
+
+def _is_written(program: Program, name: cst.Name) -> bool:
+    above = program.parent(name)
+    match above:
+        case cst.AssignTarget() | cst.NameItem():
+            return True
+        case cst.AugAssign(target=target):
+            return target is name
+        case cst.BinaryOperation(left=left) if left is name:
+            small = program.parent(above)  # x = x + ...
+            return isinstance(small, cst.Assign) and _grown(program, small) is not None
+        case _:
+            return False
+
+
+def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
+    loop = sync.context.loop
+    if loop is None:
+        return False
+    return any(
+        program.index.inside(name, loop) and not program.context(name).guarded
+        for name in _reads(program, target)
+        if program.context(name).loop is loop
+    )
+
+
+# -- the fix ----------------------------------------------------------------------------------------
+
+
+def fix(program: Program, total: Total) -> Fix | None:
+    """Keep the total on the device; read it after the loop and where a periodic block begins."""
+    target, sync = total.target, total.sync
+    loop = sync.context.loop
+    if not sync.sure or program.frameworks or not isinstance(target, cst.Name):
+        return None
+    if not isinstance(loop, (cst.For, cst.While)) or program.statement(loop) is not loop:
+        return None
+    heads = _periodic_heads(program, target, loop)
+    if heads is None or not _starts_as_number(program, target, loop):
+        return None
+    term = sync.node
+    counts = _counts(program, sync) and _starts_whole(program, target)
+    exact = counts or not program.devices.maybe_mps
+    if not counts and not _scaled_exactly(program, term):
+        return None
+    code = program.code(_plain(sync.tensor))
+    tensor = code if _is_primary(sync.tensor) else f"({code})"
+    new = tensor if counts else f"{tensor}.detach().{'double' if exact else 'float'}()"
+    convert = f"{target.value} = {'int' if counts else 'float'}({target.value})"
+    rewrites: list[Rewrite] = [Replace(term, new)]
+    rewrites += [InsertBefore(head, convert) for head in heads]
+    rewrites.append(InsertAfter(loop, convert))
+    return Fix(
+        f"Add up `{target.value}` on the device",
+        Safety.SAFE if exact else Safety.UNSAFE,
+        tuple(rewrites),
+        "" if exact else "the total is rounded to float32: MPS has no float64",
+    )
+
+
+def _is_primary(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or bool(
+        getattr(node, "lpar", ())
+    )
+
+
+def _plain(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``loss.detach()``, ``loss.data`` and ``loss.cpu()`` without what the fix says anyway."""
+    while True:
+        match node:
+            case cst.Call(
+                func=cst.Attribute(value=inner, attr=cst.Name("detach" | "cpu")), args=[]
+            ):
+                node = inner
+            case cst.Attribute(value=inner, attr=cst.Name("data")):
+                node = inner
+            case _:
+                return node
+
+
+def _periodic_heads(
+    program: Program, target: cst.Name, loop: cst.For | cst.While
+) -> list[cst.CSTNode] | None:
+    """First statements of the periodic blocks of the loop that read the total; None: no fix."""
+    heads: list[cst.CSTNode] = []
+    owner = program.index.scope(target).owner(target.value)
+    for name in _reads(program, target):
+        if program.index.scope(name).function() is not owner:
+            return None  # read by a nested function, at a time not known
+        if not program.index.inside(name, loop):
+            continue
+        block = _guarded_block(program, name, loop)
+        if block is None or not isinstance(block.body, cst.IndentedBlock):
+            return None
+        head = block.body.body[0]
+        if head not in heads:
+            heads.append(head)
+    return heads
+
+
+def _guarded_block(program: Program, name: cst.Name, loop: cst.For | cst.While) -> cst.If | None:
+    """The outermost ``if`` of the loop's own body that holds a read in its branch."""
+    found = None
+    child: cst.CSTNode = name
+    for above in program.index.ancestors(name):
+        if above is loop:
+            break
+        if isinstance(above, (cst.For, cst.While, cst.FunctionDef, cst.Lambda)):
+            found = None
+        elif isinstance(above, cst.If):
+            found = above if child is above.body else None
+        child = above
+    return found
+
+
+def _starts_as_number(program: Program, target: cst.Name, loop: cst.CSTNode) -> bool:
+    """Whether all that is ever bound to the total is a number, or a sum that this rule rewrites."""
+    owner = program.index.scope(target).owner(target.value)
+    if owner is None or owner is not program.index.scope(target).function():
+        return False
+    seen_start = False
+    for binding in owner.bindings[target.value]:
+        if program.index.scope(binding.node).function() is not owner:
+            return False
+        if _is_number(binding):
+            seen_start = True
+        elif program.index.inside(binding.node, loop):
+            if not _is_this_sum(program, binding, target, loop):
+                return False
+        elif not _is_conversion(program, binding):
+            return False
+    return seen_start
+
+
+def _is_number(binding: Binding) -> bool:
+    value = binding.value
+    return (
+        binding.kind is Bind.ASSIGN
+        and not binding.path
+        and isinstance(value, (cst.Integer, cst.Float))
+    )
+
+
+def _is_conversion(program: Program, binding: Binding) -> bool:
+    """``total /= n`` and the like outside the loop: the total is a number there."""
+    value = binding.value
+    if binding.kind is Bind.AUGMENT and isinstance(value, cst.AugAssign):
+        value = value.value
+    return not binding.path and program.value(value).kind is Kind.NUMBER
+
+
+def _is_this_sum(program: Program, binding: Binding, target: cst.Name, loop: cst.CSTNode) -> bool:
+    """Whether a binding in the loop is the very sum that is rewritten."""
+    statement = program.statement(binding.node)
+    return program.index.inside(target, statement) and program.index.inside(statement, loop)
+
+
+def _counts(program: Program, sync: Sync) -> bool:
+    """Whether the tensor is a count: an unscaled sum of truth values."""
+    if not isinstance(program.parent(sync.node), (cst.AugAssign, cst.BinaryOperation)):
+        return False
+    above = program.parent(sync.node)
+    if isinstance(above, cst.BinaryOperation) and not isinstance(above.operator, cst.Add):
+        return False
+    match _plain(sync.tensor):
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("sum")), args=[]):
+            return _is_truth(inner)
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("sum")), args=[arg]
+        ):
+            return _is_truth(arg.value)
+        case _:
+            return False
+
+
+def _is_truth(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Comparison():
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name("eq" | "ne" | "gt" | "lt" | "ge" | "le"))):
+            return True
+        case _:
+            return False
+
+
+def _starts_whole(program: Program, target: cst.Name) -> bool:
+    owner = program.index.scope(target).owner(target.value)
+    assert owner is not None
+    starts = [b.value for b in owner.bindings[target.value] if _is_number(b)]
+    return all(isinstance(value, cst.Integer) for value in starts)
+
+
+def _scaled_exactly(program: Program, term: cst.CSTNode) -> bool:
+    """Whether the term is the read itself, or the read times a Python number.
+
+    A division may be made by a reciprocal on the device, which rounds otherwise.
+    """
+    for above in program.index.ancestors(term):
+        if not isinstance(above, cst.BinaryOperation):
+            return True
+        if isinstance(above.operator, cst.Add):
+            other = above.right if program.index.inside(term, above.left) else above.left
+            small = program.parent(above)
+            if not (isinstance(small, cst.Assign) and isinstance(other, cst.Name)):
+                return False
+            continue
+        if not isinstance(above.operator, cst.Multiply):
+            return False
+        other = above.right if program.index.inside(term, above.left) else above.left
+        if program.value(other).kind is not Kind.NUMBER and literal(other) is None:
+            return False
+    return True

@@ -1,0 +1,129 @@
+"""A value is read from the GPU in every training step to be logged, kept or looked at.
+
+## Why
+Printing, logging or storing a number needs it on the host, and `.item()` (or formatting a tensor)
+waits until the GPU has finished everything that was queued. In every step that keeps the CPU from
+preparing the next kernels; every hundredth step it costs nothing that can be seen.
+
+## Bad
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    for step in range(1000):
+        loss = model(torch.randn(8, 4, device=device)).square().mean()
+        loss.backward()
+        optimizer.step()
+        print(step, loss.item())
+
+## Good
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    for step in range(1000):
+        loss = model(torch.randn(8, 4, device=device)).square().mean()
+        loss.backward()
+        optimizer.step()
+        if step % 100 == 0:
+            print(step, loss.item())
+
+## Leaves alone
+- reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- reads after the loop, once an epoch, or in a branch that leaves the loop;
+- Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
+- actions that a simulator needs on the host;
+- running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
+
+Reads in an evaluation loop are reported as information.
+
+## Fix safety
+No fix: how often to log is yours to say. Put the statement under `if step % n == 0:`; where values
+are kept in a list, append `loss.detach().clone()` and read them together after the loop.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.loops import Role
+from torchlint.analysis.syncs import Read
+from torchlint.rule import Finding, Severity
+from torchlint_rules.item_accumulate_in_train_loop import running_total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.syncs import Sync
+
+GUARD = "log it every n steps (`if step % n == 0:`)"
+KEEP = "append `{}.detach().clone()` and read them together after the loop"
+
+
+def log_every_step(program: Program) -> Iterator[Finding]:
+    """Report reads of single values in every step, one a statement."""
+    statements: dict[int, list[Sync]] = {}
+    for sync in program.syncs:
+        if sync.read is Read.COPY or sync.context.guarded or running_total(program, sync):
+            continue
+        if sync.context.role is Role.FORWARD and not program.loops.training:
+            continue
+        statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
+    for found in statements.values():
+        yield finding(program, found)
+
+
+def finding(program: Program, found: list[Sync]) -> Finding:
+    """Say what a statement reads, what for, and what to do instead."""
+    sync = found[0]
+    read = f"`{program.brief(sync.node)}`"
+    if len(found) > 1:
+        read += f" and {len(found) - 1} more"
+    evaluates = sync.context.role is Role.EVAL
+    what = "formatting" if sync.read is Read.SHOWN else "reading"
+    where = {Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}.get(
+        sync.context.role, "training step"
+    )
+    return Finding(
+        sync.node if len(found) == 1 else program.smallest_statement(sync.node),
+        f"{what} {read} {purpose(program, sync)}waits for the GPU in every {where}",
+        severity=Severity.INFO if evaluates or not any(s.sure for s in found) else None,
+        help=remedy(program, sync),
+    )
+
+
+def purpose(program: Program, sync: Sync) -> str:
+    """What the value is read for, as a phrase for the message."""
+    for above in program.index.ancestors(sync.node):
+        if isinstance(above, cst.BaseStatement):
+            return ""
+        if isinstance(above, cst.Call):
+            last = dotted(above.func).rpartition(".")[2]
+            if last == "print" or last in ("write", "info", "debug", "warning"):
+                return "to print it "
+            if last == "append":
+                return "to keep it "
+            if last in ("update", "add_scalar", "add_scalars", "log", "set_postfix"):
+                return "to log it "
+    return ""
+
+
+def remedy(program: Program, sync: Sync) -> str:
+    """What to write instead."""
+    if purpose(program, sync) == "to keep it ":
+        return KEEP.format(program.code(sync.tensor))
+    return GUARD

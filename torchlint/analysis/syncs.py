@@ -1,0 +1,191 @@
+"""Where the host waits for the GPU to read a value: ``.item()``, ``float(t)``, ``.cpu()``, printing.
+
+Only reads of what is (or may be) a tensor on a GPU count: a NumPy scalar, a Python number or a
+batch that was not moved yet costs nothing to read.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.values import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+
+class Read(enum.Enum):
+    """How a value reaches the host."""
+
+    SCALAR = enum.auto()  # .item(), float(t), int(t)
+    COPY = enum.auto()  # .cpu(), .to("cpu"), .tolist()
+    SHOWN = enum.auto()  # a tensor given to print, a logger or a progress bar as it is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sync:
+    """One read of a tensor by the host.
+
+    ``node`` is the expression that reads, ``tensor`` what it reads, ``sure`` whether the latter is
+    proved to be a tensor (and not merely computed from tensors by something unknown).
+    """
+
+    node: cst.BaseExpression
+    tensor: cst.BaseExpression
+    read: Read
+    context: Context
+    sure: bool
+
+
+_SCALARS = ("float", "int")
+_SHOWS = frozenset(
+    {"info", "debug", "warning", "add_scalar", "add_scalars", "set_postfix", "set_description",
+     "set_postfix_str", "set_description_str", "log", "log_metric", "log_metrics", "log_scalar"}
+)  # fmt: skip
+
+
+def syncs(program: Program) -> list[Sync]:
+    """Every read of a GPU tensor that runs per step, training or evaluation."""
+    if not program.devices.gpu:
+        return []
+    found = [sync for call in program.index.of(cst.Call) for sync in _of_call(program, call)]
+    scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
+    return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
+
+
+def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
+    """``loss.cpu().item()`` is one read, not two."""
+    return any(id(above) in scalars for above in program.index.ancestors(sync.node))
+
+
+def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
+    match call.func:
+        case cst.Attribute(value=tensor, attr=cst.Name(value="item")) if not call.args:
+            yield from _sync(program, call, tensor, Read.SCALAR)
+        case cst.Attribute(value=tensor, attr=cst.Name(value="cpu" | "tolist")) if not call.args:
+            yield from _sync(program, call, tensor, Read.COPY)
+        case cst.Attribute(value=tensor, attr=cst.Name(value="to")) if call.args:
+            if program.values.moved_to(call, Device.UNKNOWN) is Device.CPU:
+                yield from _sync(program, call, tensor, Read.COPY)
+        case cst.Name(value=name) if name in _SCALARS and len(call.args) == 1:
+            if program.is_builtin(call.func):
+                tensor = call.args[0].value
+                yield from _sync(program, call, tensor, Read.SCALAR, proved=True)
+        case cst.Attribute(attr=cst.Name(value="isnan" | "isfinite" | "isinf")) if call.args:
+            if program.qualified(call.func).startswith(("math.", "numpy.")):
+                tensor = call.args[0].value
+                yield from _sync(program, call, tensor, Read.SCALAR, proved=True)
+        case _:
+            pass
+    if _is_sink(program, call):
+        for shown in _shown(program, call):
+            yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+
+
+def _sync(
+    program: Program,
+    node: cst.BaseExpression,
+    tensor: cst.BaseExpression,
+    read: Read,
+    *,
+    proved: bool = False,
+) -> Iterator[Sync]:
+    context = program.context(node)
+    if context.role not in (Role.TRAIN, Role.EVAL, Role.FORWARD):
+        return
+    value = program.value(tensor)
+    sure = value.kind is Kind.TENSOR
+    derived = value.kind is Kind.UNKNOWN and value.device.gpu and not proved
+    if (sure or derived) and program.on_gpu(value) and not _for_environment(program, node):
+        yield Sync(node, tensor, read, context, sure)
+
+
+# -- tensors shown as they are ----------------------------------------------------------------
+
+
+def _is_sink(program: Program, call: cst.Call) -> bool:
+    match call.func:
+        case cst.Name(value="print"):
+            return program.is_builtin(call.func)
+        case cst.Attribute(attr=cst.Name(value=name)) if name in _SHOWS:
+            if program.qualified(call.func).startswith(("torch.", "numpy.", "math.")):
+                return False  # the logarithm
+            return program.value(call.func.value).kind in (Kind.UNKNOWN, Kind.ITERATOR, Kind.LOADER,
+                                                           Kind.NONE)  # fmt: skip
+        case _:
+            return False
+
+
+def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Expressions that a sink formats: its arguments, and what stands in them."""
+    if program.frameworks and dotted(call.func) in ("self.log", "self.log_dict"):
+        return  # a framework's own logging keeps tensors on the device
+    todo: list[cst.CSTNode] = [arg.value for arg in call.args if not arg.star]
+    todo += [arg.value for arg in call.args if arg.star == "**"]
+    while todo:
+        node = todo.pop()
+        match node:
+            case cst.FormattedString():
+                todo += [p.expression for p in node.parts
+                         if isinstance(p, cst.FormattedStringExpression)]  # fmt: skip
+            case cst.ConcatenatedString():
+                todo += [node.left, node.right]
+            case cst.Dict():
+                todo += [element.value for element in node.elements]
+            case cst.Tuple() | cst.List():
+                todo += [element.value for element in node.elements]
+            case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString()):
+                todo.append(node.right)
+            case cst.Call(func=cst.Attribute(value=cst.SimpleString(), attr=cst.Name("format"))):
+                todo += [arg.value for arg in node.args]
+            case cst.Call(func=cst.Name(value="dict" | "str")):
+                todo += [arg.value for arg in node.args]
+            case cst.BaseExpression() if program.value(node).kind is Kind.TENSOR:
+                yield node
+            case _:
+                pass
+
+
+# -- what has to be on the host -----------------------------------------------------------------
+
+
+def _for_environment(program: Program, node: cst.CSTNode) -> bool:
+    """Whether the value is an action for a simulator: that one runs on the host."""
+    if _given_to_environment(program, node):
+        return True
+    statement = program.statement(node)
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    for small in statement.body:
+        if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+            name = small.targets[0].target.value
+            return any(
+                use.value == name
+                and small.targets[0].target in [b.node for b in program.flow.reaching(use)]
+                and _given_to_environment(program, use)
+                for use in program.index.of(cst.Name)
+                if use.value == name and use is not small.targets[0].target
+            )
+    return False
+
+
+def _given_to_environment(program: Program, node: cst.CSTNode) -> bool:
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.BaseStatement):
+            return False
+        if (
+            isinstance(above, cst.Call)
+            and isinstance(above.func, cst.Attribute)
+            and above.func.attr.value == "step"
+            and "env" in dotted(above.func.value).lower()
+        ):
+            return True
+    return False
