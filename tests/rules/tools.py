@@ -1,0 +1,61 @@
+"""The vocabulary of the rule tests: what a rule says of a snippet, and what its fix makes of it."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import tokenize
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.edits import Safety
+from torchlint.linter import Options, check_source, fix_source, with_deep_stack
+from torchlint.registry import all_rules
+from torchlint.source import decode_source
+
+if TYPE_CHECKING:
+    from torchlint.rule import Diagnostic
+
+
+def options(code: str, target: str | None = None) -> Options:
+    """Options that select one rule, its fixes included."""
+    rules = tuple(rule for rule in all_rules() if rule.code == code)
+    assert rules, f"no rule {code}"
+    return Options(rules, frozenset({code}), None if target is None else Version(target))
+
+
+def check(source: str, code: str, target: str | None = None) -> list[Diagnostic]:
+    """Findings of one rule in a snippet, in the order of their place."""
+    read = decode_source(textwrap.dedent(source).encode(), "snippet.py")
+    return with_deep_stack(lambda: check_source(read, options(code, target)))
+
+
+def silent(source: str, code: str, target: str | None = None) -> None:
+    """Assert that a rule has nothing to say."""
+    assert [f"{d.location.row}: {d.message}" for d in check(source, code, target)] == []
+
+
+def fixed(
+    source: str, code: str, *, unsafe: bool = True, target: str | None = None, settles: bool = True
+) -> str:
+    """Return a snippet after its fixes: it parses, keeps its comments and settles what was fixed."""
+    before = textwrap.dedent(source)
+    read = decode_source(before.encode(), "snippet.py")
+    safety = Safety.UNSAFE if unsafe else Safety.SAFE
+    done = with_deep_stack(lambda: fix_source(read, options(code, target), safety))
+    assert done.notes == ()
+    cst.parse_module(done.text)
+    assert comments(done.text) == comments(before)
+    if settles:
+        assert done.applied, "nothing was fixed"
+        assert not [d for d in done.remaining if d.fix is not None and d.fix.safety <= safety]
+    return done.text
+
+
+def comments(text: str) -> Counter[str]:
+    """The comments of a text, each as often as it stands there."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
