@@ -20,7 +20,7 @@ RULES: tuple[Rule, ...] = (
     Rule("TL208", "synchronize-in-loop", "the host waits for the whole GPU in every training step", WARNING, UNSAFE, 5, (("synchronize",),)),
     Rule("TL302", "tensor-copies-numpy", "torch.tensor copies a NumPy array that nobody else needs", WARNING, SAFE, 5, (("tensor(",), ("numpy", "np"))),
     Rule("TL303", "tensor-from-list-of-arrays", "torch.tensor takes a list of arrays apart element by element, or copies a tensor", WARNING, SAFE, 5, (("ensor(",),)),
-    Rule("TL602", "zero-grad-not-none", "gradients are filled with zeros instead of dropped", WARNING, UNSAFE, 7, (("zero_grad",),)),
+    Rule("TL602", "zero-grad-not-none", "gradients are filled with zeros instead of dropped", WARNING, UNSAFE, 7, (("zero_grad", ".grad"),)),
     Rule("TL703", "bias-before-norm", "a bias that the following normalisation subtracts again", WARNING, UNSAFE, 8, (("Norm",),)),
 )
 # fmt: on

@@ -1,0 +1,201 @@
+"""Gradients are filled with zeros where they could be dropped.
+
+## Why
+`zero_grad(set_to_none=False)` writes zeros into every gradient, and the next
+backward pass reads them again to add to them.  With `set_to_none=True` the
+gradients are dropped, and the backward pass writes new ones: less memory
+traffic, fewer kernels, and a lower peak between the two.
+
+Since torch 2.0 that is what a plain `zero_grad()` does.  It is therefore only
+reported for projects that may run on an older torch; a project says which
+one it uses with `torch-version` in its configuration, or on the command line
+with `--torch-version`.
+
+## Bad
+    import torch
+
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad(set_to_none=False)
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+
+## Good
+    import torch
+
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad(set_to_none=True)
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+
+## Leaves alone
+A plain `zero_grad()` where torch is known to be 2.0 or newer; a condition as
+the argument (`set_to_none=args.none`); objects whose class in this file
+has a `zero_grad` of its own; files that capture CUDA graphs, whose gradients
+must stay where they are; and, for zeros that are asked for, files that add
+to gradients by hand and need the buffers.  Loops that zero the gradients of
+parameters one by one are reported as well; those that also do something else
+are not.
+
+## Fix safety
+Unsafe: a parameter that gets no gradient in a step is left alone by the
+optimizer when its gradient is None, while momentum and weight decay move it when
+its gradient is zero.  There is no fix where the file reads `.grad` without a
+check for None, where the object is not known to be torch's, or where a training
+framework wraps the optimizer.
+
+## Evidence
+Not measured yet.
+
+## References
+PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch Performance
+Tuning Guide, "Set gradients to None"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.gradients import Gradients, gradients
+from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
+from torchlint.analysis.values import Kind
+from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+
+FIRST = Version("1.7")  # has `set_to_none`
+DEFAULT = Version("2.0")  # and it is True
+CHANGES = (
+    "a parameter without a gradient in a step is skipped by the optimizer; zeros let momentum "
+    "and weight decay move it"
+)
+READS = "no fix: the file reads `.grad` without a check for None, which it would then meet"
+
+
+def zero_grad_not_none(program: Program) -> Iterator[Finding]:
+    """Yield calls and loops that fill gradients with zeros."""
+    grads = gradients(program)
+    if grads.captured:
+        return
+    for call, func in program.method_calls("zero_grad"):
+        known = is_torchs(program, func.value)
+        given = program.argument(call, "set_to_none", "torch.optim.Optimizer.zero_grad")
+        if known is None or given.given is Given.UNSURE:
+            continue
+        if given.absent and not call.args:
+            yield from bare(program, call, grads, known=known)
+        elif given.literal() == "False" and not grads.fills:
+            yield explicit(program, call, given.arg, grads)
+    loops = list(zeroing_loops(program))
+    stray = [
+        node
+        for node in (*grads.reads, *grads.fills)
+        if not any(program.index.inside(node, loop.node) for loop in loops)
+    ]
+    if not stray:
+        yield from (one_by_one(program, loop) for loop in loops)
+
+
+def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
+    """Whether ``zero_grad`` is torch's: True if proved, False if likely, None if it is not."""
+    value = program.value(receiver)
+    classes = program.classes
+    owner = classes.named(value.type) or classes.get(value.made)
+    if owner is not None and classes.method(owner, "zero_grad") is not None:
+        return None
+    match value.kind:
+        case Kind.OPTIMIZER | Kind.MODULE:
+            return True
+        case Kind.INSTANCE if owner is not None:
+            bases = [base for c in classes.lineage(owner) for base in c.bases]
+            return True if any(base.startswith("torch.optim.") for base in bases) else None
+        case Kind.UNKNOWN if not _is_self(receiver):
+            own = any("zero_grad" in other.methods for other in classes)
+            return False if imports_torch(program) and not own else None
+        case _:
+            return None
+
+
+def _is_self(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Name(value="self") | cst.Call(func=cst.Name(value="super")):
+            return True
+        case _:
+            return False
+
+
+def imports_torch(program: Program) -> bool:
+    """Whether the file uses torch at all: other libraries have a ``zero_grad`` too."""
+    names = program.names
+    roots = program.index.root.bindings
+    return any(names.root(name, program.index.root).startswith("torch") for name in roots)
+
+
+def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> Iterator[Finding]:
+    """``zero_grad()``: fills with zeros below torch 2.0."""
+    target = program.target
+    if target is not None and not FIRST <= target < DEFAULT:
+        return
+    text = program.code(call)
+    if target is None:
+        message = (
+            f"`{text}` fills the gradients with zeros on torch below 2.0 (from 2.0 on it drops "
+            "them): pass `set_to_none=True`, or declare the version the project uses with "
+            "`torch-version` in the configuration or `--torch-version`"
+        )
+    else:
+        message = (
+            f"`{text}` fills the gradients with zeros on torch {target} (before 2.0), only for "
+            "the backward pass to add to them"
+        )
+    add = AddArgument(call, "set_to_none", "True")
+    fix = None if grads.reads or not known else _fix(program, "Pass `set_to_none=True`", add)
+    info = target is None or program.frameworks
+    severity = Severity.INFO if info else Severity.WARNING
+    yield Finding(call, message, fix, severity, help=READS if grads.reads else "")
+
+
+def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradients) -> Finding:
+    """``zero_grad(set_to_none=False)``: fills with zeros on every version."""
+    message = f"`{program.code(call)}` fills the gradients with zeros instead of dropping them"
+    fix = None
+    if arg is not None and not grads.reads:
+        if program.target is not None and program.target >= DEFAULT:
+            fix = _fix(program, "Leave out the argument", RemoveArgument(call, arg))
+        else:
+            fix = _fix(program, "Pass `set_to_none=True`", Replace(arg.value, "True"))
+    severity = Severity.INFO if program.frameworks else None
+    return Finding(call, message, fix, severity, help=READS if grads.reads else "")
+
+
+def one_by_one(program: Program, loop: ZeroingLoop) -> Finding:
+    """Report a loop over parameters that zeroes each gradient."""
+    message = (
+        f"the loop zeroes the gradients of `{program.code(loop.node.iter)}` one by one, only for "
+        "the backward pass to add to them"
+    )
+    if loop.optimizer is None:
+        return Finding(loop.node, message, help="set each `.grad` to None instead")
+    new = program.target is not None and program.target >= DEFAULT
+    code = f"{loop.optimizer}.zero_grad({'' if new else 'set_to_none=True'})"
+    return Finding(loop.node, message, _fix(program, f"Call `{code}`", Replace(loop.node, code)))
+
+
+def _fix(program: Program, title: str, rewrite: Rewrite) -> Fix | None:
+    """Give the fix, unless a framework wraps the optimizer."""
+    if program.frameworks:
+        return None
+    return Fix(title, Safety.UNSAFE, (rewrite,), CHANGES)
