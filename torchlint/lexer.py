@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+MAX_DEPTH = 400  # open f-strings, fields and brackets of one f-string; CPython: 150 strings
+
+
 @dataclass(frozen=True, slots=True)
 class Comment:
     """A comment, from its ``#`` to the end of the line."""
@@ -18,17 +21,18 @@ class Comment:
     text: str
 
 
-# A string whose quotes do not match is left to the parser: only its first quote is skipped.
+# A string that does not end is taken to end with its line, or the text: the parser will complain.
+# No alternative fails after its quotes, so there is no backtracking and the time is linear.
 # Raw strings need no care, since a backslash keeps the quote from ending those as well.
 STRING = r"""
     (?P<formatted>\b(?:[rR]?[fFtT]|[fFtT][rR])(?=["']))
-  | \"\"\"[^"\\]*(?:(?:\\.|\"(?!\"\"))[^"\\]*)*\"\"\"
-  | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''
-  | "[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"
-  | '[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'
+  | \"\"\"[^"\\]*(?:(?:\\.|\"(?!\"\"))[^"\\]*)*(?:\"\"\"|\\?\Z)
+  | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\\?\Z)
+  | "[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"?
+  | '[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'?
 """
 _COMMENT = re.compile(rf"(?P<comment>\#[^\r\n]*)|{STRING}", re.VERBOSE | re.DOTALL)
-_LITERAL = re.compile(r"\\(?:\r\n|.)|\{\{|\}\}|[{}\"'\r\n]", re.DOTALL)
+_LITERAL = re.compile(r"\\(?:\r\n|[^{}])|\{\{|\}\}|[{}\"'\r\n]", re.DOTALL)
 _FIELD = re.compile(rf"(?P<comment>\#[^\r\n]*)|{STRING}|[][(){{}}:]", re.VERBOSE | re.DOTALL)
 
 
@@ -42,28 +46,37 @@ def comments(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
         if found["comment"]:
             yield Comment(found.start(), found["comment"])
         elif found["formatted"]:
-            start, inner = formatted_string(text, start)
-            yield from inner
+            string = formatted_string(text, start)
+            start = string.end
+            yield from string.comments
 
 
-def formatted_string(text: str, start: int) -> tuple[int, list[Comment]]:
-    """Return the end of the f-string whose quotes start here, and the comments in its fields.
+@dataclass(frozen=True, slots=True)
+class FormattedString:
+    """An f-string: where it ends, how deep its fields nest, and the comments in them."""
+
+    end: int
+    depth: int
+    comments: tuple[Comment, ...]
+
+
+def formatted_string(text: str, start: int) -> FormattedString:
+    """Read the f-string whose quotes start here.
 
     Quotes of the string's own kind may stand inside of its fields (PEP 701), so the fields are
-    followed.  A string that does not end is taken to be its first quote.
+    followed.  A string that does not end, or nests deeper than any parser takes it, is taken to
+    be its first quote.
     """
     inner: list[Comment] = []
-    stack: list[
-        str
-    ] = []  # open f-strings (their quotes), fields ("{" or ":" for a format), brackets
     quote, here = _opening(text, start)
-    stack.append(quote)
+    stack = [quote]  # open f-strings (their quotes), fields ("{"; ":" in the format), brackets
+    depth = 1
     while stack:
         top = stack[-1]
         literal = top[0] in "\"':"
         found = (_LITERAL if literal else _FIELD).search(text, here)
-        if found is None:
-            return start + 1, []
+        if found is None or depth > MAX_DEPTH:
+            return FormattedString(start + 1, depth, ())
         here = found.end()
         piece = found[0]
         if literal:
@@ -80,8 +93,9 @@ def formatted_string(text: str, start: int) -> tuple[int, list[Comment]]:
         elif piece in ")]}":
             stack.pop()
         if here < 0:
-            return start + 1, []
-    return here, inner
+            return FormattedString(start + 1, depth, ())
+        depth = max(depth, len(stack))
+    return FormattedString(here, depth, tuple(inner))
 
 
 def _in_literal(text: str, piece: str, here: int, stack: list[str]) -> int:
