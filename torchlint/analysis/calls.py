@@ -76,14 +76,18 @@ class Calls:
 
     def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
         """What the calls of a function in this file pass for a parameter."""
+        found = [self.passed(function, param, site) for site in self._named_sites(function)]
+        return [node for node in found if node is not None]
+
+    def passed(
+        self, function: cst.FunctionDef, param: cst.Param, site: cst.Call
+    ) -> cst.BaseExpression | None:
+        """What one call of a function passes for a parameter; None where it cannot be told."""
         plain = [*function.params.posonly_params, *function.params.params]
         place = plain.index(param) if param in plain else None
         if place is not None and self._program.is_method(function):
             place -= 1
-        found = [
-            self._passed(site, param.name.value, place) for site in self._named_sites(function)
-        ]
-        return [node for node in found if node is not None]
+        return self._passed(site, param.name.value, place)
 
     def _named_sites(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Calls by name only: values are not asked, since they ask this."""

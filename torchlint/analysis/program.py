@@ -70,7 +70,7 @@ class Program:
     @cached_property
     def arguments(self) -> Arguments:
         """Arguments of calls by parameter."""
-        return Arguments(self.index, self.names, self.flow)
+        return Arguments(self)
 
     @cached_property
     def classes(self) -> Classes:
