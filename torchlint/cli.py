@@ -226,7 +226,7 @@ def rule(name: str | None, everything: bool, output_format: str) -> None:
     from torchlint.report.pages import as_json, as_text  # noqa: PLC0415
 
     if everything == (name is not None):
-        raise UsageError("name one rule (`torchlint rule TL201`), or say `--all`")
+        raise UsageError("name one rule (`torchlint rule CODE`), or say `--all`")
     rules = all_rules() if name is None else (find(name),)
     if output_format == "json":
         click.echo(as_json(rules, single=not everything), nl=False)

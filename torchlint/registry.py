@@ -67,7 +67,7 @@ A comment that outlives its finding hides the next finding on that line, which n
 to accept.
 
 ## Bad
-    x = 1  # torchlint: ignore[TL201]
+    x = 1  # torchlint: ignore[TL000]
 
 ## Good
     x = 1

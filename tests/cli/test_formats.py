@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -137,8 +138,6 @@ def test_full_with_advice_that_can_be_fixed() -> None:
 def test_full_in_colour_says_the_same() -> None:
     colored = render("full", reported(SAFE, UNSAFE, ADVICE), color=True)
     assert "\x1b[" in colored
-    import re
-
     plain = re.sub(r"\x1b\[[0-9;]*m", "", colored)
     assert [line.rstrip() for line in plain.splitlines()] == FULL.splitlines()
 

@@ -86,8 +86,7 @@ DECLARATIONS = [
     ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.3.1"\n', "2.3.1"),
     (
         "poetry.lock",
-        '[[package]]\nname = "torch"\nversion = "2.3.0"\n\n[[package]]\nname = "torchvision"\n'
-        'version = "0.1"\n',
+        '[[package]]\nname = "torch"\nversion = "2.3.0"\n\n[[package]]\nname = "torchvision"\n',
         "2.3.0",
     ),
     (
