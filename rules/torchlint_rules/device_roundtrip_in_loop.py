@@ -119,7 +119,9 @@ def returning_move(program: Program, sync: Sync) -> cst.Call | None:
     move = program.parent(attribute)
     if not isinstance(move, cst.Call) or move.func is not attribute:
         return None
-    if program.frameworks or not sync.sure or program.value(sync.tensor).device is not Device.CUDA:
+    if program.frameworks or not sync.sure or not program.devices.single:
+        return None
+    if program.value(sync.tensor).device is not Device.CUDA:
         return None
     if program.values.moved_to(move, Device.CPU) is Device.CUDA and _plain(move):
         return move

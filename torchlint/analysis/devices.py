@@ -49,6 +49,15 @@ class Devices:
         text = self._program.text
         return "cuda" not in text or "mps" in text or "torch.accelerator" in text
 
+    @cached_property
+    def single(self) -> bool:
+        """Whether all that is on a GPU is on one and the same: nothing speaks of several."""
+        text = self._program.text
+        several = ("cuda:", "set_device", "DataParallel", "distributed", "device_ids", ".cuda(rank")
+        return not any(word in text for word in several) and not any(
+            call.args for call, _ in self._program.method_calls("cuda")
+        )
+
     def _of_call(self, call: cst.Call) -> Device:
         program = self._program
         name = program.names.qualified(call.func)

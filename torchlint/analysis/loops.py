@@ -339,14 +339,15 @@ class Loops:
     def _function_context(self, function: cst.FunctionDef) -> Context:
         name = function.name.value
         events = self._events.get(id(function), Event.NOTHING)
-        if Event.BACKWARD in events or name in _TRAIN_HOOKS:
+        sites = self._program.calls.sites(function)
+        updates = Event.BACKWARD in events and bool(events & (Event.STEP | Event.ZERO))
+        if name in _TRAIN_HOOKS or (updates and not self._only_once(sites)):
             return Context(Role.TRAIN, loop=function)
         if name in _EVAL_HOOKS:
             return Context(Role.EVAL, loop=function)
         owner = self._program.classes.around(function)
         if owner is not None and owner.is_module and name == "forward":
             return Context(Role.FORWARD, loop=function)
-        sites = self._program.calls.sites(function)
         contexts = [self.context(site) for site in sites]
         if not contexts:
             return _NOWHERE
@@ -354,6 +355,13 @@ class Loops:
         if best.role is Role.OTHER and self.evaluates(function):
             return _NOWHERE
         return best
+
+    def _only_once(self, sites: list[cst.Call]) -> bool:
+        """Whether a function is called, and only from the module's own level, outside any loop."""
+        return bool(sites) and all(
+            self._program.function(site) is None and self._home(site) is self._program.module
+            for site in sites
+        )
 
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         match above:

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, fixed, silent
+
+CODE = "TL204"
+
+HEAD = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+model = nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+
+
+def train(loader):
+    for step, (x, y) in enumerate(loader):
+        out = model(x.to(device))
+        loss = out.mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def loop(statements: str) -> str:
+    return HEAD + textwrap.indent(textwrap.dedent(statements), " " * 8)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param("if step % 10 == 0:\n    kept.append(out.cpu())", id="every n steps"),
+        pytest.param("kept.append(y.cpu())", id="a batch that was not moved"),
+        pytest.param("kept.append(y.numpy())", id="numpy() is for tensors on the host"),
+        pytest.param("model.cpu()", id="a module"),
+        pytest.param("kept.append(loss.cpu().item())", id="one number: another rule's"),
+        pytest.param("env.step(out.argmax(1).cpu().numpy())", id="an action for a simulator"),
+        pytest.param("kept.append(thing(step).cpu())", id="type not known"),
+        pytest.param("kept.append(out.to(torch.float16))", id="a cast"),
+        pytest.param("kept.append(out.detach())", id="stays on the device"),
+        pytest.param("rows = torch.zeros(3).tolist()", id="made on the host"),
+    ],
+)
+def test_leaves_alone(statements: str) -> None:
+    silent(loop(statements), CODE)
+
+
+def test_leaves_copies_after_the_loop_alone() -> None:
+    silent(HEAD + "    kept.append(out.cpu())\n", CODE)
+
+
+@pytest.mark.parametrize(
+    ("statements", "read"),
+    [
+        ("kept.append(out.detach().cpu())", "out.detach().cpu()"),
+        ("score = metric(out.cpu().numpy())", "out.cpu()"),
+        ("rows = out.tolist()", "out.tolist()"),
+        ("rows = out.to('cpu')", "out.to('cpu')"),
+        ("rows = out.data.cpu().numpy()[0]", "out.data.cpu()"),
+    ],
+)
+def test_reports_the_copy(statements: str, read: str) -> None:
+    source = loop(statements)
+    (found,) = check(source, CODE)
+    assert source[found.span.start : found.span.end] == read
+    assert found.severity.word == "warning"
+    assert found.fix is None
+
+
+def test_evaluation_is_information() -> None:
+    source = """\
+    import torch
+
+    def evaluate(model, loader):
+        model.eval()
+        rows = []
+        with torch.no_grad():
+            for x in loader:
+                rows.append(model(x.cuda()).sigmoid().cpu())
+        return rows
+    """
+    assert [found.severity.word for found in check(source, CODE)] == ["info"]
+
+
+@pytest.mark.parametrize("move", [".cuda()", ".to(device)", ".to('cuda')"])
+def test_there_and_back_is_dropped(move: str) -> None:
+    source = loop(f"kept.append(out.cpu(){move} + 1)  # why")
+    assert "kept.append(out + 1)  # why" in fixed(source, CODE, unsafe=False)
+
+
+def test_a_named_copy_is_unsafe_to_drop() -> None:
+    (found,) = check(loop("copy = out.cpu().to(device)"), CODE)
+    assert found.fix is not None
+    assert found.fix.safety.word == "unsafe"
+    assert "copy" in found.fix.changes
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param("a = out.cpu().to('cuda:1')", id="may be another device"),
+        pytest.param("a = out.cpu().to(device, torch.float16)", id="casts as well"),
+        pytest.param("a = out.cpu().to(other)", id="target not known"),
+    ],
+)
+def test_reported_without_a_fix(statements: str) -> None:
+    (found,) = check(loop(statements), CODE)
+    assert found.fix is None
