@@ -17,6 +17,7 @@ from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.flow import Flow
 from torchlint.analysis.index import Index
 from torchlint.analysis.layers import Link, links
+from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.syncs import Sync, syncs
@@ -101,6 +102,11 @@ class Program:
     def loops(self) -> Loops:
         """What runs in every training step."""
         return Loops(self)
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        """Where the batches of each DataLoader go."""
+        return Loaders(self)
 
     @cached_property
     def links(self) -> list[Link]:

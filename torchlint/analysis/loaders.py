@@ -1,0 +1,526 @@
+"""Where the batches of each DataLoader go: which of them are moved to a GPU, and where.
+
+Works backwards.  From every expression that is moved to a GPU, through names, calls, containers,
+``self.x``, parameters and returns of this file, to the loop or ``next()`` that takes it out of
+something, and on to the ``DataLoader(...)`` calls that this something holds.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loops import Role
+from torchlint.analysis.values import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+LOADER = "torch.utils.data.DataLoader"
+
+Step: TypeAlias = int | str | None  # an index, a key, or "any member"
+Path: TypeAlias = tuple[Step, ...]
+
+
+class _Level(enum.Enum):
+    """How far back from the moved tensor a search has come."""
+
+    BATCH = enum.auto()  # still at (part of) what some loop may have given
+    SOURCE = enum.auto()  # at what is iterated: a loader here is the one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """One place where the batches of a loader are moved to a GPU.
+
+    ``device`` is CUDA where it always is one, MAYBE where it depends.  ``target`` is the
+    expression that names the device, if any.  ``prepared``: a framework moves them.
+    """
+
+    node: cst.Call
+    device: Device
+    target: cst.BaseExpression | None = None
+    prepared: bool = False
+
+
+_State: TypeAlias = tuple[cst.CSTNode, _Level, Path]
+
+_STATES = 4000  # how much of a file one search looks at
+_LONGEST = 6  # steps of a path that are kept
+_NO_BATCH = frozenset(
+    {Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.MODULE,
+     Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.CLASS}
+)  # fmt: skip
+_NO_SOURCE = _NO_BATCH | {Kind.TENSOR, Kind.NDARRAY, Kind.DATASET}
+_MAKES_NEW = re.compile(
+    r"torch\.(zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm)(_like)?$"
+)
+_SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
+_OF_LOADER = frozenset({"dataset", "sampler", "batch_sampler", "collate_fn", "batch_size"})
+_CONDITIONAL = re.compile(r"cuda|gpu|device|accel|mps", re.IGNORECASE)
+_PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
+_PREPARERS = ("accelerate.", "lightning.", "lightning_fabric.", "ignite.distributed.")
+
+
+class Loaders:
+    """The DataLoaders of one module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+
+    @cached_property
+    def calls(self) -> list[cst.Call]:
+        """Every ``DataLoader(...)``, in the order of the file."""
+        return list(self._program.calls_of(LOADER))
+
+    def moves(self, loader: cst.Call) -> list[Move]:
+        """Where the batches of a loader are moved to a GPU."""
+        return self._moves.get(id(loader), [])
+
+    @cached_property
+    def _moves(self) -> dict[int, list[Move]]:
+        found: dict[int, list[Move]] = {}
+        if not self.calls:
+            return found
+        for call in self._program.index.of(cst.Call):
+            for move, source, level in self._sites(call):
+                for loader in self._reach(source, level):
+                    found.setdefault(id(loader), []).append(move)
+        return found
+
+    # -- places that move something ----------------------------------------------------------
+
+    def _sites(self, call: cst.Call) -> Iterator[tuple[Move, cst.BaseExpression, _Level]]:
+        """Moves that one call makes, each with the expression that is moved."""
+        func = call.func
+        first = call.args[0].value if call.args and not call.args[0].star else None
+        if isinstance(func, cst.Attribute):
+            match func.attr.value:
+                case "cuda":
+                    yield self._move(call, Device.CUDA, None), func.value, _Level.BATCH
+                    return
+                case "to" | "copy_" | "type" if first is not None or call.args:
+                    device, target = self._destination(call, func)
+                    if device.gpu:
+                        moved = first if func.attr.value == "copy_" else func.value
+                        assert moved is not None
+                        yield self._move(call, device, target), moved, _Level.BATCH
+                    return
+                case name if name in _PREPARES and self._prepares(func):
+                    for arg in call.args:
+                        move = Move(call, Device.MAYBE, prepared=True)
+                        yield move, arg.value, _Level.SOURCE
+                    return
+                case _:
+                    pass
+        yield from self._through_function(call)
+
+    def _destination(
+        self, call: cst.Call, func: cst.Attribute
+    ) -> tuple[Device, cst.BaseExpression | None]:
+        """Where ``x.to(...)``, ``x.type(...)`` or ``buffer.copy_(x)`` puts what it moves."""
+        values = self._program.values
+        match func.attr.value:
+            case "copy_":
+                return values.of(func.value).device, None
+            case "type":
+                return self._tensor_type(call.args[0].value, 0), None
+        for arg in call.args:
+            if arg.keyword is None or arg.keyword.value == "device":
+                device = values.device(arg.value)
+                if device is not None:
+                    return device, arg.value
+        return Device.UNKNOWN, None
+
+    def _tensor_type(self, node: cst.CSTNode | None, depth: int) -> Device:
+        """``torch.cuda.FloatTensor``, or one of two types."""
+        if depth > 4:
+            return Device.UNKNOWN
+        text = literal(node) or self._program.qualified(node)
+        if text.startswith("torch.cuda.") and text.endswith("Tensor"):
+            return Device.CUDA
+        match node:
+            case cst.IfExp():
+                sides = {self._tensor_type(side, depth + 1) for side in (node.body, node.orelse)}
+                return Device.MAYBE if any(side.gpu for side in sides) else Device.UNKNOWN
+            case cst.Name():
+                bound = {
+                    self._tensor_type(binding.value, depth + 1)
+                    for binding in self._program.flow.reaching(node)
+                    if binding.kind is Bind.ASSIGN and not binding.path
+                }
+                if bound == {Device.CUDA}:
+                    return Device.CUDA
+                return Device.MAYBE if any(side.gpu for side in bound) else Device.UNKNOWN
+            case _:
+                return Device.UNKNOWN
+
+    def _through_function(
+        self, call: cst.Call
+    ) -> Iterator[tuple[Move, cst.BaseExpression, _Level]]:
+        """``torch.as_tensor(x, device=d)``, ``to_device(batch, device)`` of another file."""
+        program = self._program
+        if program.calls.target(call) is not None:
+            return
+        name = program.qualified(call.func)
+        if name == LOADER or _MAKES_NEW.match(name) or program.value(call.func).kind is Kind.CLASS:
+            return
+        device, target = self._device_argument(call)
+        if target is None or not device.gpu:
+            return
+        if not name.startswith("torch.") and device is Device.CUDA:
+            device = Device.MAYBE
+        for arg in call.args:
+            if arg.value is not target and not arg.star:
+                yield self._move(call, device, target), arg.value, _Level.BATCH
+
+    def _device_argument(self, call: cst.Call) -> tuple[Device, cst.BaseExpression | None]:
+        """The argument of a function that certainly names a device."""
+        for arg in call.args:
+            keyword = None if arg.keyword is None else arg.keyword.value
+            value = self._program.value(arg.value)
+            last = dotted(arg.value).rpartition(".")[2]
+            if keyword == "device" or value.kind is Kind.DEVICE or last == "device":
+                return self._program.values.device(arg.value) or Device.UNKNOWN, arg.value
+        return Device.UNKNOWN, None
+
+    def _prepares(self, func: cst.Attribute) -> bool:
+        """Whether a method belongs to a framework's object, which moves what a loader gives."""
+        made = self._program.flow.reaching(func.value) if isinstance(func.value, cst.Name) else ()
+        return any(
+            isinstance(binding.value, cst.Call)
+            and self._program.qualified(binding.value.func).startswith(_PREPARERS)
+            for binding in made
+        )
+
+    def _move(self, call: cst.Call, device: Device, target: cst.BaseExpression | None) -> Move:
+        sure = device is Device.CUDA and not self._depends(call)
+        return Move(call, Device.CUDA if sure else Device.MAYBE, target)
+
+    def _depends(self, call: cst.Call) -> bool:
+        """Whether a condition decides on the move, which may ask for a GPU."""
+        child: cst.CSTNode = call
+        for above in self._program.index.ancestors(call):
+            match above:
+                case cst.If() if child is not above.test:
+                    return True
+                case cst.IfExp() if child is not above.test:
+                    return True
+                case cst.FunctionDef() | cst.Lambda():
+                    return False
+                case _:
+                    child = above
+        return False
+
+    # -- the search --------------------------------------------------------------------------
+
+    def _reach(self, source: cst.CSTNode, level: _Level) -> list[cst.Call]:
+        """The loaders that an expression comes from."""
+        found: dict[int, cst.Call] = {}
+        seen: set[tuple[int, _Level, Path]] = set()
+        todo: list[_State] = [(source, level, ())]
+        while todo and len(seen) < _STATES:
+            node, level, path = todo.pop()
+            path = path[:_LONGEST]
+            key = (id(node), level, path)
+            if key in seen:
+                continue
+            seen.add(key)
+            if isinstance(node, cst.Call) and self._program.qualified(node.func) == LOADER:
+                if level is _Level.SOURCE:
+                    found[id(node)] = node
+                continue
+            todo += self._before(node, level, path)
+        return list(found.values())
+
+    def _before(self, node: cst.CSTNode, level: _Level, path: Path) -> Iterator[_State]:
+        """What the value of an expression was made of."""
+        match node:
+            case cst.Name():
+                yield from self._name(node, level, path)
+            case cst.Attribute():
+                yield from self._attribute(node, level, path)
+            case cst.Subscript():
+                yield from self._subscript(node, level, path)
+            case cst.Call():
+                yield from self._call(node, level, path)
+            case cst.Tuple() | cst.List() | cst.Set():
+                chosen = path[0] if path else None
+                for place, element in enumerate(node.elements):
+                    if not isinstance(chosen, int) or chosen == place:
+                        yield element.value, level, path[1:]
+            case cst.Dict():
+                for item in node.elements:
+                    wanted = path[0] if path else None
+                    key = literal(item.key) if isinstance(item, cst.DictElement) else None
+                    if wanted is None or key is None or wanted == key:
+                        yield item.value, level, path[1:]
+            case cst.ListComp() | cst.SetComp() | cst.GeneratorExp():
+                yield node.elt, level, path[1:]
+            case cst.DictComp():
+                yield node.value, level, path[1:]
+            case cst.IfExp():
+                yield node.body, level, path
+                yield node.orelse, level, path
+            case cst.BooleanOperation() | cst.BinaryOperation():
+                yield node.left, level, path
+                yield node.right, level, path
+            case cst.UnaryOperation():
+                yield node.expression, level, path
+            case cst.NamedExpr():
+                yield node.value, level, path
+            case _:
+                pass
+
+    def _name(self, node: cst.Name, level: _Level, path: Path) -> Iterator[_State]:
+        for binding in self._program.flow.reaching(node):
+            yield from self._bound(binding, level, path)
+        owner = self._program.index.scope(node).owner(node.value)
+        if owner is not None:
+            yield from self._put_in((id(owner), node.value), level, path)
+
+    def _bound(self, binding: Binding, level: _Level, path: Path) -> Iterator[_State]:
+        value = binding.value
+        if value is None:
+            return
+        match binding.kind:
+            case Bind.ASSIGN:
+                yield value, level, (*binding.path, *path)
+            case Bind.WITH:
+                yield value, level, path
+            case Bind.AUGMENT if isinstance(value, cst.AugAssign):
+                yield value.value, level, path
+                for before in self._program.flow.before(value, binding.name):
+                    yield from self._bound(before, level, path)
+            case Bind.FOR:
+                if not self._looks_once(binding.node):
+                    yield value, _Level.SOURCE, (None, *binding.path, *path)
+            case Bind.PARAMETER if isinstance(value, cst.Param):
+                yield from self._passed(value, level, path)
+            case _:
+                pass
+
+    def _looks_once(self, target: cst.CSTNode) -> bool:
+        """Whether a loop ends in its first turn: it only looks at what there is."""
+        for above in self._program.index.ancestors(target):
+            if isinstance(above, cst.For):
+                last = above.body.body[-1] if above.body.body else None
+                if isinstance(last, cst.SimpleStatementLine):
+                    last = last.body[-1]
+                return isinstance(last, cst.Break)
+            if isinstance(above, cst.CompFor):
+                return False
+        return False
+
+    def _passed(self, param: cst.Param, level: _Level, path: Path) -> Iterator[_State]:
+        program = self._program
+        function = program.parent(program.parent(param) or param)
+        if not isinstance(function, cst.FunctionDef):
+            return
+        for site in program.calls.sites(function):
+            given = program.calls.passed(function, param, site)
+            if given is not None:
+                yield given, level, path
+
+    def _attribute(self, node: cst.Attribute, level: _Level, path: Path) -> Iterator[_State]:
+        program = self._program
+        name = node.attr.value
+        receiver = node.value
+        owner = None
+        if isinstance(receiver, cst.Name) and receiver.value == "self":
+            owner = program.classes.around(node)
+        elif name not in _OF_LOADER:
+            value = program.value(receiver)
+            owner = program.classes.named(value.type)
+        if owner is not None:
+            for store in program.classes.stores(owner, name):
+                if store.value is not None and not isinstance(store.value, cst.AugAssign):
+                    yield store.value, level, (*store.path, *path)
+            yield from self._put_in((id(owner.node), name), level, path)
+            method = program.classes.method(owner, name)
+            if method is not None and program.is_property(method):
+                yield from self._results(method, level, path)
+        elif level is _Level.BATCH:
+            yield receiver, level, ()
+
+    def _subscript(self, node: cst.Subscript, level: _Level, path: Path) -> Iterator[_State]:
+        step = _step(node)
+        if isinstance(step, slice):
+            yield node.value, level, path
+        else:
+            yield node.value, level, (step, *path)
+
+    def _call(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_State]:
+        program = self._program
+        func = node.func
+        args = [arg.value for arg in node.args]
+        if isinstance(func, cst.Name) and program.is_builtin(func):
+            yield from self._builtin(func.value, args, level, path)
+            return
+        if isinstance(func, cst.Attribute) and func.attr.value in ("next", "__next__"):
+            if self._repeats(node):
+                yield func.value, _Level.SOURCE, (None, *path)
+            return
+        target = program.calls.target(node)
+        if target is not None and target.name.value != "__init__":
+            yield from self._results(target, level, path)
+            return
+        if _MAKES_NEW.match(program.qualified(func)):
+            return
+        unwanted = _NO_BATCH if level is _Level.BATCH else _NO_SOURCE
+        if target is None and program.value(node).kind in unwanted:
+            return
+        yield from self._unknown(node, level, path)
+
+    def _unknown(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_State]:
+        """A call of something outside of the file: made of what it is given and called on."""
+        func = node.func
+        if isinstance(func, cst.Attribute):
+            match func.attr.value, path:
+                case "items", (_, 0, *_):
+                    return
+                case "items", (step, 1, *rest):
+                    yield func.value, level, (step, *rest)
+                    return
+                case "values", _:
+                    yield func.value, level, path
+                    return
+                case "keys", _:
+                    return
+                case "get" | "pop", _ if node.args:
+                    key = literal(node.args[0].value)
+                    yield func.value, level, (key, *path)
+                    return
+                case _:
+                    yield func.value, level, ()
+        for arg in node.args:
+            yield arg.value, level, path if level is _Level.SOURCE else ()
+
+    def _builtin(
+        self, name: str, args: list[cst.BaseExpression], level: _Level, path: Path
+    ) -> Iterator[_State]:
+        match name, path:
+            case "enumerate", (_, 0, *_):
+                return
+            case "enumerate", (step, 1, *rest) if args:
+                yield args[0], level, (step, *rest)
+            case "zip", (step, int(place), *rest) if place < len(args):
+                yield args[place], level, (step, *rest)
+            case "enumerate" | "zip", _:
+                for arg in args:
+                    yield arg, level, path[:1]
+            case "next", _ if args:
+                if self._repeats(args[0]):
+                    yield args[0], _Level.SOURCE, (None, *path)
+            case ("map" | "filter"), _:
+                for arg in args[1:]:
+                    yield arg, level, path[:1]
+            case "dict", _:
+                for arg in args:
+                    yield arg, level, path[1:]
+                    yield arg, level, path
+            case _ if name in _SAME_ELEMENTS:
+                for arg in args:
+                    yield arg, level, path
+            case _:
+                pass
+
+    def _repeats(self, node: cst.CSTNode) -> bool:
+        """Whether ``next()`` runs again and again, not once to look at a batch."""
+        for above in self._program.index.ancestors(node):
+            if isinstance(above, cst.For | cst.While):
+                return True
+            if isinstance(above, cst.FunctionDef):
+                break
+        function = self._program.function(node)
+        if function is None:
+            return False
+        if self._program.context(node).role is not Role.OTHER:
+            return True
+        sites = self._program.calls.sites(function)
+        return any(self._in_loop(site) for site in sites)
+
+    def _in_loop(self, node: cst.CSTNode) -> bool:
+        return any(isinstance(n, cst.For | cst.While) for n in self._program.index.ancestors(node))
+
+    def _results(
+        self, function: cst.FunctionDef, level: _Level, path: Path
+    ) -> Iterator[_State]:
+        """What a function of this file returns, or yields one by one."""
+        for item in self._program.returns(function):
+            if item.value is not None:
+                yield item.value, level, path
+        for one in self._program.index.below(function.body, cst.Yield):
+            if self._program.function(one) is not function or one.value is None:
+                continue
+            if isinstance(one.value, cst.From):
+                yield one.value.item, level, path
+            else:
+                yield one.value, level, path[1:]
+
+    # -- what is put into containers ---------------------------------------------------------
+
+    def _put_in(self, holder: tuple[int, str], level: _Level, path: Path) -> Iterator[_State]:
+        wanted = path[0] if path else None
+        for key, value in self._stored.get(holder, ()):
+            if wanted is None or key is None or key == wanted:
+                yield value, level, path[1:]
+
+    @cached_property
+    def _stored(self) -> dict[tuple[int, str], list[tuple[Step, cst.BaseExpression]]]:
+        """``loaders["train"] = x``, ``loaders.append(x)``: by scope or class, and name."""
+        found: dict[tuple[int, str], list[tuple[Step, cst.BaseExpression]]] = {}
+        index = self._program.index
+        for node in index.of(cst.Subscript):
+            target = index.parent(node)
+            statement = None if target is None else index.parent(target)
+            if not (isinstance(target, cst.AssignTarget) and isinstance(statement, cst.Assign)):
+                continue
+            holder = self._holder(node.value)
+            step = _step(node)
+            if holder is not None and not isinstance(step, slice):
+                found.setdefault(holder, []).append((step, statement.value))
+        for call, func in self._program.method_calls("append", "add"):
+            holder = self._holder(func.value)
+            if holder is not None and call.args:
+                found.setdefault(holder, []).append((None, call.args[0].value))
+        return found
+
+    def _holder(self, node: cst.BaseExpression) -> tuple[int, str] | None:
+        program = self._program
+        match node:
+            case cst.Name():
+                owner = program.index.scope(node).owner(node.value)
+                return None if owner is None else (id(owner), node.value)
+            case cst.Attribute(value=cst.Name(value="self")):
+                around = program.classes.around(node)
+                return None if around is None else (id(around.node), node.attr.value)
+            case _:
+                return None
+
+
+def _step(node: cst.Subscript) -> Step | slice:
+    """The constant that a subscript asks for; a ``slice`` where it takes a part."""
+    if len(node.slice) != 1:
+        return slice(None)
+    part = node.slice[0].slice
+    if not isinstance(part, cst.Index):
+        return slice(None)
+    match part.value:
+        case cst.Integer(value=text) if text.isdigit():
+            return int(text)
+        case cst.SimpleString():
+            return literal(part.value)
+        case _:
+            return None
