@@ -7,6 +7,7 @@ closes; what was computed while it was cut is not remembered.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -145,7 +146,7 @@ class Evaluator:
         """The value of an operation on one operand: a new object of the same kind."""
         value = self._value(node)
         if value.kind is Kind.NDARRAY:
-            return Value(Kind.NDARRAY, dtype=value.dtype, fresh=True)
+            return numpy_api.negated(value)
         return NUMBER if value.kind is Kind.BOOL else value
 
     def _display(self, node: cst.Tuple | cst.List) -> Value:
@@ -168,7 +169,7 @@ class Evaluator:
         for item in node.comparisons:
             result = self._arithmetic(result, self._value(item.comparator))
         if result.kind is Kind.NDARRAY:
-            return Value(Kind.NDARRAY, dtype="bool", fresh=True)
+            return replace(result, dtype="bool")
         return BOOL if result.kind in (Kind.NUMBER, Kind.STRING, Kind.LIST, Kind.TUPLE) else result
 
     def operation(self, node: cst.BinaryOperation, left: Value, right: Value) -> Value:
@@ -177,10 +178,16 @@ class Evaluator:
             node.operator, (cst.Modulo, cst.Add, cst.Multiply)
         ):
             return STRING
-        if left.kind in (Kind.LIST, Kind.TUPLE) and isinstance(node.operator, cst.Multiply):
+        repeats = isinstance(node.operator, cst.Multiply) and right.kind is not Kind.NDARRAY
+        if left.kind in (Kind.LIST, Kind.TUPLE) and repeats:
             return Value(left.kind, element=left.each())
         if left.kind is right.kind and left.kind in (Kind.LIST, Kind.TUPLE):
             return Value(left.kind, element=join((left.each(), right.each())))
+        if isinstance(node.operator, cst.MatrixMultiply) and Kind.NDARRAY in (
+            left.kind,
+            right.kind,
+        ):
+            return numpy_api.product(left, right)
         return self._arithmetic(left, right)
 
     def _arithmetic(self, left: Value, right: Value) -> Value:
@@ -194,7 +201,7 @@ class Evaluator:
             return Value(Kind.UNKNOWN, device=device)
         if Kind.NDARRAY in kinds and kinds <= {Kind.NDARRAY, Kind.NUMBER, Kind.BOOL, Kind.NPSCALAR,
                                                Kind.LIST, Kind.TUPLE}:  # fmt: skip
-            return Value(Kind.NDARRAY, dtype=_promoted(left, right), fresh=True)
+            return numpy_api.combined(left, right, _promoted(left, right))
         if Kind.NPSCALAR in kinds and kinds <= {Kind.NPSCALAR, Kind.NUMBER, Kind.BOOL}:
             return Value(Kind.NPSCALAR)
         if kinds <= {Kind.NUMBER, Kind.BOOL}:
@@ -361,7 +368,7 @@ class Evaluator:
         place = _constant_index(node)
         match base.kind:
             case Kind.NDARRAY:
-                return numpy_api.item(base, node)
+                return numpy_api.item(base, node, self)
             case Kind.DICT:
                 return self._entry(base, node)
             case Kind.LIST | Kind.TUPLE:
@@ -393,7 +400,7 @@ class Evaluator:
         if value.kind is Kind.LOADER:
             return BATCH
         if value.kind is Kind.NDARRAY:
-            return UNKNOWN
+            return numpy_api.row(value)
         return value.each() if value.kind is not Kind.MODULE else UNKNOWN
 
     # -- calls -------------------------------------------------------------------------------
@@ -496,6 +503,8 @@ class Evaluator:
                 return numpy_api.method(base, method, node, self)
             case Kind.MODULE:
                 return self._module_method(base, method, node)
+            case Kind.INSTANCE if base.type == numpy_api.GENERATOR:
+                return numpy_api.draw(method, node, self)
             case Kind.INSTANCE | Kind.DATASET:
                 return self._own_method(base, method, node)
             case Kind.DICT:
@@ -629,7 +638,7 @@ class Evaluator:
             case "item":
                 return NUMBER
             case "numpy":
-                return Value(Kind.NDARRAY)
+                return Value(Kind.NDARRAY, rank=numpy_api.MAYBE_SCALAR)
             case "backward" | "append" | "extend" | "zero_grad":
                 return NONE
             case "cuda":
@@ -882,7 +891,7 @@ def _shaped(method: str, args: int, tensor: Value) -> Value:
 
 def _promoted(left: Value, right: Value) -> str:
     if left.dtype == right.dtype:
-        return left.dtype
+        return left.dtype if left.dtype.startswith("float") else ""  # int64 / int64 is float64
     if Kind.NUMBER in (left.kind, right.kind):
         array = left if left.kind is Kind.NDARRAY else right
         return array.dtype if array.dtype.startswith("float") else ""

@@ -70,6 +70,7 @@ class Value:
     file), or of the function or class itself.  ``made`` is the call, literal or definition it
     comes from.  ``items`` are the members of a tuple or list whose length is known, ``element``
     what any member of a container is.  ``fresh``: an array that nothing else refers to.
+    ``rank``: the fewest dimensions an array has, -1 where it may have become a NumPy scalar.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class Value:
     device: Device = Device.UNKNOWN
     dtype: str = ""
     fresh: bool = False
+    rank: int = 0
 
     @property
     def known(self) -> bool:
@@ -141,6 +143,8 @@ def join_devices(first: Device, second: Device) -> Device:
         return first
     if first.gpu or second.gpu:
         return Device.MAYBE
+    if {first, second} == {Device.CPU, Device.OTHER}:
+        return Device.OTHER  # an accelerator that is none of CUDA's, where there is one
     return Device.UNKNOWN
 
 
@@ -199,6 +203,7 @@ def _join(a: Value, b: Value) -> Value:
         device=device,
         dtype=a.dtype if a.dtype == b.dtype else "",
         fresh=a.fresh and b.fresh,
+        rank=min(a.rank, b.rank),
     )
 
 
