@@ -1,0 +1,163 @@
+"""A layer learns a bias that the normalisation after it subtracts again.
+
+## Why
+`BatchNorm` and `InstanceNorm` subtract each channel's mean, so a constant that
+was added to the channel just before has no effect.  The bias costs memory, a
+slot in the optimizer and a reduction in every backward pass, and learns
+nothing.
+
+## Bad
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.Conv2d(3, 64, 3, padding=1),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+    )
+
+## Good
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.Conv2d(3, 64, 3, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+    )
+
+## Leaves alone
+`LayerNorm` and `GroupNorm`, which average across channels: there the bias matters.
+An activation, a pooling, a reshape or anything else in between; an output that is
+used elsewhere as well; a bias that is given by position, by a variable or as
+False; layers that run at several places; `InstanceNorm` with running statistics; files that
+freeze their norms, hook into layers, fuse or quantise them.
+A `Linear` before `BatchNorm1d` is reported where both have the same width, which
+assumes inputs of shape (N, C).
+
+## Fix safety
+Unsafe: the layer's `bias` disappears from the state_dict, so checkpoints saved
+with it no longer load with `strict=True`; weight decay no longer moves it; and
+since a bias draws random numbers when it is made, everything made after
+it starts from other numbers under the same seed.  There is no fix where the file
+reads the bias of such layers without a check for None, or loads
+pretrained weights into the model.
+
+## Evidence
+Not measured yet.
+
+## References
+PyTorch Performance Tuning Guide, "Disable bias for convolutions directly
+followed by a batch norm"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.analysis import module_uses
+from torchlint.analysis.rewrites import AddArgument, Replace
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import libcst as cst
+
+    from torchlint.analysis.layers import Link
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+
+CONVOLUTIONS = {
+    f"torch.nn.{lazy}Conv{transposed}{n}d": n
+    for lazy in ("", "Lazy")
+    for transposed in ("", "Transpose")
+    for n in (1, 2, 3)
+}
+LINEAR = {"torch.nn.Linear", "torch.nn.LazyLinear"}
+
+
+def bias_before_norm(program: Program) -> Iterator[Finding]:
+    """Yield layers with a bias whose output goes into a norm, and nowhere else."""
+    links = [link for link in program.links if is_cancelled(program, link)]
+    if not links or module_uses.freezes_norms(program) or module_uses.looks_inside(program):
+        return
+    for link in links:
+        reason = why_not(program, link.producer)
+        yield Finding(
+            link.producer,
+            message(program, link) + (f"; not fixed, since {reason}" if reason else ""),
+            None if reason else without_bias(program, link.producer),
+        )
+
+
+def is_cancelled(program: Program, link: Link) -> bool:
+    """Whether a layer has a bias that every layer after it takes away."""
+    bias = program.argument(link.producer, "bias")
+    written = bias.arg is not None and bias.arg.keyword is not None and bias.literal() == "True"
+    if not (bias.absent or written):
+        return False
+    return all(subtracts_mean(program, link.producer, norm) for norm in link.consumers)
+
+
+def subtracts_mean(program: Program, layer: cst.Call, norm: cst.Call) -> bool:
+    """Whether a norm subtracts, from each channel of this layer's output, its mean."""
+    name, kind = program.qualified(layer.func), program.qualified(norm.func)
+    if name in LINEAR:
+        return kind == "torch.nn.BatchNorm1d" and same_width(program, layer, norm)
+    if name not in CONVOLUTIONS:
+        return False
+    if kind == f"torch.nn.InstanceNorm{CONVOLUTIONS[name]}d":
+        tracks = program.argument(norm, "track_running_stats")
+        return tracks.absent or tracks.literal() == "False"
+    rank = CONVOLUTIONS[name]
+    batch = {f"torch.nn.BatchNorm{rank}d", f"torch.nn.LazyBatchNorm{rank}d"}
+    return kind in batch or kind == "torch.nn.SyncBatchNorm"
+
+
+def same_width(program: Program, linear: cst.Call, norm: cst.Call) -> bool:
+    """Whether a norm runs over the features: over those of (N, L, C) inputs it cannot."""
+    out = program.argument(linear, "out_features").values
+    features = program.argument(norm, "num_features").values
+    return len(out) == 1 == len(features) and program.code(out[0]) == program.code(features[0])
+
+
+def message(program: Program, link: Link) -> str:
+    """Name the layer and the norm as the file does."""
+    attribute = module_uses.attribute_of(program, link.producer)
+    layer = program.code(link.producer.func)
+    what = f"`self.{attribute}`" if attribute else f"this `{layer}`"
+    norm = program.code(link.consumers[0].func)
+    text = f"the bias of {what} is subtracted again by the `{norm}` after it"
+    if program.qualified(link.producer.func) in LINEAR:
+        text += ", if its input has the shape (N, C)"
+    if module_uses.loads_weights(program):
+        text += "; weights saved with the bias load no more once it is gone"
+    return text
+
+
+def why_not(program: Program, layer: cst.Call) -> str:
+    """Why a layer must keep its bias until somebody has looked, or nothing."""
+    kind = program.qualified(layer.func).rpartition(".")[2]
+    attribute = module_uses.attribute_of(program, layer)
+    for read in module_uses.bias_reads(program):
+        if read.concerns(layer, kind, attribute):
+            return f"`{program.code(read.node)}` is used without a check for None"
+    loaded = module_uses.pretrained_weights(program)
+    if loaded is not None:
+        return f"`{program.code(loaded.func)}` loads pretrained weights, which hold the bias"
+    return ""
+
+
+def without_bias(program: Program, layer: cst.Call) -> Fix:
+    """Build the layer without its bias."""
+    given = program.argument(layer, "bias").arg
+    rewrite: Rewrite = AddArgument(layer, "bias", "False")
+    if given is not None:
+        rewrite = Replace(given.value, "False")
+    attribute = module_uses.attribute_of(program, layer)
+    key = f"{attribute}.bias" if attribute else "its bias"
+    changes = (
+        f"the state_dict no longer holds {key}: checkpoints that do fail to load with "
+        "'Unexpected key(s) in state_dict'; later layers start from other random numbers"
+    )
+    return Fix("Pass `bias=False`", Safety.UNSAFE, (rewrite,), changes)
