@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.edits import Span
+
 
 MAX_DEPTH = 400  # open f-strings, fields and brackets of one f-string; CPython: 150 strings
 
@@ -32,6 +34,7 @@ STRING = r"""
   | '[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'?
 """
 _COMMENT = re.compile(rf"(?P<comment>\#[^\r\n]*)|{STRING}", re.VERBOSE | re.DOTALL)
+_END = re.compile(r"[\r\n]|\Z")
 _LITERAL = re.compile(r"\\(?:\r\n|[^{}])|\{\{|\}\}|[{}\"'\r\n]", re.DOTALL)
 _FIELD = re.compile(rf"(?P<comment>\#[^\r\n]*)|{STRING}|[][(){{}}:]", re.VERBOSE | re.DOTALL)
 
@@ -49,6 +52,27 @@ def comments(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
             string = formatted_string(text, start)
             start = string.end
             yield from string.comments
+
+
+def takes_comment(text: str, statement: Span, offset: int) -> bool:
+    """Whether a comment can be put at the end of the line of this place in a statement.
+
+    It cannot where the line ends inside of a string or in a backslash.
+    """
+    found = _END.search(text, offset)
+    end = found.start() if found else len(text)
+    if end >= statement.end:
+        return True
+    if text[:end].endswith("\\"):
+        return False
+    here = statement.start
+    while (string := _COMMENT.search(text, here)) and string.start() < end:
+        here = string.end()
+        if string["formatted"]:
+            here = formatted_string(text, here).end
+        if here > end:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,23 @@ class Source:
 
     def location(self, offset: int) -> Location:
         """Return row and column of a place in the text."""
+        starts = self._line_starts()
+        row = bisect.bisect_right(starts, offset)
+        return Location(row, offset - starts[row - 1] + 1)
+
+    def offset(self, row: int, column: int) -> int:
+        """Return the place of a row and column; the nearest one where there is no such place."""
+        starts = self._line_starts()
+        if not 1 <= row <= len(starts):
+            return len(self.text) if row > 1 else 0
+        end = starts[row] - 1 if row < len(starts) else len(self.text)
+        return max(starts[row - 1], min(starts[row - 1] + column - 1, end))
+
+    def _line_starts(self) -> list[int]:
         if not self._starts:
             self._starts.append(0)
             self._starts.extend(found.end() for found in _NEWLINE.finditer(self.text))
-        row = bisect.bisect_right(self._starts, offset)
-        return Location(row, offset - self._starts[row - 1] + 1)
+        return self._starts
 
     def _mark(self) -> bytes:
         return codecs.BOM_UTF8 if self.data.startswith(codecs.BOM_UTF8) else b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,52 @@ def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
     if unplaced:
         _locate_in_module(places, unplaced)
     return places
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holder:
+    """The statement that holds a node; of a compound statement or clause, only its header.
+
+    ``start`` is its first decorator or itself, ``body`` the block that follows the header.
+    """
+
+    statement: cst.CSTNode
+    start: cst.CSTNode
+    body: cst.CSTNode | None
+
+    def nodes(self) -> Iterable[cst.CSTNode]:
+        """Return the nodes whose places are needed."""
+        return (self.statement, self.start, self.body or self.statement)
+
+    def lines(self, places: Places) -> Span:
+        """Return where the statement or header starts and where it ends."""
+        start = places.span(self.start).start
+        end = places.full(self.body).start if self.body else places.span(self.statement).end
+        return Span(start, end)
+
+
+def holder_of(program: Program, node: cst.CSTNode) -> Holder:
+    """Return the innermost statement, or clause of one, that holds the node."""
+    here = node
+    while not isinstance(here, _HOLDERS) and (parent := program.parent(here)) is not None:
+        here = parent
+    decorators = here.decorators if isinstance(here, cst.FunctionDef | cst.ClassDef) else ()
+    body = here.cases[0] if isinstance(here, cst.Match) else getattr(here, "body", None)
+    if not isinstance(body, cst.BaseSuite | cst.MatchCase):
+        body = None
+    return Holder(here, decorators[0] if decorators else here, body)
+
+
+_HOLDERS = (
+    cst.BaseCompoundStatement,
+    cst.BaseSmallStatement,
+    cst.Else,
+    cst.ExceptHandler,
+    cst.ExceptStarHandler,
+    cst.Finally,
+    cst.MatchCase,
+    cst.SimpleStatementLine,
+)
 
 
 def _top_level(program: Program, node: cst.CSTNode) -> cst.CSTNode:

@@ -1,0 +1,339 @@
+"""Checking one file: ask the rules that can fire, and drop what is suppressed."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torchlint import registry, suppress
+from torchlint.depth import too_deep
+from torchlint.edits import Span
+from torchlint.errors import InternalError, UnreadableFileError
+from torchlint.lexer import takes_comment
+from torchlint.rule import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    import libcst as cst
+    from packaging.version import Version
+
+    from torchlint.analysis.places import Places
+    from torchlint.analysis.program import Program
+    from torchlint.edits import ResolvedFix
+    from torchlint.rule import Finding, Rule
+    from torchlint.source import Source
+
+T = TypeVar("T")
+
+# A file without any of these words has nothing to do with PyTorch.
+FRAMEWORKS = (
+    "torch", "lightning", "accelerate", "transformers", "fastai", "ignite", "deepspeed", "composer"
+)  # fmt: skip
+STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes memory
+RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
+TIME_LIMIT = 120.0  # seconds for one file, looked at between the phases
+
+_deep = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look for: the selected rules, the codes whose fixes are wanted, the torch version."""
+
+    rules: tuple[Rule, ...]
+    fixable: frozenset[str]
+    target: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The findings of a file, sorted by place, and the rules that failed on it."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    errors: tuple[InternalError, ...] = ()
+
+
+def check_source(source: Source, options: Options) -> list[Diagnostic]:
+    """Return the findings of a file, sorted by place.
+
+    Raises:
+        UnreadableFileError: it nests too deeply, or takes too long.
+        InternalError: a rule failed; `examine` returns what the others found.
+
+    """
+    checked = examine(source, options)
+    if checked.errors:
+        raise checked.errors[0]
+    return list(checked.diagnostics)
+
+
+def examine(source: Source, options: Options) -> Checked:
+    """Return the findings of a file and the errors of rules that failed on it.
+
+    Raises:
+        UnreadableFileError: it nests too deeply, or takes too long.
+
+    """
+    if not any(word in source.text for word in FRAMEWORKS):
+        return Checked(())
+    rules = [
+        rule
+        for rule in options.rules
+        if rule not in registry.ENGINE_RULES and may_fire(rule, source.text)
+    ]
+    if not rules:
+        return _finish(source, options, [], [])
+    if problem := too_deep(source.text):
+        raise _unreadable(
+            source,
+            f"cannot be parsed: {problem}",
+            "split it over several statements, or exclude it",
+        )
+    return with_deep_stack(lambda: _examine(source, options, rules))
+
+
+def may_fire(rule: Rule, text: str) -> bool:
+    """Whether the words without which the rule finds nothing occur in the text."""
+    return all(any(word in text for word in alternatives) for alternatives in rule.words)
+
+
+def with_deep_stack(function: Callable[[], T]) -> T:
+    """Run a function where deep recursion is harmless: libcst recurses with the nesting of code.
+
+    A thread gets a large stack; its result or exception is passed on.  Inside of such a thread
+    the function is simply called.
+    """
+    if getattr(_deep, "inside", False):
+        return function()
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        _deep.inside = True
+        try:
+            outcome.append(function())
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the calling thread
+            failure.append(error)
+
+    limit, size = sys.getrecursionlimit(), threading.stack_size(STACK)
+    try:
+        sys.setrecursionlimit(max(limit, RECURSION))
+        thread = threading.Thread(target=work, name="torchlint", daemon=True)
+        thread.start()
+        threading.stack_size(size)
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
+    """Parse, ask the rules, and place what they find; with the cyclic collector paused.
+
+    The tree is garbage as soon as this returns; a collector that ran meanwhile would look at
+    each of its nodes several times and find nothing.
+    """
+    with _collector_paused():
+        clock = _Clock(source)
+        program = _parse(source, options)
+        if isinstance(program, Diagnostic):
+            return Checked((program,))
+        clock.look("parsing")
+        errors: list[InternalError] = []
+        found: list[tuple[Rule, Finding]] = []
+        for rule in rules:
+            try:
+                found += [(rule, finding) for finding in registry.load(rule)(program)]
+            except Exception as error:  # noqa: BLE001 - one rule's failure must not hide the rest
+                errors.append(_rule_failed(source, rule, error))
+            clock.look(rule.code)
+        placed = _place(source, program, found, errors) if found else []
+        clock.look("placing the findings")
+        return _finish(source, options, placed, errors)
+
+
+def _finish(
+    source: Source,
+    options: Options,
+    placed: list[suppress.Placed],
+    errors: list[InternalError],
+) -> Checked:
+    """Apply the suppression comments and sort.
+
+    Which of them are unused cannot be said where a rule failed.
+    """
+    selected: Collection[str] = {rule.code for rule in options.rules} if not errors else ()
+    kept = suppress.suppress(source, placed, selected)
+    kept.sort(key=lambda item: (item.span.start, item.span.end, item.code, item.message))
+    return Checked(tuple(kept), tuple(errors))
+
+
+def _parse(source: Source, options: Options) -> Program | Diagnostic:
+    import libcst as cst  # noqa: PLC0415 - most files never need it
+
+    from torchlint.analysis.program import Program  # noqa: PLC0415
+
+    try:
+        return Program(source.text, source.path, options.target)
+    except cst.ParserSyntaxError as error:
+        return _syntax_error(source, error)
+    except RecursionError:
+        raise _unreadable(
+            source, "cannot be parsed: it nests too deeply", "split it, or exclude it"
+        ) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # libcst's parser is Rust, this is its crash
+            raise
+        raise _unreadable(source, "libcst's parser fails on it", "exclude it") from error
+
+
+def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
+    """Report text that is not Python; Python's own parser words it better, if it agrees."""
+    import ast  # noqa: PLC0415 - only on the way to this finding
+    import warnings  # noqa: PLC0415
+
+    row, column, said = error.raw_line, error.raw_column + 1, "libcst cannot parse this line"
+    with warnings.catch_warnings(), contextlib.suppress(ValueError, RecursionError, MemoryError):
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source.text)
+        except SyntaxError as better:
+            row, column = better.lineno or row, better.offset or 1
+            said = better.msg
+    start = source.offset(row, column)
+    rule = registry.SYNTAX_ERROR
+    return Diagnostic(
+        source.filename,
+        rule.code,
+        rule.name,
+        f"invalid syntax, the file was not checked: {said}",
+        rule.severity,
+        Span(start, start),
+        source.location(start),
+        source.location(start),
+        source.location(start).row,
+    )
+
+
+def _place(
+    source: Source,
+    program: Program,
+    found: list[tuple[Rule, Finding]],
+    errors: list[InternalError],
+) -> list[suppress.Placed]:
+    """Turn findings into diagnostics, with one look-up for all the places they need."""
+    from torchlint.analysis.places import holder_of, locate  # noqa: PLC0415 - imports libcst
+
+    holders = [holder_of(program, finding.node) for _, finding in found]
+    nodes = [node for holder in holders for node in holder.nodes()]
+    for _, finding in found:
+        nodes.append(finding.node)
+        if finding.fix:
+            nodes += [node for part in finding.fix.rewrites for node in part.nodes(program)]
+    try:
+        places = locate(program, nodes)
+    except InternalError as error:
+        errors.append(InternalError(error.note, filename=source.filename))
+        return []
+    placed: list[suppress.Placed] = []
+    for (rule, finding), holder in zip(found, holders, strict=True):
+        fix, reason = None, ""
+        try:
+            fix, reason = _resolve(places, finding)
+        except Exception as error:  # noqa: BLE001 - see above: the finding stays, without its fix
+            errors.append(_rule_failed(source, rule, error))
+        advice = " ".join(filter(None, (finding.help, reason)))
+        item = _diagnostic(source, places, rule, finding, fix, advice)
+        placed.append(_with_rows(source, item, holder.lines(places)))
+    return placed
+
+
+def _resolve(places: Places, finding: Finding) -> tuple[ResolvedFix | None, str]:
+    """Return the fix as edits, or None and why the layout of the code does not allow it."""
+    from torchlint.analysis.rewrites import Unplaceable, resolve  # noqa: PLC0415 - imports libcst
+
+    if finding.fix is None:
+        return None, ""
+    try:
+        return resolve(finding.fix, places), ""
+    except Unplaceable as reason:
+        return None, f"It has no fix here because {reason}."
+
+
+def _diagnostic(  # noqa: PLR0917 - one row of a table
+    source: Source,
+    places: Places,
+    rule: Rule,
+    finding: Finding,
+    fix: ResolvedFix | None,
+    advice: str,
+) -> Diagnostic:
+    span = places.span(finding.node)
+    start = source.location(span.start)
+    return Diagnostic(
+        source.filename,
+        rule.code + finding.case,
+        rule.name,
+        finding.message,
+        finding.severity or rule.severity,
+        span,
+        start,
+        source.location(span.end),
+        start.row,
+        fix,
+        advice,
+    )
+
+
+def _with_rows(source: Source, item: Diagnostic, lines: Span) -> suppress.Placed:
+    """Add the rows that a suppression comment may stand on, and the one to write it on."""
+    first, last = source.location(lines.start).row, source.location(lines.end).row
+    if not takes_comment(source.text, lines, item.span.start):
+        item = replace(item, suppression_row=last)
+    return suppress.Placed(item, first, last)
+
+
+def _rule_failed(source: Source, rule: Rule, error: Exception) -> InternalError:
+    failure = InternalError(
+        f"{type(error).__name__}: {error}", rule=rule.code, filename=source.filename
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _unreadable(source: Source, problem: str, remedy: str) -> UnreadableFileError:
+    return UnreadableFileError(Path(source.filename), problem, remedy)
+
+
+class _Clock:
+    """Ends the check of a file that takes too long; it cannot interrupt a phase."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._end = time.monotonic() + TIME_LIMIT
+
+    def look(self, phase: str) -> None:
+        if time.monotonic() > self._end:
+            problem = f"took more than {TIME_LIMIT:.0f} seconds (stopped after {phase})"
+            raise _unreadable(self._source, problem, "split the file, or exclude it")
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
