@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from torchlint.analysis.values import Device, join_devices
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
+_CUDA_STRING = re.compile(r"cuda(:|$)")
 _CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
 
 
@@ -42,6 +44,21 @@ class Devices:
     def gpu(self) -> bool:
         """Whether the file can run on a GPU."""
         return self.evidence.gpu
+
+    @cached_property
+    def named(self) -> bool:
+        """Whether the file itself says that it means a GPU, and not only a "device"."""
+        names = self._program.names
+        for call in self._program.index.of(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
+                return True
+        for node in self._program.index.of(cst.Attribute):
+            if names.qualified(node).startswith(_CUDA_MARKS):
+                return True
+        for text in self._program.index.of(cst.SimpleString):
+            if _CUDA_STRING.match(literal(text) or ""):
+                return True
+        return self._mentions_cuda()
 
     @property
     def maybe_mps(self) -> bool:

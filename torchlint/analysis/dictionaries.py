@@ -19,12 +19,14 @@ from torchlint.analysis.index import Bind, dotted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
 Values: TypeAlias = tuple[cst.BaseExpression, ...]
 
 _DEPTH = 8  # dictionaries made of dictionaries, and functions called, deeper than this
+_FUEL = 500  # expressions that one question may look at
 _COPIES = ("copy.copy", "copy.deepcopy")
 # Functions outside of the file that are given a dictionary to show or keep, not to change.
 _READERS = ("print", "log", "info", "debug", "warning", "pprint", "dumps", "dump", "save", "init",
@@ -110,10 +112,14 @@ class Dictionaries:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
+        self._fuel = _FUEL
 
     def keys(self, node: cst.CSTNode | None, depth: int = 0) -> Keys:
         """What a dictionary holds, where the expression stands."""
-        if depth > _DEPTH:
+        if depth == 0:
+            self._fuel = _FUEL
+        self._fuel -= 1
+        if depth > _DEPTH or self._fuel < 0:
             return ANYTHING
         match node:
             case cst.Dict():
@@ -193,8 +199,7 @@ class Dictionaries:
             case Bind.ASSIGN if not binding.path:
                 return self.keys(value, depth + 1)
             case Bind.AUGMENT if isinstance(value, cst.AugAssign):
-                before = self._program.flow.before(value, binding.name)
-                held = either(self._bound(item, depth + 1) for item in before if depth < _DEPTH)
+                held = self.keys(value.target, depth + 1)
                 return held.written_over(self.keys(value.value, depth + 1))
             case Bind.PARAMETER if isinstance(value, cst.Param):
                 return self._parameter(value, depth)
@@ -263,9 +268,19 @@ class Dictionaries:
         uses = (
             (other, change)
             for other in self._program.index.of(cst.Attribute)
-            if other.attr.value == name and (change := self._change(other, depth)) is not None
+            if other.attr.value == name
+            and self._may_be_of(other, owner)
+            and (change := self._change(other, depth)) is not None
         )
         return self._changed(either(options), uses, node, depth)
+
+    def _may_be_of(self, node: cst.Attribute, owner: Class) -> bool:
+        """Whether ``x.name`` can be an attribute of this class: ``self`` of another is not."""
+        if not (isinstance(node.value, cst.Name) and node.value.value == "self"):
+            return True
+        classes = self._program.classes
+        other = classes.around(node)
+        return other is None or other in classes.lineage(owner) or owner in classes.lineage(other)
 
     def _entry(self, node: cst.Subscript, depth: int) -> Keys:
         """``config["loader"]``: a dictionary inside of a dictionary."""

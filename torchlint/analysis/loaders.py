@@ -67,7 +67,6 @@ _MAKES_NEW = re.compile(
 )
 _SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
 _OF_LOADER = frozenset({"dataset", "sampler", "batch_sampler", "collate_fn", "batch_size"})
-_CONDITIONAL = re.compile(r"cuda|gpu|device|accel|mps", re.IGNORECASE)
 _PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
 _PREPARERS = ("accelerate.", "lightning.", "lightning_fabric.", "ignite.distributed.")
 
@@ -97,6 +96,20 @@ class Loaders:
             for move, source, level in self._sites(call):
                 for loader in self._reach(source, level):
                     found.setdefault(id(loader), []).append(move)
+        return found
+
+    def loops(self, loader: cst.Call) -> list[cst.For]:
+        """The loops over the batches of a loader."""
+        return self._loops.get(id(loader), [])
+
+    @cached_property
+    def _loops(self) -> dict[int, list[cst.For]]:
+        found: dict[int, list[cst.For]] = {}
+        if not self.calls:
+            return found
+        for loop in self._program.index.of(cst.For):
+            for loader in self._reach(loop.iter, _Level.SOURCE):
+                found.setdefault(id(loader), []).append(loop)
         return found
 
     # -- places that move something ----------------------------------------------------------
@@ -301,8 +314,7 @@ class Loaders:
                 yield value, level, path
             case Bind.AUGMENT if isinstance(value, cst.AugAssign):
                 yield value.value, level, path
-                for before in self._program.flow.before(value, binding.name):
-                    yield from self._bound(before, level, path)
+                yield value.target, level, path
             case Bind.FOR:
                 if not self._looks_once(binding.node):
                     yield value, _Level.SOURCE, (None, *binding.path, *path)
@@ -365,7 +377,7 @@ class Loaders:
         program = self._program
         func = node.func
         args = [arg.value for arg in node.args]
-        if isinstance(func, cst.Name) and program.is_builtin(func):
+        if isinstance(func, cst.Name) and program.index.scope(func).owner(func.value) is None:
             yield from self._builtin(func.value, args, level, path)
             return
         if isinstance(func, cst.Attribute) and func.attr.value in ("next", "__next__"):
@@ -423,7 +435,7 @@ class Loaders:
             case "next", _ if args:
                 if self._repeats(args[0]):
                     yield args[0], _Level.SOURCE, (None, *path)
-            case ("map" | "filter"), _:
+            case (("map" | "filter"), _):
                 for arg in args[1:]:
                     yield arg, level, path[:1]
             case "dict", _:
@@ -433,30 +445,32 @@ class Loaders:
             case _ if name in _SAME_ELEMENTS:
                 for arg in args:
                     yield arg, level, path
-            case _:
+            case _ if level is _Level.SOURCE and not self._program.index.root.stars:
                 pass
+            case _:
+                for arg in args:
+                    yield arg, level, path if level is _Level.SOURCE else ()
 
     def _repeats(self, node: cst.CSTNode) -> bool:
-        """Whether ``next()`` runs again and again, not once to look at a batch."""
+        """Whether ``next()`` runs again and again, not once or now and then to look at a batch."""
+        context = self._program.context(node)
+        if context.guarded:
+            return False
+        if context.role is not Role.OTHER or self._in_loop(node):
+            return True
+        function = self._program.function(node)
+        sites = [] if function is None else self._program.calls.sites(function)
+        return any(self._in_loop(site) for site in sites)
+
+    def _in_loop(self, node: cst.CSTNode) -> bool:
         for above in self._program.index.ancestors(node):
             if isinstance(above, cst.For | cst.While):
                 return True
             if isinstance(above, cst.FunctionDef):
-                break
-        function = self._program.function(node)
-        if function is None:
-            return False
-        if self._program.context(node).role is not Role.OTHER:
-            return True
-        sites = self._program.calls.sites(function)
-        return any(self._in_loop(site) for site in sites)
+                return False
+        return False
 
-    def _in_loop(self, node: cst.CSTNode) -> bool:
-        return any(isinstance(n, cst.For | cst.While) for n in self._program.index.ancestors(node))
-
-    def _results(
-        self, function: cst.FunctionDef, level: _Level, path: Path
-    ) -> Iterator[_State]:
+    def _results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_State]:
         """What a function of this file returns, or yields one by one."""
         for item in self._program.returns(function):
             if item.value is not None:
@@ -524,3 +538,80 @@ def _step(node: cst.Subscript) -> Step | slice:
             return literal(part.value)
         case _:
             return None
+
+
+# -- what a loader gives ----------------------------------------------------------------------
+
+
+def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
+    """Whether the dataset or ``collate_fn`` of a loader gives tensors that are on a GPU already."""
+    for argument in ("dataset", "collate_fn"):
+        for node in program.argument(call, argument, LOADER).values:
+            value = program.value(node)
+            if value.device.gpu or _holds_gpu_tensors(program, node):
+                return True
+            function = _function_of(program, node)
+            if function is not None and _moves_inside(program, function):
+                return True
+            owner = program.classes.named(value.type)
+            if owner is not None and any(
+                _moves_inside(program, method)
+                for current in program.classes.lineage(owner)
+                for method in current.methods.values()
+            ):
+                return True
+    return False
+
+
+def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
+    """``TensorDataset(x.cuda(), y.cuda())``."""
+    made = program.value(node).made
+    if not isinstance(made, cst.Call):
+        return False
+    return any(program.value(arg.value).device.gpu for arg in made.args)
+
+
+def _moves_inside(program: Program, function: cst.CSTNode) -> bool:
+    """Whether a function makes something on a GPU, or moves it there."""
+    for call in program.index.below(function, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
+            return True
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "to":
+            if program.values.moved_to(call, Device.UNKNOWN).gpu:
+                return True
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value == "device":
+                if (program.values.device(arg.value) or Device.UNKNOWN).gpu:
+                    return True
+    return False
+
+
+def yields_own_class(program: Program, call: cst.Call) -> bool:
+    """Whether ``collate_fn`` gives an object of a class of this file that cannot be pinned."""
+    for node in program.argument(call, "collate_fn", LOADER).values:
+        function = _function_of(program, node)
+        results = [] if not isinstance(function, cst.FunctionDef) else program.returns(function)
+        values = [program.value(item.value) for item in results]
+        if isinstance(function, cst.Lambda):
+            values = [program.value(function.body)]
+        values.append(program.value(node))  # a class itself as collate_fn
+        for value in values:
+            made = value.made if value.kind in (Kind.INSTANCE, Kind.CLASS) else None
+            owner = program.classes.get(made) or program.classes.named(value.type)
+            if owner is None or (value is values[-1] and value.kind is not Kind.CLASS):
+                continue
+            if program.classes.method(owner, "pin_memory") is None and not owner.bases:
+                return True
+    return False
+
+
+def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
+    """The function of this file that an expression stands for."""
+    value = program.value(node)
+    if isinstance(value.made, cst.FunctionDef | cst.Lambda):
+        return value.made
+    if isinstance(node, cst.Attribute):
+        owner = program.classes.named(program.value(node.value).type)
+        return None if owner is None else program.classes.method(owner, node.attr.value)
+    owner = program.classes.named(value.type)
+    return None if owner is None else program.classes.method(owner, "__call__")

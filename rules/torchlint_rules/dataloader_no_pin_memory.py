@@ -1,0 +1,245 @@
+"""Batches go to a GPU from a DataLoader that does not pin its memory.
+
+## Why
+A GPU copies only from page-locked ("pinned") memory.  A batch in ordinary memory is first copied by the
+driver into a pinned buffer of its own, while Python waits.  With `pin_memory=True` a thread of the
+DataLoader puts each batch into pinned memory beforehand, and the copy to the GPU can run beside other
+work (with `non_blocking=True`).
+
+## Bad
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)
+        for x, y in loader:
+            loss = model(x.to(device), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Good
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4, pin_memory=device.type == "cuda")
+        for x, y in loader:
+            loss = model(x.to(device), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Leaves alone
+- Loaders whose batches are not seen to go to a GPU in this file, and scripts for the CPU, MPS or XLA.
+- Loaders that are given `pin_memory`, or may be given it by a dictionary (`**kwargs`), whatever its value; a
+  literal `pin_memory=False` is reported unless a comment stands beside it.
+- Datasets and `collate_fn`s that make tensors on the GPU: those cannot be pinned, and asking for it raises.
+- Loaders that are only looked at: one batch, once or now and then.
+
+Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of its own without
+a `pin_memory` method, which PyTorch hands on unpinned without a word.
+
+## Fix safety
+Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done beside the
+training.  It takes page-locked memory for a few batches.  Unsafe without workers, where the main thread does
+the pinning and may become slower; where the number of workers is not known; where the file
+does not name CUDA itself; and where `pin_memory=False` was written on purpose.
+If the device depends, so does what is written: `device.type == "cuda"` where `device` is known to be a `torch.device` that is
+made before the loader, else `torch.cuda.is_available()` or `torch.accelerator.is_available()`.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "torch.utils.data: Memory Pinning"
+- PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"
+- PyTorch Performance Tuning Guide, "Enable asynchronous data loading and augmentation"
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import Given, literal
+from torchlint.analysis.index import Bind
+from torchlint.analysis.loaders import yields_gpu_tensors, yields_own_class
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
+from torchlint.analysis.values import Device, Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.arguments import Argument
+    from torchlint.analysis.loaders import Move
+    from torchlint.analysis.program import Program
+
+
+class Workers(enum.Enum):
+    """What is known of the number of worker processes of a loader."""
+
+    NONE = enum.auto()
+    SOME = enum.auto()
+    GIVEN = enum.auto()  # by a variable or the configuration
+    UNSURE = enum.auto()
+
+
+def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
+    """Find loaders without pinned memory whose batches go to a GPU."""
+    for call in program.loaders.calls:
+        pinned = program.argument(call, "pin_memory")
+        if not (pinned.absent or refused(program, pinned)):
+            continue
+        moves = moves_of(program, call)
+        if moves and not yields_gpu_tensors(program, call):
+            yield finding(program, call, pinned, moves)
+
+
+def moves_of(program: Program, call: cst.Call) -> list[Move]:
+    """Return where the batches of a loader go to a GPU; a framework's moves count in training."""
+    moves = program.loaders.moves(call)
+    seen = [move for move in moves if not move.prepared]
+    if seen:
+        return seen
+    loops = program.loaders.loops(call)
+    return moves if any(program.loops.role(loop) is Role.TRAIN for loop in loops) else []
+
+
+def refused(program: Program, pinned: Argument) -> bool:
+    """``pin_memory=False`` in the call itself, without a comment that gives the reason."""
+    return (
+        pinned.arg is not None
+        and pinned.literal() == "False"
+        and "#" not in program.code(pinned.arg)
+    )
+
+
+def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move]) -> Finding:
+    """Return the finding, with as much of a fix as the evidence allows."""
+    workers = workers_of(program, call)
+    framework = bool(program.frameworks) or all(move.prepared for move in moves)
+    unpinnable = yields_own_class(program, call)
+    advice = framework or not program.devices.named or workers in (Workers.NONE, Workers.UNSURE)
+    go = "may go to a GPU" if framework or not program.devices.named else "go to the GPU"
+    what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
+    return Finding(
+        call,
+        f"the batches of this DataLoader {go} (`{shortened(program, moves[0].node)}`), "
+        f"but it {what}",
+        None if framework or unpinnable else fix(program, call, pinned, moves, workers),
+        Severity.INFO if advice else None,
+        help=advised(workers, framework=framework, unpinnable=unpinnable),
+    )
+
+
+def advised(workers: Workers, *, framework: bool, unpinnable: bool) -> str:
+    """Say what to know about this loader."""
+    if unpinnable:
+        return (
+            "Give the class that `collate_fn` returns a `pin_memory` method, then pin_memory=True."
+        )
+    if framework:
+        return "Pass pin_memory=True: the framework that moves the batches does not add it."
+    if workers is Workers.NONE:
+        return "Set num_workers above 0 as well: without workers the main thread does the pinning."
+    return "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
+
+
+def shortened(program: Program, node: cst.CSTNode) -> str:
+    """Return code on one line, cut where it is long."""
+    text = " ".join(program.code(node).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def workers_of(program: Program, call: cst.Call) -> Workers:
+    """Return what is known of the number of workers."""
+    given = program.argument(call, "num_workers")
+    if given.given is not Given.YES:
+        return Workers.NONE if given.absent else Workers.UNSURE
+    counts = [count_of(program, value, 0) for value in given.values]
+    if counts and all(count is not None for count in counts):
+        return Workers.SOME if all(counts) else Workers.UNSURE if any(counts) else Workers.NONE
+    return Workers.GIVEN
+
+
+def count_of(program: Program, node: cst.BaseExpression, depth: int) -> int | None:
+    """Return the number that an expression always is, through constants of this file."""
+    text = literal(node)
+    if isinstance(node, cst.Integer) and text is not None:
+        return int(text, 0)
+    if not isinstance(node, cst.Name) or depth > 4:
+        return None
+    bindings = program.flow.reaching(node)
+    if len(bindings) != 1 or bindings[0].kind is not Bind.ASSIGN or bindings[0].path:
+        return None
+    value = bindings[0].value
+    return count_of(program, value, depth + 1) if isinstance(value, cst.BaseExpression) else None
+
+
+def fix(
+    program: Program, call: cst.Call, pinned: Argument, moves: list[Move], workers: Workers
+) -> Fix:
+    """Return the fix: the argument, written so that it holds wherever the script runs."""
+    code, imports = wanted(program, call, moves)
+    rewrite: Rewrite = AddArgument(call, "pin_memory", code)
+    if pinned.arg is not None:
+        rewrite = Replace(pinned.arg.value, code)
+    safe = workers is Workers.SOME and program.devices.named and pinned.arg is None
+    return Fix(
+        f"{'Pass' if pinned.absent else 'Change to'} pin_memory={code}",
+        Safety.SAFE if safe else Safety.UNSAFE,
+        (rewrite, *imports),
+        changes="" if safe else "batches are pinned; without workers the main thread does it",
+    )
+
+
+def wanted(program: Program, call: cst.Call, moves: list[Move]) -> tuple[str, tuple[Rewrite, ...]]:
+    """Return the value to pass, and the import that it needs."""
+    text = program.text
+    if all(move.device is Device.CUDA for move in moves) and "is_available" not in text:
+        return "True", ()
+    if "torch.accelerator" not in text:
+        for move in moves:
+            if isinstance(move.target, cst.Name) and is_device_before(program, move.target, call):
+                return f'{move.target.value}.type == "cuda"', ()
+    name = torch_name(program, call)
+    module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
+    imports = () if name else (AddImport("torch"),)
+    return f"{name or 'torch'}.{module}.is_available()", imports
+
+
+def is_device_before(program: Program, target: cst.Name, call: cst.Call) -> bool:
+    """Whether a name is a ``torch.device`` that has certainly been made where a call stands."""
+    index = program.index
+    owner = index.scope(call).owner(target.value)
+    if owner is None or owner is not index.scope(target).owner(target.value):
+        return False
+    bindings = owner.bindings[target.value]
+    if len(bindings) != 1:
+        return False
+    binding = bindings[0]
+    value = program.values.binding(binding)
+    if value.kind is not Kind.DEVICE or index.order(binding.node) > index.order(call):
+        return False
+    if binding.kind is Bind.PARAMETER:
+        return True
+    block = program.parent(program.statement(binding.node))
+    return block is not None and (block is owner.node or index.inside(call, block))
+
+
+def torch_name(program: Program, call: cst.Call) -> str:
+    """Return the name under which the module torch is known where a call stands, or ""."""
+    root = program.index.root
+    for name, bindings in root.bindings.items():
+        imported = bindings[0].kind is Bind.IMPORT and program.names.root(name, root) == "torch"
+        if imported and program.index.scope(call).owner(name) is root:
+            return name
+    return ""
