@@ -187,7 +187,7 @@ class _Run:
             self.notice(warning)
         for file in outcome.files:
             for note in file.notes:
-                self.notice(f"{file.source.filename}: {note}")
+                self.notice(note)
         if self.options["add_ignore"] is not None:
             return self.write_ignores(outcome)
         if self.options["diff"]:

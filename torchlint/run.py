@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,14 +11,15 @@ from torchlint.errors import TorchlintError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from packaging.version import Version
 
     from torchlint.config import Settings
     from torchlint.edits import Safety
-    from torchlint.rule import Diagnostic
+    from torchlint.errors import InternalError
+    from torchlint.rule import Diagnostic, Rule
     from torchlint.source import Source
     from torchlint.target import Target
 
@@ -116,20 +118,38 @@ def internal_error(where: str, error: BaseException) -> str:
 
 
 def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
-    from torchlint.linter import Options, check_source, fix_source  # noqa: PLC0415
+    from torchlint.linter import Options, examine, fix_source  # noqa: PLC0415
 
     settings = plan.settings_of(source.path.parent if source.path else plan.working)
     rules = settings.rules(all_rules(), source.path)
-    fixable = frozenset(rule.code for rule in rules if settings.may_fix(rule.code))
+    fixable = frozenset(_fixable(rules, settings, source.path))
     options = Options(rules=rules, fixable=fixable, target=_target(source, settings, plan))
     if plan.fix is not None:
         fixed = fix_source(source, options, plan.fix)
         changes = plan.write and fixed.text != source.text
         if not changes or _write(source, fixed.text, outcome):
+            _tell(fixed.errors, outcome)
             found = tuple(_shown(fixed.remaining, settings, source.path))
             return Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes)
-    found = tuple(_shown(check_source(source, options), settings, source.path))
+    checked = examine(source, options)
+    _tell(checked.errors, outcome)
+    found = tuple(_shown(checked.diagnostics, settings, source.path))
     return Checked(source, settings, source.text, found)
+
+
+def _tell(errors: Iterable[InternalError], outcome: Outcome) -> None:
+    """Report rules that failed on a file; what the others found still counts."""
+    for error in errors:
+        outcome.trouble(str(error))
+
+
+def _fixable(rules: Iterable[Rule], settings: Settings, path: Path | None) -> Iterator[str]:
+    """Yield the codes, with and without the letter of a sub-case, whose fixes may be applied."""
+    for rule in rules:
+        for case in ("", *string.ascii_lowercase):
+            code = rule.code + case
+            if settings.may_fix(code) and settings.reports(code, path):
+                yield code
 
 
 def _shown(
@@ -147,7 +167,9 @@ def _shown(
 
 def _target(source: Source, settings: Settings, plan: Plan) -> Version | None:
     """Return the torch version to check against; most files need none, and nothing is read."""
-    if b"torch" not in source.data:
+    from torchlint.checking import FRAMEWORKS  # noqa: PLC0415
+
+    if not any(word in source.text for word in FRAMEWORKS):
         return None
     folder = source.path.parent if source.path else plan.working
     return plan.target_of(folder, settings).version
@@ -165,22 +187,20 @@ def _write(source: Source, text: str, outcome: Outcome) -> bool:
 
 
 def add_ignores(outcome: Outcome, reason: str, plan: Plan) -> int:
-    """Write a suppression comment on the row of each finding; return how many were written."""
+    """Write a comment that suppresses each finding; return how many findings have one now."""
+    from torchlint.suppress import add_ignore  # noqa: PLC0415
+
     written = 0
     for file in outcome.files:
-        rows: dict[int, set[str]] = {}
-        for finding in file.findings:
-            if finding.code not in UNSUPPRESSED:
-                rows.setdefault(finding.suppression_row, set()).add(finding.code)
-        if not rows:
+        findings = [each for each in file.findings if each.code not in UNSUPPRESSED]
+        if not findings:
             continue
-        text = with_ignores(file.text, rows, reason)
-        codes = {code for each in rows.values() for code in each}
-        if _still_shows(file, text, codes, plan):
+        text = add_ignore(file.source, findings, reason)
+        if _still_shows(file, text, {each.code for each in findings}, plan):
             name = file.source.filename
             outcome.trouble(f"{name}: a comment does not fit on these lines; write them by hand")
         elif _write(file.source, text, outcome):
-            written += sum(map(len, rows.values()))
+            written += len(findings)
     return written
 
 
@@ -193,19 +213,3 @@ def _still_shows(file: Checked, text: str, codes: set[str], plan: Plan) -> bool:
     quiet = Outcome(complain=lambda _: None)
     again = _check(changed, plan, quiet)
     return any(f.code in codes or f.code == SYNTAX_ERROR.code for f in again.findings)
-
-
-def with_ignores(text: str, rows: Mapping[int, Iterable[str]], reason: str) -> str:
-    """Return the text with a suppression comment at the end of each given row."""
-    from torchlint.report.model import NEWLINE  # noqa: PLC0415
-
-    ends = [match.start() for match in NEWLINE.finditer(text)] + [len(text)]
-    for row, codes in sorted(rows.items(), reverse=True):
-        comment = f"  # torchlint: ignore[{','.join(sorted(codes))}]"
-        if reason:
-            comment += f" {reason}"
-        end = ends[row - 1]
-        line_start = ends[row - 2] if row > 1 else 0
-        kept = line_start + len(text[line_start:end].rstrip(" \t"))
-        text = text[:kept] + comment + text[end:]
-    return text

@@ -41,7 +41,7 @@ UNREADABLE = [
     pytest.param("cookie.py", b"# -*- coding: utf-99 -*-\nimport torch\n", "utf-99", id="cookie"),
     pytest.param("null.py", b"import torch\nx = 1\0\n", "null", id="null bytes"),
     pytest.param(
-        "deep.py", b"import torch\nx = " + b"(" * 1000 + b")" * 1000 + b"\n", "deep", id="depth"
+        "deep.py", TRAIN.encode() + b"x = " + b"(" * 1000 + b")" * 1000 + b"\n", "deep", id="depth"
     ),
 ]
 
@@ -65,18 +65,18 @@ def test_what_cannot_be_read_exits_with_2(project, check, name, content, remedy)
 
 
 NOT_PYTHON = [
-    pytest.param(b"import torch\ndef train(:\n", id="syntax error"),
-    pytest.param(b"import torch\nprint 'loss', loss\n", id="Python 2 print"),
-    pytest.param(b"import torch\ntry:\n  x\nexcept E, e:\n  pass\n", id="Python 2 except"),
-    pytest.param(b"import torch\nif x:\n\ty\n        z\n", id="mixed tabs"),
-    pytest.param(b"import torch\ns = '''open\n", id="open string"),
-    pytest.param(b"import torch\n<<<<<<< HEAD\nx = 1\n=======\n", id="merge conflict"),
+    pytest.param("def train(:\n", id="syntax error"),
+    pytest.param("print 'loss', loss\n", id="Python 2 print"),
+    pytest.param("raise ValueError, 'loss'\n", id="Python 2 raise"),
+    pytest.param("if x:\n\ty\n  z\n", id="mixed tabs"),
+    pytest.param("s = '''open\n", id="open string"),
+    pytest.param("<<<<<<< HEAD\nx = 1\n=======\n", id="merge conflict"),
 ]
 
 
 @pytest.mark.parametrize("content", NOT_PYTHON)
 def test_what_is_not_python_is_a_finding(project, check, content) -> None:
-    file = project.write("bad.py", content)
+    file = project.write("bad.py", TRAIN + content)
     for arguments in ([], ["--fix"]):
         result = check(*arguments)
         assert result.code == 1
@@ -84,15 +84,15 @@ def test_what_is_not_python_is_a_finding(project, check, content) -> None:
         assert "bad.py:" in result.out
         assert ": TL001 " in result.out
         assert FINDING in result.out
-        assert file.read_bytes() == content
+        assert file.read_text() == TRAIN + content
 
 
 def test_a_syntax_error_in_full(project, run) -> None:
-    project.write("bad.py", "import torch\ndef train(:\n    pass\n")
+    project.write("bad.py", TRAIN + "def train(:\n    pass\n")
     out = run("check").out
     assert out.startswith("error TL001 ")
-    assert " --> bad.py:2:" in out
-    assert "2 | def train(:\n" in out
+    assert " --> bad.py:9:" in out
+    assert " 9 | def train(:\n" in out
 
 
 def test_a_folder_without_python(project, check) -> None:
@@ -204,7 +204,7 @@ def test_a_file_changed_while_it_is_fixed(project, check, monkeypatch) -> None:
     assert "chang" in result.err
     assert file.read_text() == "mine\n"
     assert "set_to_none" not in (project.root / "good.py").read_text()
-    assert sorted(p.name for p in project.root.glob("*")) == ["good.py", "other.py"]
+    assert sorted(p.name for p in project.root.glob("*.*")) == [".git", "good.py", "other.py"]
 
 
 def test_a_read_only_file(project, check, monkeypatch) -> None:

@@ -14,6 +14,7 @@ import torchlint
 from torchlint.config import OPTIONS
 from torchlint.registry import all_rules
 
+BAD = "import torch\n# backward, step, .item()\ndef f(:\n"
 ROOT = Path(torchlint.__file__).parent.parent
 
 
@@ -100,7 +101,7 @@ def test_config_of_an_unknown_key(run) -> None:
 
 
 def test_as_a_module(project) -> None:
-    project.write("bad.py", "def f(:\n")
+    project.write("bad.py", BAD)
     done = process("check", folder=project.root, capture_output=True)
     assert done.returncode == 1
     assert b"TL001" in done.stdout
@@ -132,7 +133,7 @@ def test_a_check_never_imports_torch_or_colour(project) -> None:
 
 def test_a_closed_pipe_ends_quietly(project) -> None:
     for number in range(300):
-        project.write(f"bad{number:03}.py", "def f(:\n" * 5)
+        project.write(f"bad{number:03}.py", BAD)
     command = f"{sys.executable} -m torchlint check | head -1; echo ${{PIPESTATUS[0]}}"
     path = os.pathsep.join(map(str, (ROOT, ROOT / "rules")))
     done = subprocess.run(
@@ -151,7 +152,7 @@ def test_a_closed_pipe_ends_quietly(project) -> None:
 def test_characters_a_terminal_lacks_do_not_stop_the_report(project, monkeypatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("PYTHONUTF8", "0")
-    project.write("bad.py", "# é漢\ndef f(:\n")
+    project.write("bad.py", f"{BAD}# é漢\n")
     done = process("check", folder=project.root, capture_output=True)
     assert done.returncode == 1
     assert b"\\xe9" in done.stdout
