@@ -88,8 +88,10 @@ class Holder:
     def lines(self, places: Places) -> Span:
         """Return where the statement or header starts and where it ends."""
         start = places.span(self.start).start
-        end = places.full(self.body).start if self.body else places.span(self.statement).end
-        return Span(start, end)
+        if self.body is None:
+            return Span(start, places.span(self.statement).end)
+        header = places.text[start : places.full(self.body).start]
+        return Span(start, start + len(header.rstrip()))
 
 
 def holder_of(program: Program, node: cst.CSTNode) -> Holder:

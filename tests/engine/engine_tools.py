@@ -1,0 +1,53 @@
+"""The vocabulary of the engine's tests: programs, nodes in them, and texts after rewrites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import libcst as cst
+
+from torchlint.analysis.places import locate
+from torchlint.analysis.program import Program
+from torchlint.analysis.rewrites import resolve
+from torchlint.edits import Fix, Safety, apply
+from torchlint.source import decode_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.source import Source
+
+N = TypeVar("N", bound=cst.CSTNode)
+
+
+def source(text: str) -> Source:
+    return decode_source(text.encode(), "snippet.py")
+
+
+def nodes(program: Program, kind: type[N]) -> list[N]:
+    """All nodes of a kind, in the order of the text."""
+    found: list[N] = []
+    stack: list[cst.CSTNode] = [program.module]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, kind):
+            found.append(node)
+        stack += reversed(node.children)
+    return found
+
+
+def node(program: Program, kind: type[N], code: str | None = None) -> N:
+    """The first node of a kind, or the one with this code."""
+    found = nodes(program, kind)
+    return next(n for n in found if code in (None, program.module.code_for_node(n).strip()))
+
+
+def rewritten(text: str, *make: Callable[[Program], Rewrite]) -> str:
+    """The text after one fix of these rewrites; it must still parse."""
+    program = Program(text)
+    fix = Fix("change it", Safety.SAFE, tuple(one(program) for one in make))
+    places = locate(program, [n for one in fix.rewrites for n in one.nodes(program)])
+    result = apply(text, resolve(fix, places).edits)
+    cst.parse_module(result)
+    return result

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import threading
+
+import libcst as cst
+import pytest
+from engine_tools import node, nodes
+
+from torchlint.analysis.places import holder_of, locate
+from torchlint.analysis.program import Program
+from torchlint.edits import Span
+from torchlint.errors import InternalError
+
+TEXT = '''\
+# head
+import torch
+
+
+# about f
+@deco(1)
+def f(a, b=(2)):
+    """Doc."""
+    if a:  # why
+        x = (  a + b )  # sum
+    elif b: y = 1; z = 2
+    else:
+        g(a, b=b,)
+    return [x, y]
+
+
+x = 1
+x = 1
+for i in range(3):
+\tx += i
+'''
+
+
+def span_text(text: str, kind: type[cst.CSTNode], code: str | None = None) -> tuple[str, str]:
+    program = Program(text)
+    found = node(program, kind, code)
+    places = locate(program, [found])
+    span = places.span(found)
+    return text[span.start : span.end], places.code(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "span", "full"),
+    [
+        pytest.param(cst.BinaryOperation, None, "a + b", "(  a + b )", id="parentheses"),
+        pytest.param(cst.Arg, "b=b,", "b=b", "b=b,", id="an argument owns its comma"),
+        pytest.param(cst.Call, "range(3)", "range(3)", "range(3)", id="call"),
+        pytest.param(
+            cst.For,
+            None,
+            "for i in range(3):\n\tx += i",
+            "for i in range(3):\n\tx += i\n",
+            id="block",
+        ),
+        pytest.param(cst.Return, None, "return [x, y]", "return [x, y]", id="small statement"),
+        pytest.param(cst.Else, None, "else:\n        g(a, b=b,)", None, id="clause"),
+        pytest.param(cst.Comment, "# why", "# why", "# why", id="comment, found in whitespace"),
+        pytest.param(cst.Module, None, TEXT, TEXT, id="module"),
+    ],
+)
+def test_span_and_full(kind, code, span, full):
+    found = span_text(TEXT, kind, code)
+    assert found[0] == span
+    assert full is None or found[1] == full
+
+
+def test_every_node_stands_where_its_code_says():
+    program = Program(TEXT)
+    every = [n for n in nodes(program, cst.CSTNode) if not isinstance(n, cst.Module)]
+    places = locate(program, every)
+    module = program.module
+    for found in nodes(program, cst.BaseExpression):
+        assert places.code(found) == module.code_for_node(found)
+    assert all(places.full(n).start <= places.span(n).start for n in every)
+    assert all(places.span(n).end <= places.full(n).end for n in every)
+
+
+def test_statements_with_the_same_text_are_told_apart():
+    program = Program(TEXT)
+    first, second = (
+        line
+        for line in program.module.body
+        if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
+    )
+    places = locate(program, [first, second])
+    start = TEXT.index("x = 1\nx = 1\n")
+    assert places.span(first) == Span(start, start + 5)
+    assert places.span(second) == Span(start + 6, start + 11)
+
+
+@pytest.mark.parametrize("text", ["x = 1", "a\nx = 1", "x = 1  # c", "if a:\n    x = 1"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_no_newline_at_the_end(text, newline):
+    text = text.replace("\n", newline)
+    program = Program(text)
+    found = node(program, cst.Assign)
+    span = locate(program, [found]).span(found)
+    assert text[span.start : span.end] == "x = 1"
+
+
+def test_a_node_of_another_tree_is_an_internal_error():
+    program = Program("x = 1\n")
+    stranger = cst.Name("y")
+    places = locate(program, [stranger])
+    with pytest.raises(InternalError, match="place of a Name was not looked up.*report"):
+        places.span(stranger)
+
+
+def test_a_tree_that_does_not_give_the_text_back_is_an_internal_error():
+    program = Program("x = 1\n")
+    program.text = "x = 2\n"
+    with pytest.raises(InternalError, match="does not give the text"):
+        locate(program, [node(program, cst.Name)])
+
+
+def test_a_chain_as_long_as_the_limit_is_placed():
+    text = "x = a" + ".b" * 900 + "\n"
+    found: list[Span] = []
+
+    def work() -> None:
+        program = Program(text)
+        value = node(program, cst.Assign).value
+        found.append(locate(program, [value]).span(value))
+
+    from torchlint.linter import with_deep_stack
+
+    with_deep_stack(work)
+    assert found == [Span(4, len(text) - 1)]
+    assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "lines"),
+    [
+        pytest.param(cst.Call, "range(3)", "for i in range(3):", id="header of a loop"),
+        pytest.param(cst.Call, "deco(1)", "@deco(1)\ndef f(a, b=(2)):", id="decorator"),
+        pytest.param(cst.Name, "z", "z = 2", id="one of two on a line"),
+        pytest.param(cst.Else, None, "else:", id="clause"),
+        pytest.param(cst.List, None, "return [x, y]", id="expression"),
+    ],
+)
+def test_holder(kind, code, lines):
+    program = Program(TEXT)
+    holder = holder_of(program, node(program, kind, code))
+    span = holder.lines(locate(program, holder.nodes()))
+    assert TEXT[span.start : span.end] == lines
+
+
+def test_holder_in_a_match():
+    text = "match f(1):\n    case g(x=1) if h(2):\n        pass\n"
+    program = Program(text)
+    for code, lines in (("f(1)", "match f(1):"), ("h(2)", "case g(x=1) if h(2):")):
+        holder = holder_of(program, node(program, cst.Call, code))
+        span = holder.lines(locate(program, holder.nodes()))
+        assert text[span.start : span.end] == lines

@@ -1,0 +1,428 @@
+from __future__ import annotations
+
+from textwrap import dedent
+
+import libcst as cst
+import pytest
+from engine_tools import node, nodes, rewritten
+
+from torchlint.analysis.places import locate
+from torchlint.analysis.program import Program
+from torchlint.analysis.rewrites import (
+    AddArgument,
+    AddImport,
+    DeleteStatement,
+    InsertAfter,
+    InsertBefore,
+    RemoveArgument,
+    Replace,
+    Unplaceable,
+    resolve,
+)
+from torchlint.edits import Fix, Safety
+
+LONG = "a" * 40
+
+
+def first_call(program: Program) -> cst.Call:
+    return node(program, cst.Call)
+
+
+def pin(program: Program) -> AddArgument:
+    return AddArgument(first_call(program), "pin", "True")
+
+
+def workers(program: Program) -> AddArgument:
+    return AddArgument(first_call(program), "n", "2")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("f()", "f(pin=True, n=2)", id="no arguments"),
+        pytest.param("f(\n)", "f(\n    pin=True,\n    n=2,\n)", id="no arguments, two lines"),
+        pytest.param(
+            "f(\n    # why\n)", "f(\n    # why\n    pin=True,\n    n=2,\n)", id="only a comment"
+        ),
+        pytest.param("f(a)", "f(a, pin=True, n=2)", id="one line"),
+        pytest.param("f(a,)", "f(a, pin=True, n=2,)", id="one line, trailing comma"),
+        pytest.param("f(a, b = 1)", "f(a, b = 1, pin = True, n = 2)", id="blanks around equals"),
+        pytest.param("f(a,b)", "f(a,b,pin=True,n=2)", id="no blanks after commas"),
+        pytest.param("f(x for x in y)", "f((x for x in y), pin=True, n=2)", id="bare generator"),
+        pytest.param("f(*a)", "f(*a, pin=True, n=2)", id="star"),
+        pytest.param("f(**kw)", "f(pin=True, n=2, **kw)", id="only double star"),
+        pytest.param("f(a, **kw)", "f(a, pin=True, n=2, **kw)", id="before double star"),
+        pytest.param(
+            "f(\n    **kw,\n)",
+            "f(\n    pin=True,\n    n=2,\n    **kw,\n)",
+            id="double star on a line",
+        ),
+        pytest.param(
+            "f(\n    a,\n    b=1,  # c\n    **kw,\n)",
+            "f(\n    a,\n    b=1,  # c\n    pin=True,\n    n=2,\n    **kw,\n)",
+            id="one a line, comment, double star",
+        ),
+        pytest.param(
+            "f(\n    a,\n    b  # c\n)",
+            "f(\n    a,\n    b,  # c\n    pin=True,\n    n=2\n)",
+            id="one a line, comment, no trailing comma",
+        ),
+        pytest.param(
+            "f(\n    a,\n    b=1,  # c\n)",
+            "f(\n    a,\n    b=1,  # c\n    pin=True,\n    n=2,\n)",
+            id="one a line, comment, trailing comma",
+        ),
+        pytest.param(
+            "f(a,\n  b)",
+            "f(a,\n  b,\n  pin=True,\n  n=2)",
+            id="one a line, first beside the bracket",
+        ),
+        pytest.param(
+            "f(a,\n  b,)", "f(a,\n  b,\n  pin=True,\n  n=2,)", id="one a line, comma and bracket"
+        ),
+        pytest.param("f(a, b,\n  c)", "f(a, b,\n  c, pin=True, n=2)", id="filled lines"),
+        pytest.param(
+            f"f({LONG},\n  {LONG}, {LONG}, c)",
+            f"f({LONG},\n  {LONG}, {LONG}, c,\n  pin=True,\n  n=2)",
+            id="filled lines, too long",
+        ),
+        pytest.param("f(\n    a, b\n)", "f(\n    a, b, pin=True, n=2\n)", id="hugging"),
+        pytest.param(
+            "f(\n  a\n  ,\n)", "f(\n  a\n  ,\n  pin=True,\n  n=2,\n)", id="comma on its own line"
+        ),
+        pytest.param(
+            "f(\r\n\ta,\r\n)", "f(\r\n\ta,\r\n\tpin=True,\r\n\tn=2,\r\n)", id="tabs and CRLF"
+        ),
+        pytest.param("f(g(a), (b))", "f(g(a), (b), pin=True, n=2)", id="brackets inside"),
+    ],
+)
+def test_add_arguments(before, after):
+    assert rewritten(before, pin, workers) == after
+    assert rewritten(f"x = {before}  # end\n", pin, workers).count("\n") >= 1
+
+
+def test_an_argument_that_is_there_is_not_added():
+    with pytest.raises(Unplaceable, match="already"):
+        rewritten("f(pin=False)\n", pin)
+
+
+@pytest.mark.parametrize(
+    ("before", "at", "after"),
+    [
+        pytest.param("f(a)", 0, "f()", id="only one"),
+        pytest.param("f(a,)", 0, "f()", id="only one, comma"),
+        pytest.param("f(a, b=1)", 0, "f(b=1)", id="first"),
+        pytest.param("f(a, b=1)", 1, "f(a)", id="last"),
+        pytest.param("f(a, b=1,)", 1, "f(a,)", id="last, comma"),
+        pytest.param("f(a, b, c)", 1, "f(a, c)", id="middle"),
+        pytest.param("f(a,\n  b)", 1, "f(a)", id="last line"),
+        pytest.param("f(a,\n  b)", 0, "f(b)", id="first of two lines"),
+        pytest.param("f(a,  # c\n  b)", 0, "f(# c\n  b)", id="the comment beside it stays"),
+        pytest.param("f(a,  # c\n  b)", 1, "f(a,  # c\n)", id="the comment above it stays"),
+        pytest.param("f(\n    a,\n    b,\n    c,\n)", 1, "f(\n    a,\n    c,\n)", id="own line"),
+        pytest.param("f(\n    a,\n    b\n)", 1, "f(\n    a,\n)", id="own line, last"),
+        pytest.param(
+            "f(\n    a,\n    b,  # c\n)", 1, "f(\n    a,\n    # c\n)", id="its comment gets a line"
+        ),
+        pytest.param("f(\n    a,\n    *b  # c\n)", 1, "f(\n    a,\n    # c\n)", id="no comma"),
+    ],
+)
+def test_remove_argument(before, at, after):
+    def remove(program: Program) -> RemoveArgument:
+        return RemoveArgument(first_call(program), first_call(program).args[at])
+
+    assert rewritten(before, remove) == after
+
+
+@pytest.mark.parametrize("code", ["f(a, b=[1,  # c\n 2])", "f(a, b  # c\n , d)"])
+def test_an_argument_with_a_comment_inside_stays(code):
+    with pytest.raises(Unplaceable, match="comment"):
+        rewritten(code, lambda p: RemoveArgument(first_call(p), first_call(p).args[1]))
+
+
+def inserted(text: str, how: type, kind: type[cst.CSTNode], *codes: str, at: int = 0) -> str:
+    return rewritten(text, *(lambda p, code=code: how(nodes(p, kind)[at], code) for code in codes))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("for x in y:\n    a\n", "for x in y:\n    a\nn1\nn2\n", id="block"),
+        pytest.param("for x in y:\n    a", "for x in y:\n    a\nn1\nn2", id="end without newline"),
+        pytest.param(
+            "for x in y:\r\n    a\r\nb\r\n", "for x in y:\r\n    a\r\nn1\r\nn2\r\nb\r\n", id="CRLF"
+        ),
+        pytest.param("for x in y: a\nb\n", "for x in y: a\nn1\nn2\nb\n", id="one line"),
+        pytest.param(
+            "for x in y:\n    a\nelse:\n    c\nb\n",
+            "for x in y:\n    a\nelse:\n    c\nn1\nn2\nb\n",
+            id="with else",
+        ),
+        pytest.param(
+            "def f():\n\tfor x in y:\n\t\ta\n\t\t# tail\n\n\t# next\n\tb\n",
+            "def f():\n\tfor x in y:\n\t\ta\n\t\t# tail\n\tn1\n\tn2\n\n\t# next\n\tb\n",
+            id="comments of the block stay in it",
+        ),
+        pytest.param(
+            "for x in y:\n    a\n\n    # tail",
+            "for x in y:\n    a\n\n    # tail\nn1\nn2",
+            id="tail at end",
+        ),
+    ],
+)
+def test_insert_after_a_loop(before, after):
+    assert inserted(before, InsertAfter, cst.For, "n1", "n2") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a  # c\nb\n", "a  # c\nif n:\n    m\nb\n", id="comment"),
+        pytest.param("a;  # c\nb\n", "a;  # c\nif n:\n    m\nb\n", id="semicolon"),
+        pytest.param("a\\\n+ b\nc\n", "a\\\n+ b\nif n:\n    m\nc\n", id="two lines"),
+        pytest.param("a; b\nc", "a; b\nif n:\n    m\nc", id="two on the line"),
+    ],
+)
+def test_insert_after_a_line(before, after):
+    assert inserted(before, InsertAfter, cst.SimpleStatementLine, "if n:\n    m") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "after"),
+    [
+        pytest.param("for x in y: a\n", cst.For, "n\nfor x in y: a\n", id="first"),
+        pytest.param(
+            "z\n\n# section\n\n# about\nfor x in y: a\n",
+            cst.For,
+            "z\n\n# section\n\nn\n# about\nfor x in y: a\n",
+            id="above the comment about it",
+        ),
+        pytest.param(
+            "#!/bin/sh\n# licence\n\nfor x in y: a\n",
+            cst.For,
+            "#!/bin/sh\n# licence\n\nn\nfor x in y: a\n",
+            id="below the head",
+        ),
+        pytest.param("# head\nx\n", cst.SimpleStatementLine, "# head\nn\nx\n", id="head beside it"),
+        pytest.param(
+            "class A:\n    # c\n    @d\n    # e\n    def f(self): pass\n",
+            cst.FunctionDef,
+            "class A:\n    n\n    # c\n    @d\n    # e\n    def f(self): pass\n",
+            id="above the decorator",
+        ),
+        pytest.param(
+            "z\r\n# c\r\nfor x in y: a", cst.For, "z\r\nn\r\n# c\r\nfor x in y: a", id="CRLF"
+        ),
+    ],
+)
+def test_insert_before(before, kind, after):
+    assert inserted(before, InsertBefore, kind, "n") == after
+
+
+@pytest.mark.parametrize("how", [InsertBefore, InsertAfter])
+@pytest.mark.parametrize(
+    ("text", "kind", "at"),
+    [
+        pytest.param("if x: a\n", cst.Expr, 0, id="behind a colon"),
+        pytest.param("a; b; c\n", cst.Expr, 1, id="between semicolons"),
+        pytest.param("if x:\n    a\nelif y:\n    b\n", cst.If, 1, id="elif"),
+        pytest.param("if x: \\\n  a\n", cst.Expr, 0, id="behind a backslash"),
+    ],
+)
+def test_nothing_is_inserted_into_a_line(how, text, kind, at):
+    with pytest.raises(Unplaceable):
+        inserted(text, how, kind, "n", at=at)
+
+
+def test_nothing_is_inserted_after_the_first_of_two():
+    with pytest.raises(Unplaceable, match="follows"):
+        inserted("a; b\n", InsertAfter, cst.Expr, "n")
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "at", "after"),
+    [
+        pytest.param("a\nb\n", cst.SimpleStatementLine, 0, "b\n", id="line"),
+        pytest.param("a\nb\n", cst.Expr, 1, "a\n", id="small statement"),
+        pytest.param("a\nb", cst.Expr, 1, "a", id="last line without newline"),
+        pytest.param("a\r\nb", cst.Expr, 1, "a", id="last line without newline, CRLF"),
+        pytest.param("a", cst.Expr, 0, "", id="the whole file"),
+        pytest.param("if x:\n    a  # c\n", cst.Expr, 0, "if x:\n    pass  # c\n", id="only one"),
+        pytest.param(
+            "if x:\n    a  # c\n    b\n", cst.Expr, 0, "if x:\n    # c\n    b\n", id="comment"
+        ),
+        pytest.param("if x: a\n", cst.Expr, 0, "if x: pass\n", id="behind a colon"),
+        pytest.param("if x: a; b\n", cst.Expr, 0, "if x: b\n", id="first of two"),
+        pytest.param("if x: a; b\n", cst.Expr, 1, "if x: a\n", id="second of two"),
+        pytest.param("a; b; c  # d\n", cst.Expr, 1, "a; c  # d\n", id="second of three"),
+        pytest.param("a; b\nc\n", cst.SimpleStatementLine, 0, "c\n", id="a line of two"),
+        pytest.param("a;\nb\n", cst.Expr, 0, "b\n", id="semicolon"),
+        pytest.param(
+            "# up\nf(1,\n2)\nx\n", cst.SimpleStatementLine, 0, "# up\nx\n", id="two lines"
+        ),
+        pytest.param("x\nfor a in b:\n    c\ny\n", cst.For, 0, "x\ny\n", id="block"),
+        pytest.param("@d\ndef f():\n    pass\nx\n", cst.FunctionDef, 0, "x\n", id="decorated"),
+        pytest.param(
+            "def f():\n    for a in b:\n        c\ny\n",
+            cst.For,
+            0,
+            "def f():\n    pass\ny\n",
+            id="only block",
+        ),
+    ],
+)
+def test_delete(before, kind, at, after):
+    assert rewritten(before, lambda p: DeleteStatement(nodes(p, kind)[at])) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("f(1,  # c\n2)\nx\n", cst.Expr, id="in brackets"),
+        pytest.param("@d\n# c\ndef f(): pass\nx\n", cst.FunctionDef, id="below a decorator"),
+    ],
+)
+def test_a_statement_with_a_comment_inside_is_not_deleted(text, kind):
+    with pytest.raises(Unplaceable, match="comment"):
+        rewritten(text, lambda p: DeleteStatement(node(p, kind)))
+
+
+def loader(program: Program) -> AddImport:
+    return AddImport("torch.utils.data", "DataLoader")
+
+
+def torch(program: Program) -> AddImport:
+    return AddImport("torch")
+
+
+NEW = "from torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import os\nimport torch\n\nx\n", f"import os\nimport torch\n{NEW}\nx\n", id="last"
+        ),
+        pytest.param("'''doc'''\nx\n", f"'''doc'''\n\n{NEW}import torch\nx\n", id="docstring"),
+        pytest.param("# c\n\nx\n", f"# c\n\n{NEW}import torch\n\nx\n", id="no imports"),
+        pytest.param(
+            "from __future__ import annotations\nx\n",
+            f"from __future__ import annotations\n{NEW}import torch\nx\n",
+            id="future",
+        ),
+        pytest.param(
+            "import os\nos.environ['a'] = 'b'\n\nimport torch\ntry:\n    import foo\n"
+            "except ImportError:\n    foo = None\n",
+            "import os\nos.environ['a'] = 'b'\n\nimport torch\n"
+            f"{NEW}try:\n    import foo\nexcept ImportError:\n    foo = None\n",
+            id="beside its own package, outside of try",
+        ),
+        pytest.param(
+            "try:\n    import a\nexcept ImportError:\n    import b\nx\n",
+            f"try:\n    import a\nexcept ImportError:\n    import b\n{NEW}import torch\nx\n",
+            id="below try",
+        ),
+        pytest.param(
+            "from torch.utils.data import Dataset  # c\n",
+            "from torch.utils.data import Dataset, DataLoader  # c\nimport torch\n",
+            id="joined",
+        ),
+        pytest.param(
+            "import torch\nfrom torch.utils.data import (\n    Dataset,\n)\n",
+            f"import torch\nfrom torch.utils.data import (\n    Dataset,\n)\n{NEW}",
+            id="not joined to brackets",
+        ),
+        pytest.param(
+            "import torch as t\nfrom torch.utils.data import *\nx",
+            f"import torch as t\nfrom torch.utils.data import *\n{NEW}import torch\nx",
+            id="alias and star",
+        ),
+        pytest.param("import torch", f"import torch\n{NEW.strip()}", id="no newline at the end"),
+        pytest.param(
+            "import torch.nn\nfrom torch.utils.data import Dataset, DataLoader\n",
+            "import torch.nn\nfrom torch.utils.data import Dataset, DataLoader\n",
+            id="there already",
+        ),
+        pytest.param(
+            "from .torch.utils.data import DataLoader as D\nimport a; import b\nx\n",
+            f"from .torch.utils.data import DataLoader as D\nimport a; import b\n{NEW}import torch\nx\n",
+            id="a relative one is another",
+        ),
+        pytest.param(
+            f"import torch\nfrom torch.utils.data import {LONG}, {LONG}\n",
+            f"import torch\nfrom torch.utils.data import {LONG}, {LONG}\n{NEW}",
+            id="not joined to a long line",
+        ),
+    ],
+)
+def test_add_imports(before, after):
+    assert rewritten(before, loader, torch, torch) == after
+    assert rewritten(after, loader, torch) == after
+
+
+def replaced(text: str, kind: type[cst.CSTNode], code: str, old: str | None = None) -> str:
+    return rewritten(text, lambda p: Replace(node(p, kind, old), code))
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "code", "after"),
+    [
+        pytest.param("x = a.b() * 3", cst.Call, "c + d", "x = (c + d) * 3", id="operand"),
+        pytest.param("x = (a.b())", cst.Call, "c + d", "x = (c + d)", id="has parentheses"),
+        pytest.param("x = -a.b()", cst.Call, "1", "x = -1", id="number"),
+        pytest.param("x = a.b().c", cst.Call, "1", "x = (1).c", id="number with attribute"),
+        pytest.param("f(a.b)", cst.Attribute, "c if d else e", "f(c if d else e)", id="argument"),
+        pytest.param("f(a.b)", cst.Attribute, "x := 1", "f((x := 1))", id="walrus"),
+        pytest.param("f(a.b)", cst.Attribute, "1, 2", "f((1, 2))", id="tuple"),
+        pytest.param("f(a.b)", cst.Attribute, "(1, 2)", "f((1, 2))", id="tuple with parentheses"),
+        pytest.param("x = 1, 2", cst.Tuple, "3, 4", "x = 3, 4", id="tuple for a tuple"),
+        pytest.param("x = a.b", cst.Attribute, "c +\nd", "x = (c +\nd)", id="two lines"),
+        pytest.param("x += a", cst.AugAssign, "x = x + a", "x = x + a", id="statement"),
+        pytest.param("print(f'{a.b}')", cst.Attribute, "c", "print(f'{c}')", id="f-string"),
+        pytest.param(
+            "x = f(1,  # c\n2)", cst.Call, "g(1,  # c\n2)", "x = g(1,  # c\n2)", id="comment"
+        ),
+    ],
+)
+def test_replace(before, kind, code, after):
+    assert replaced(before, kind, code) == after
+
+
+def test_replace_loses_no_comment():
+    with pytest.raises(Unplaceable, match="comment"):
+        replaced("x = f(1,  # c\n2)\n", cst.Call, "g(1)")
+
+
+def test_no_quotes_are_put_into_an_f_string():
+    with pytest.raises(Unplaceable, match="f-string"):
+        replaced("print(f'{a.b}')\n", cst.Attribute, "c['d']")
+
+
+@pytest.mark.parametrize(
+    "second", [pytest.param("c", id="the same node twice"), pytest.param(None, id="a node inside")]
+)
+def test_rewrites_in_each_others_way_are_an_error(second):
+    program = Program("x = f(a.b)\n")
+    inner = node(program, cst.Attribute)
+    other = Replace(inner, second) if second else Replace(first_call(program), "g()")
+    fix = Fix("change it", Safety.SAFE, (Replace(inner, "d"), other))
+    places = locate(program, [n for one in fix.rewrites for n in one.nodes(program)])
+    with pytest.raises(ValueError, match="rewrites"):
+        resolve(fix, places)
+
+
+def test_every_rewrite_can_stand_alone():
+    text = dedent("""\
+        import torch
+        x = f(a)
+        """)
+    program = Program(text)
+    call = first_call(program)
+    for one in (
+        AddArgument(call, "b", "1"),
+        RemoveArgument(call, call.args[0]),
+        AddImport("os"),
+    ):
+        places = locate(program, one.nodes(program))
+        assert len(one.edits(places)) == 1
