@@ -14,7 +14,9 @@ import libcst as cst
 
 from torchlint.analysis import numpy_api, torch_api
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.narrowing import Narrowing
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
@@ -35,6 +37,7 @@ from torchlint.analysis.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from torchlint.analysis.growth import Gift
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
@@ -54,6 +57,8 @@ class Evaluator:
         self._active: dict[int, int] = {}
         self._cut = _DEPTH  # the shallowest level at which a cycle was cut in this question
         self._fuel = 0
+        self._growth = Growth(program)
+        self._narrowing = Narrowing(program)
 
     def of(self, node: cst.CSTNode | None) -> Value:
         """What is known of the value of an expression."""
@@ -224,7 +229,7 @@ class Evaluator:
             shown = program.usage.shown_by(bindings)
             if shown is not None:
                 return shown.on(value.device) if shown.device is Device.UNKNOWN else shown
-        return value
+        return self._narrowing.narrowed(node, value)
 
     def binding(self, binding: Binding) -> Value:
         """What a name gets from one of its bindings."""
@@ -238,7 +243,8 @@ class Evaluator:
         match binding.kind:
             case Bind.ASSIGN:
                 assert value is not None
-                return _unpacked(self._value(value), binding.path)
+                found = _unpacked(self._value(value), binding.path)
+                return self._grown(found, lambda: self._growth.of_binding(binding))
             case Bind.AUGMENT:
                 assert isinstance(value, cst.AugAssign)
                 before = self._program.flow.before(value, binding.name)
@@ -260,6 +266,13 @@ class Evaluator:
                 return Value(Kind.UNKNOWN, type=name)
             case _:
                 return UNKNOWN
+
+    def _grown(self, value: Value, gifts: Callable[[], list[Gift]]) -> Value:
+        """Add to a list what is appended to it, wherever that happens."""
+        if value.kind is not Kind.LIST:
+            return value
+        given = [self.each(g.value) if g.several else self._value(g.value) for g in gifts()]
+        return Value(Kind.LIST, element=join((value.each(), *given))) if given else value
 
     def _definition(self, node: cst.CSTNode | None) -> Value:
         kind = Kind.CLASS if isinstance(node, cst.ClassDef) else Kind.FUNCTION
@@ -354,7 +367,7 @@ class Evaluator:
         ]
         # what a method once sets to None is not None where it is used
         if values:
-            return join(values)
+            return self._grown(join(values), lambda: self._growth.of_attribute(attr))
         method = classes.method(owner, attr)
         if method is not None and self._program.is_property(method):
             return self.returned(method)

@@ -64,11 +64,11 @@ def attribute(base: Value, attr: str) -> Value:
 
 
 def item(base: Value, node: cst.Subscript, evaluator: Evaluator) -> Value:
-    """Evaluate ``array[...]``: a view, a copy (by a list, mask or array of indices), or a scalar."""
+    """Evaluate ``array[...]``: a view, a copy (by list, mask or array of indices), or a scalar."""
     kept, taken = 0, 0
     for element in node.slice:
         part = element.slice
-        if isinstance(part, cst.Slice):
+        if not isinstance(part, cst.Index):
             kept, taken = kept + 1, taken + 1
             continue
         index = part.value
@@ -369,7 +369,7 @@ def _viewed_rank(last: str, rank: int, node: cst.Call, evaluator: Evaluator) -> 
 
 
 def _einsum(node: cst.Call) -> Value:
-    """Evaluate a sum of products with an output that has dimensions; of one operand it may be a view."""
+    """Evaluate a sum of products that keeps dimensions; of one operand it may be a view."""
     text = literal(node.args[0].value) if node.args else None
     inputs, arrow, output = (text or "").replace(" ", "").partition("->")
     if not arrow or not output.isalpha() or "," not in inputs:
@@ -378,7 +378,7 @@ def _einsum(node: cst.Call) -> Value:
 
 
 def _loaded(node: cst.Call) -> Value:
-    """Evaluate ``np.load``: an array of a ``.npy``, an archive of a ``.npz``, memory-mapped on request.
+    """Evaluate ``np.load``: an array or an archive, memory-mapped on request.
 
     Of an archive torch makes no tensor, so what is given to it is an array.
     """
@@ -416,8 +416,8 @@ def draw(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
         return UNKNOWN
     size = _argument(node, tables.RANDOM_SIZES[last], "size")
     if size is None or literal(size) == "None":
-        scalar = size is not None or last != "choice"
-        return Value(Kind.NPSCALAR, dtype=dtype) if scalar else UNKNOWN
+        picked = size is None and last == "choice"  # a member of what was given: a row, perhaps
+        return UNKNOWN if picked else Value(Kind.NPSCALAR, dtype=dtype)
     value = evaluator.of(size)
     known = value.kind is Kind.NUMBER or value.kind in _SEQUENCES
     return array(_shape_rank(value) if known else MAYBE_SCALAR, dtype, fresh=True)

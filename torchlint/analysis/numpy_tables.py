@@ -30,13 +30,15 @@ FILLED = _names("zeros ones empty full")
 # A new array with as many dimensions as the first argument has.
 LIKE = _names("""zeros_like ones_like full_like empty_like copy sort tril triu roll""")
 # A new array if an argument is one with a dimension, else a scalar.
-ELEMENTWISE = _names("""abs absolute sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
+ELEMENTWISE = _names(
+    """abs absolute sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
     arctan2 sinh cosh tanh clip maximum minimum fmax fmin add subtract multiply divide true_divide
     power float_power floor ceil round around rint trunc sign square logical_and logical_or
     logical_not logical_xor bitwise_and bitwise_or bitwise_xor isnan isinf isfinite mod fmod
     remainder floor_divide nan_to_num negative positive reciprocal cbrt hypot deg2rad rad2deg
     degrees radians sinc heaviside greater less equal not_equal greater_equal less_equal fabs
-    logaddexp isclose unwrap angle""")
+    logaddexp isclose unwrap angle"""
+)
 # A scalar without an axis -> the place of the axis among the positional arguments.
 REDUCTIONS: dict[str, int] = {
     **_each("sum mean std var max min amax amin prod median average argmax argmin any all nansum "
@@ -45,9 +47,11 @@ REDUCTIONS: dict[str, int] = {
     **_each("percentile quantile nanpercentile nanquantile norm", 2),
 }  # fmt: skip
 # Functions that may give back memory of their first argument (see `_viewed_rank`).
-VIEWS = _names("""reshape transpose swapaxes moveaxis rollaxis ravel squeeze expand_dims atleast_1d atleast_2d
+VIEWS = _names(
+    """reshape transpose swapaxes moveaxis rollaxis ravel squeeze expand_dims atleast_1d atleast_2d
     atleast_3d asarray asanyarray ascontiguousarray asfortranarray require flip fliplr flipud rot90
-    broadcast_to diagonal diag permute_dims matrix_transpose""")
+    broadcast_to diagonal diag permute_dims matrix_transpose"""
+)
 # ... and those whose result torch cannot share: read-only, or with negative strides.
 UNSHARABLE = _names(
     "broadcast_to broadcast_arrays diagonal diag flip fliplr flipud rot90 frombuffer memmap"
@@ -82,8 +86,10 @@ RANDOM_SIZES: dict[str, int] = {
 RANDOM_DIMS = frozenset({"rand", "randn"})
 RANDOM_ARRAYS: dict[str, int] = {"permutation": 1, "multivariate_normal": 1, "dirichlet": 1,
                                  "multinomial": 1}  # fmt: skip
-RANDOM_FLOAT64 = _names("""rand randn random random_sample ranf sample standard_normal normal uniform beta gamma
-    exponential laplace lognormal gumbel""")
+RANDOM_FLOAT64 = _names(
+    """rand randn random random_sample ranf sample standard_normal normal uniform beta gamma
+    exponential laplace lognormal gumbel"""
+)
 FLOAT64 = _names("zeros ones empty linspace logspace geomspace eye identity")
 
 # Methods of an array.
