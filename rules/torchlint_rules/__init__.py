@@ -11,16 +11,90 @@ from torchlint.rule import Rule, Severity
 INFO, WARNING = Severity.INFO, Severity.WARNING
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
 
-# fmt: off
+# Words without which no GPU is meant, and without which no step is seen.
+GPU = ("cuda", "device", "gpu", "accelerator", "mps")
+STEPS = ("backward", "training_step", "zero_grad", ".step(", "no_grad", "inference_mode", ".eval(")
+
 RULES: tuple[Rule, ...] = (
-    Rule("TL102", "dataloader-no-pin-memory", "batches go to a GPU from a DataLoader without pinned memory", WARNING, SAFE, 4, (("DataLoader",),)),
-    Rule("TL201", "item-accumulate-in-train-loop", "a running total waits for the GPU in every training step", WARNING, SAFE, 5, ((".item", "float(", "int("), ("backward", "training_step", "zero_grad", ".step("))),
-    Rule("TL202", "log-every-step", "a value is read from the GPU in every training step to be logged or kept", WARNING, None, 5, (("backward", "training_step", "zero_grad", ".step("),)),
-    Rule("TL204", "device-roundtrip-in-loop", "tensors are copied to the host in every training step", WARNING, SAFE, 5, ((".cpu", ".numpy", ".tolist"),)),
-    Rule("TL208", "synchronize-in-loop", "the host waits for the whole GPU in every training step", WARNING, UNSAFE, 5, (("synchronize",),)),
-    Rule("TL302", "tensor-copies-numpy", "torch.tensor copies a NumPy array that nobody else needs", WARNING, SAFE, 5, (("tensor(",), ("numpy", "np"))),
-    Rule("TL303", "tensor-from-list-of-arrays", "torch.tensor takes a list of arrays apart element by element, or copies a tensor", WARNING, SAFE, 5, (("ensor(",),)),
-    Rule("TL602", "zero-grad-not-none", "gradients are filled with zeros instead of dropped", WARNING, UNSAFE, 7, (("zero_grad", ".grad"),)),
-    Rule("TL703", "bias-before-norm", "a bias that the following normalisation subtracts again", WARNING, UNSAFE, 8, (("Norm",),)),
+    Rule(
+        code="TL102",
+        name="dataloader-no-pin-memory",
+        summary="batches go to a GPU from a DataLoader without pinned memory",
+        severity=WARNING,
+        fix=SAFE,
+        group=4,
+        words=(("DataLoader",), GPU),
+    ),
+    Rule(
+        code="TL201",
+        name="item-accumulate-in-train-loop",
+        summary="a running total waits for the GPU in every training step",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=((".item", "float(", "int("), GPU, STEPS),
+    ),
+    Rule(
+        code="TL202",
+        name="log-every-step",
+        summary="a value is read from the GPU in every training step to be logged or kept",
+        severity=WARNING,
+        fix=None,
+        group=5,
+        words=(GPU, STEPS),
+    ),
+    Rule(
+        code="TL204",
+        name="device-roundtrip-in-loop",
+        summary="tensors are copied to the host in every training step",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=(("cpu", "tolist"), GPU, STEPS),
+    ),
+    Rule(
+        code="TL208",
+        name="synchronize-in-loop",
+        summary="the host waits for the whole GPU in every training step",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=5,
+        words=(("synchronize",),),
+    ),
+    Rule(
+        code="TL302",
+        name="tensor-copies-numpy",
+        summary="torch.tensor copies a NumPy array that nobody else needs",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=(("tensor",), ("numpy", "np")),
+    ),
+    Rule(
+        code="TL303",
+        name="tensor-from-list-of-arrays",
+        summary="torch.tensor takes arrays apart element by element, or copies a tensor",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=(("ensor",),),
+    ),
+    Rule(
+        code="TL602",
+        name="zero-grad-not-none",
+        summary="gradients are filled with zeros instead of dropped",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=7,
+        words=(("zero_grad", ".grad"),),
+    ),
+    Rule(
+        code="TL703",
+        name="bias-before-norm",
+        summary="a bias that the following normalisation subtracts again",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=8,
+        words=(("Norm",),),
+    ),
 )
-# fmt: on

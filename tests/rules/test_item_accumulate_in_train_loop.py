@@ -59,9 +59,7 @@ def train(loader):
         pytest.param(
             loop("meter.update(loss.item())", "meter = Meter()"), id="a meter: another rule's"
         ),
-        pytest.param(
-            loop("total += y.cpu().numpy().mean().item()"), id="item() of a NumPy scalar"
-        ),
+        pytest.param(loop("total += y.cpu().numpy().mean().item()"), id="item() of a NumPy scalar"),
         pytest.param(
             loop("total += loss.item()").replace('"cuda" if torch.cuda.is_available() else ', ""),
             id="a script for the CPU",
@@ -161,9 +159,7 @@ def test_a_periodic_block_reads_at_its_head() -> None:
 
 
 def test_mps_has_no_float64() -> None:
-    source = loop("total += loss.item()").replace(
-        "device = ", 'fallback = "mps"\ndevice = ', 1
-    )
+    source = loop("total += loss.item()").replace("device = ", 'fallback = "mps"\ndevice = ', 1)
     (found,) = check(source, CODE)
     assert found.fix is not None
     assert found.fix.safety.word == "unsafe"
@@ -182,9 +178,7 @@ def test_mps_has_no_float64() -> None:
             loop("total += loss.item()", "total = 0.0\n    show = lambda: total"),
             id="read by a nested function",
         ),
-        pytest.param(
-            loop("total += loss.item()", "global total\n    total = 0.0"), id="a global"
-        ),
+        pytest.param(loop("total += loss.item()", "global total\n    total = 0.0"), id="a global"),
         pytest.param(loop("self.total += loss.item()", "self = State()"), id="an attribute"),
         pytest.param(loop('sums["loss"] += loss.item()', "sums = {}"), id="an entry"),
         pytest.param(
@@ -206,6 +200,7 @@ def run_train(text: str) -> object:
     return space["train"](batches)  # type: ignore[operator]
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 @pytest.mark.parametrize(
     ("statement", "start"),
     [

@@ -56,9 +56,7 @@ def loop(statements: str) -> str:
         pytest.param("writer.add_text('a', 'b', step)", id="text"),
         pytest.param("print(y.cpu().numpy().mean().item())", id="a NumPy scalar"),
         pytest.param("env.step(out.argmax(1).item())", id="an action for a simulator"),
-        pytest.param(
-            "action = out.argmax(1).item()\nenv.step(action)", id="an action with a name"
-        ),
+        pytest.param("action = out.argmax(1).item()\nenv.step(action)", id="an action with a name"),
         pytest.param("losses.append(loss.detach())", id="kept on the device"),
         pytest.param("unknown(step).item()", id="type not known"),
     ],
@@ -73,7 +71,9 @@ def test_leaves_a_cpu_script_alone() -> None:
 
 
 def test_leaves_reads_between_epochs_alone() -> None:
-    source = HEAD + "    print(loss.item())\n\n\nfor epoch in range(9):\n    train([], 0, 0, 0, 0, 0)\n"
+    source = (
+        HEAD + "    print(loss.item())\n\n\nfor epoch in range(9):\n    train([], 0, 0, 0, 0, 0)\n"
+    )
     silent(source, CODE)
 
 

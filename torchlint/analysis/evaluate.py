@@ -64,8 +64,6 @@ class Evaluator:
         """What is known of the value of an expression."""
         if node is None:
             return UNKNOWN
-        if not self._active:
-            self._fuel = _FUEL
         value = self._value(node)
         return UNKNOWN if value.kind is Kind.NEVER and not self._active else value
 
@@ -78,6 +76,8 @@ class Evaluator:
         if found is not None:
             return found
         level = len(self._active)
+        if level == 0:
+            self._fuel = _FUEL
         if key in self._active:
             self._cut = min(self._cut, self._active[key])
             return NEVER
@@ -300,9 +300,10 @@ class Evaluator:
         given = [self._value(node) for node in program.calls.arguments(function, param)]
         default = [] if param.default is None else [self._value(param.default)]
         if not given:
+            if function.name.value == "forward" and program.is_method(function):
+                return Value(Kind.UNKNOWN, device=Device.MAYBE)  # modules are called with tensors
             # a default says what the value may be, not what it is
-            kept = default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
-            return kept
+            return default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
         return join((*given, *default))
 
     def annotated(self, node: cst.BaseExpression) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 from contextlib import contextmanager
 from functools import cached_property
@@ -199,7 +200,11 @@ class Program:
     def is_builtin(self, name: cst.Name) -> bool:
         """Whether a name is nobody's in this file, so that it is Python's own."""
         scope = self.index.scope(name)
-        return scope.owner(name.value) is None and not scope.module().stars
+        return (
+            hasattr(builtins, name.value)
+            and scope.owner(name.value) is None
+            and not scope.module().stars
+        )
 
     def is_method(self, function: cst.FunctionDef) -> bool:
         """Whether a function takes ``self`` (or ``cls``) first."""

@@ -69,7 +69,7 @@ def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
 def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
     match call.func:
         case cst.Attribute(value=tensor, attr=cst.Name(value="item")) if not call.args:
-            yield from _sync(program, call, tensor, Read.SCALAR)
+            yield from _sync(program, call, _uncopied(tensor), Read.SCALAR)
         case cst.Attribute(value=tensor, attr=cst.Name(value="cpu" | "tolist")) if not call.args:
             yield from _sync(program, call, tensor, Read.COPY)
         case cst.Attribute(value=tensor, attr=cst.Name(value="to")) if call.args:
@@ -88,6 +88,15 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
     if _is_sink(program, call):
         for shown in _shown(program, call):
             yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+
+
+def _uncopied(tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """``loss`` in ``loss.cpu().item()``: the copy is what waits."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="cpu")), args=[]):
+            return inner
+        case _:
+            return tensor
 
 
 def _sync(
