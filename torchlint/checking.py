@@ -247,14 +247,16 @@ def _place(
         return []
     placed: list[suppress.Placed] = []
     for (rule, finding), holder in zip(found, holders, strict=True):
-        fix, reason = None, ""
         try:
+            item = _diagnostic(source, places, rule, finding)
+            placed.append(_with_rows(source, item, holder.lines(places)))
             fix, reason = _resolve(places, finding)
         except Exception as error:  # noqa: BLE001 - see above: the finding stays, without its fix
             errors.append(_rule_failed(source, rule, error))
+            continue
         advice = " ".join(filter(None, (finding.help, reason)))
-        item = _diagnostic(source, places, rule, finding, fix, advice)
-        placed.append(_with_rows(source, item, holder.lines(places)))
+        item = replace(placed[-1].diagnostic, fix=fix, help=advice)
+        placed[-1] = replace(placed[-1], diagnostic=item)
     return placed
 
 
@@ -270,14 +272,7 @@ def _resolve(places: Places, finding: Finding) -> tuple[ResolvedFix | None, str]
         return None, f"It has no fix here because {reason}."
 
 
-def _diagnostic(  # noqa: PLR0917 - one row of a table
-    source: Source,
-    places: Places,
-    rule: Rule,
-    finding: Finding,
-    fix: ResolvedFix | None,
-    advice: str,
-) -> Diagnostic:
+def _diagnostic(source: Source, places: Places, rule: Rule, finding: Finding) -> Diagnostic:
     span = places.span(finding.node)
     start = source.location(span.start)
     return Diagnostic(
@@ -290,8 +285,6 @@ def _diagnostic(  # noqa: PLR0917 - one row of a table
         start,
         source.location(span.end),
         start.row,
-        fix,
-        advice,
     )
 
 
@@ -304,9 +297,8 @@ def _with_rows(source: Source, item: Diagnostic, lines: Span) -> suppress.Placed
 
 
 def _rule_failed(source: Source, rule: Rule, error: Exception) -> InternalError:
-    failure = InternalError(
-        f"{type(error).__name__}: {error}", rule=rule.code, filename=source.filename
-    )
+    what = error.note if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    failure = InternalError(what, rule=rule.code, filename=source.filename)
     failure.__cause__ = error
     return failure
 

@@ -287,11 +287,11 @@ def test_a_statement_with_a_comment_inside_is_not_deleted(text, kind):
         rewritten(text, lambda p: DeleteStatement(node(p, kind)))
 
 
-def loader(program: Program) -> AddImport:
+def loader(_: Program) -> AddImport:
     return AddImport("torch.utils.data", "DataLoader")
 
 
-def torch(program: Program) -> AddImport:
+def torch(_: Program) -> AddImport:
     return AddImport("torch")
 
 
@@ -346,7 +346,8 @@ NEW = "from torch.utils.data import DataLoader\n"
         ),
         pytest.param(
             "from .torch.utils.data import DataLoader as D\nimport a; import b\nx\n",
-            f"from .torch.utils.data import DataLoader as D\nimport a; import b\n{NEW}import torch\nx\n",
+            "from .torch.utils.data import DataLoader as D\nimport a; import b\n"
+            f"{NEW}import torch\nx\n",
             id="a relative one is another",
         ),
         pytest.param(

@@ -36,7 +36,7 @@ class Places:
         try:
             return self._full[id(node)]
         except KeyError:
-            raise InternalError(f"the place of a {type(node).__name__} was not looked up") from None
+            raise InternalError(f"the place of a {type(node).__name__} is unknown") from None
 
     def span(self, node: cst.CSTNode) -> Span:
         """Return the place of the node itself, without parentheses and whitespace around it."""
