@@ -1,10 +1,10 @@
 """Batches go to a GPU from a DataLoader that does not pin its memory.
 
 ## Why
-A GPU copies only from page-locked ("pinned") memory.  A batch in ordinary memory is first copied by the
-driver into a pinned buffer of its own, while Python waits.  With `pin_memory=True` a thread of the
-DataLoader puts each batch into pinned memory beforehand, and the copy to the GPU can run beside other
-work (with `non_blocking=True`).
+A GPU copies only from page-locked ("pinned") memory.  A batch in ordinary memory is first copied by
+the driver into a pinned buffer of its own, while Python waits.  With `pin_memory=True` a thread of
+the DataLoader puts each batch into pinned memory beforehand, and the copy to the GPU can run beside
+other work (with `non_blocking=True`).
 
 ## Bad
     import torch
@@ -12,7 +12,7 @@ work (with `non_blocking=True`).
 
     def train(dataset, model, optimizer):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)
+        loader = DataLoader(dataset, 64, num_workers=4)
         for x, y in loader:
             loss = model(x.to(device), y.to(device))
             optimizer.zero_grad()
@@ -25,7 +25,7 @@ work (with `non_blocking=True`).
 
     def train(dataset, model, optimizer):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4, pin_memory=device.type == "cuda")
+        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
         for x, y in loader:
             loss = model(x.to(device), y.to(device))
             optimizer.zero_grad()
@@ -33,22 +33,26 @@ work (with `non_blocking=True`).
             optimizer.step()
 
 ## Leaves alone
-- Loaders whose batches are not seen to go to a GPU in this file, and scripts for the CPU, MPS or XLA.
-- Loaders that are given `pin_memory`, or may be given it by a dictionary (`**kwargs`), whatever its value; a
-  literal `pin_memory=False` is reported unless a comment stands beside it.
-- Datasets and `collate_fn`s that make tensors on the GPU: those cannot be pinned, and asking for it raises.
+- Loaders whose batches are not seen to go to a GPU in this file, and scripts for the CPU, MPS or
+  XLA.
+- Loaders that are given `pin_memory`, or may be given it by a dictionary (`**kwargs`), whatever its
+  value; a literal `pin_memory=False` is reported unless a comment stands beside it.
+- Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
+  asking to pin those raises.
 - Loaders that are only looked at: one batch, once or now and then.
 
-Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of its own without
-a `pin_memory` method, which PyTorch hands on unpinned without a word.
+Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
+its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
 
 ## Fix safety
-Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done beside the
-training.  It takes page-locked memory for a few batches.  Unsafe without workers, where the main thread does
-the pinning and may become slower; where the number of workers is not known; where the file
-does not name CUDA itself; and where `pin_memory=False` was written on purpose.
-If the device depends, so does what is written: `device.type == "cuda"` where `device` is known to be a `torch.device` that is
-made before the loader, else `torch.cuda.is_available()` or `torch.accelerator.is_available()`.
+Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done
+beside the training.  It takes page-locked memory for a few batches.  Unsafe without workers, where
+the main thread does the pinning and may become slower; where the number of workers is not known;
+where the file does not name CUDA itself; and where `pin_memory=False` was written.
+
+Where the device depends, so does what is written: `device.type == "cuda"` if `device` is known to
+be a `torch.device` made before the loader, else `torch.cuda.is_available()`, or
+`torch.accelerator.is_available()` in a file that uses `torch.accelerator`.
 
 ## Evidence
 Not measured yet.
@@ -99,7 +103,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
         if not (pinned.absent or refused(program, pinned)):
             continue
         moves = moves_of(program, call)
-        if moves and not yields_gpu_tensors(program, call):
+        if moves and not (yields_gpu_tensors(program, call) or makes_sparse(program)):
             yield finding(program, call, pinned, moves)
 
 
@@ -119,6 +123,15 @@ def refused(program: Program, pinned: Argument) -> bool:
         pinned.arg is not None
         and pinned.literal() == "False"
         and "#" not in program.code(pinned.arg)
+    )
+
+
+def makes_sparse(program: Program) -> bool:
+    """Whether the file works with sparse tensors, which cannot be pinned."""
+    return any(
+        "sparse" in node.attr.value
+        and (node.attr.value.startswith("to_") or program.qualified(node).startswith("torch."))
+        for node in program.index.of(cst.Attribute)
     )
 
 

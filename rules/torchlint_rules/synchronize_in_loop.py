@@ -3,8 +3,8 @@
 ## Why
 Python queues work for the GPU and runs ahead of it: while one kernel runs, the next ones are being
 prepared.  `torch.cuda.synchronize()` stops Python until the GPU has nothing left to do, so that the
-GPU then idles until Python has caught up.  PyTorch orders the work of a stream by itself, and reading a
-value (`.item()`, `.cpu()`) waits for that value: a training step needs no synchronisation of its own.
+GPU then idles until Python has caught up.  PyTorch orders the work of a stream by itself, and
+reading a value (`.item()`, `.cpu()`) waits for that value: a training step needs no other wait.
 
 ## Bad
     import torch
@@ -28,17 +28,17 @@ value (`.item()`, `.cpu()`) waits for that value: a training step needs no synch
             optimizer.step()
 
 ## Leaves alone
-- Code that measures: a clock, a timer or a CUDA event is read in the same function or loop, or the function or
-  file is named after a benchmark, a profile or a timing.  There the wait is the point.
+- Code that measures: a clock, a timer or a CUDA event is read in the same function or loop, or the
+  function or file is named after a benchmark, a profile or a timing.  There the wait is the point.
 - Code that orders work by hand: CUDA streams, graphs and events, `non_blocking` copies to the host,
-  `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, PyCUDA, ctypes).
+  `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
 
 ## Fix safety
-Unsafe: the statement is deleted.  The values computed are the same, but an error in a kernel is then
-raised by a later call, memory may be freed later, and the time of a step that is measured elsewhere
-no longer includes all of the GPU's work.
+Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
+are the same, but an error in a kernel is then raised by a later call, memory may be freed later,
+and the time of a step that is measured elsewhere no longer includes all of the GPU's work.
 
 ## Evidence
 Not measured yet.
@@ -73,10 +73,12 @@ CLOCKS = re.compile(
     r"time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?|timeit\.default_timer|"
     r"datetime\.(datetime\.)?(now|utcnow)|torch\.(cuda|mps|xpu)\.(event\.)?Event|torch\.Event"
 )
-TIMER_WORDS = re.compile(r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency", re.I)
+TIMER_WORDS = re.compile(
+    r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency", re.IGNORECASE
+)
 MEASURES = re.compile(
     r"bench|profil|measur|latenc|throughput|speed|warm_?up|(^|_)(time|timed|timing|timeit)(_|$)",
-    re.I,
+    re.IGNORECASE,
 )
 BY_HAND = re.compile(
     r"torch\.(cuda|xpu|mps)\.(Stream|stream|Event|ExternalStream|CUDAGraph|graph|set_stream|"
@@ -85,7 +87,7 @@ BY_HAND = re.compile(
 )
 OTHER_KERNELS = frozenset({"cupy", "numba", "pycuda", "ctypes", "triton", "cuda", "pynvml", "nvtx"})
 SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp|barrier)")
-DEVICE_WORDS = re.compile(r"cuda|gpu|mps|xpu|device|accelerator", re.I)
+DEVICE_WORDS = re.compile(r"cuda|gpu|mps|xpu|device|accelerator", re.IGNORECASE)
 
 
 def synchronize_in_loop(program: Program) -> Iterator[Finding]:
@@ -163,7 +165,7 @@ def asks_for_device(program: Program, test: cst.BaseExpression) -> bool:
 def measures(program: Program, call: cst.Call, context: Context) -> bool:
     """Whether the wait is there so that something can be timed."""
     function = program.function(call)
-    places = [function or program.module]
+    places: list[cst.CSTNode] = [function or program.module]
     if context.loop is not None:
         places.append(context.loop)
         places.append(program.function(context.loop) or program.module)
@@ -196,7 +198,7 @@ def communicates(program: Program, place: cst.CSTNode) -> bool:
 
 
 def own(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
-    """Calls at or below a place; those of functions are left out where the place is the module."""
+    """Yield calls at or below a place; in a module, those outside of functions."""
     for call in program.index.below(place, cst.Call):
         if not isinstance(place, cst.Module) or program.function(call) is None:
             yield call
@@ -243,7 +245,7 @@ def fix(program: Program, call: cst.Call, calls: list[cst.Call]) -> Fix:
 
 
 def holder(program: Program, statement: cst.CSTNode | None) -> cst.If | None:
-    """Return the whole ``if`` ... ``else`` that a statement is in, where nothing else is between."""
+    """Return the ``if`` ... ``else`` that a statement is directly in."""
     child = statement
     assert child is not None
     for above in program.index.ancestors(child):

@@ -10,12 +10,12 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.analysis.dictionaries import Dictionaries, Keys, literal
 from torchlint.analysis.torch_api import SIGNATURES
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.analysis.program import Program
 
 
@@ -45,7 +45,7 @@ class Argument:
         return self.given is Given.NO
 
     def literal(self) -> str | None:
-        """The text of the one literal that is passed: ``True``, ``0``, ``"cuda"`` or None."""
+        """Return the text of the one literal that is passed, such as ``True`` or ``0``, or None."""
         if self.given is Given.YES and len(self.values) == 1:
             return literal(self.values[0])
         return None
@@ -64,7 +64,7 @@ class Arguments:
         self._dictionaries = Dictionaries(program)
 
     def of(self, call: cst.Call, name: str, function: str | None = None) -> Argument:
-        """The argument of a call for a parameter of a function in `SIGNATURES`.
+        """Return the argument of a call for a parameter of a function in `SIGNATURES`.
 
         Args:
             call: the call.
@@ -99,7 +99,7 @@ class Arguments:
 
 
 def _look_up(keys: Keys, name: str) -> Argument:
-    """The parameter as an unpacked dictionary passes it."""
+    """Return the parameter as an unpacked dictionary passes it."""
     if name in keys.certain:
         return Argument(Given.YES, None, keys.certain[name] + keys.possible.get(name, ()))
     if name in keys.possible:

@@ -114,7 +114,7 @@ class Devices:
         return False
 
     def of_string(self, node: cst.CSTNode) -> Device:
-        """The device that an expression made of strings names.
+        """Return the device that an expression made of strings names.
 
         ``"cuda" if torch.cuda.is_available() else "cpu"`` may be CUDA.
         """

@@ -82,7 +82,7 @@ NOTHING = Keys({}, {})
 
 
 def either(options: Iterable[Keys]) -> Keys:
-    """The dictionary that is one of several."""
+    """Return the dictionary that is one of several."""
     options = list(options)
     certain: dict[str, Values] = {}
     possible: dict[str, Values] = {}
@@ -115,7 +115,7 @@ class Dictionaries:
         self._fuel = _FUEL
 
     def keys(self, node: cst.CSTNode | None, depth: int = 0) -> Keys:
-        """What a dictionary holds, where the expression stands."""
+        """Say what a dictionary holds, where the expression stands."""
         if depth == 0:
             self._fuel = _FUEL
         self._fuel -= 1
@@ -174,7 +174,7 @@ class Dictionaries:
         return either(self.keys(item.value, depth + 1) for item in returns)
 
     def _arguments(self, call: cst.Call, depth: int) -> Keys:
-        """What ``dict(...)`` and ``.update(...)`` are given."""
+        """Return what ``dict(...)`` and ``.update(...)`` are given."""
         result = NOTHING
         for arg in call.args:
             if arg.keyword is not None:
@@ -207,7 +207,7 @@ class Dictionaries:
                 return ANYTHING
 
     def _parameter(self, param: cst.Param, depth: int) -> Keys:
-        """What the calls in this file pass, where the file is a program and not a library."""
+        """Return what the calls in this file pass, if it is a program and not a library."""
         program = self._program
         function = program.parent(program.parent(param) or param)
         if not isinstance(function, cst.FunctionDef):
@@ -224,7 +224,7 @@ class Dictionaries:
         return either(options)
 
     def _extra(self, site: cst.Call, function: cst.FunctionDef, depth: int) -> Keys:
-        """The keywords of a call that the function has no parameter for."""
+        """Return the keywords of a call that the function has no parameter for."""
         named = (*function.params.params, *function.params.kwonly_params)
         taken = {param.name.value for param in named}
         found = NOTHING
@@ -261,8 +261,8 @@ class Dictionaries:
             plain = not store.path and not isinstance(store.value, cst.AugAssign)
             options.append(self.keys(store.value, depth + 1) if plain else ANYTHING)
         for current in program.classes.lineage(owner):
-            for binding in program.index.opened(current.node).bindings.get(name, ()):
-                options.append(self._bound(binding, depth))
+            own = program.index.opened(current.node).bindings.get(name, ())
+            options += [self._bound(binding, depth) for binding in own]
         if not options:
             return ANYTHING
         uses = (
@@ -309,7 +309,7 @@ class Dictionaries:
         return found
 
     def _uses(self, binding: Binding, depth: int) -> Iterator[tuple[cst.CSTNode, Change]]:
-        """The places that change the dictionary of a binding, by this name or another."""
+        """Yield the places that change the dictionary of a binding, by any of its names."""
         if depth > _DEPTH:
             return
         program = self._program
@@ -340,7 +340,7 @@ class Dictionaries:
         node: cst.CSTNode,
         depth: int,
     ) -> Keys:
-        """The dictionary after the changes that are made before it is used at ``node``."""
+        """Return the dictionary after the changes that are made before it is used at ``node``."""
         if depth > _DEPTH:
             return ANYTHING
         order = self._program.index.order
@@ -376,7 +376,7 @@ class Dictionaries:
         return inside(use, node.body) is inside(change, node.body)
 
     def _change(self, node: cst.BaseExpression, depth: int) -> Change | None:
-        """What a use of a dictionary does to its keys; None where it only reads."""
+        """Return what a use of a dictionary does to its keys; None where it only reads."""
         above = self._program.parent(node)
         match above:
             case cst.Attribute(value=value, attr=cst.Name(value=method)) if value is node:
@@ -439,7 +439,7 @@ class Dictionaries:
                 return None
 
     def _passed(self, call: cst.Call, arg: cst.Arg, depth: int) -> Change | None:
-        """A dictionary given to a function: what the function does to it."""
+        """Return what a function does to a dictionary that it is given."""
         program = self._program
         target = program.calls.target(call)
         if target is None:
@@ -477,7 +477,7 @@ def _after(keys: Keys, changes: list[tuple[bool, Change]]) -> Keys:
 
 
 def _key(node: cst.Subscript) -> str | None:
-    """The literal string between the brackets."""
+    """Return the literal string between the brackets."""
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return None
     value = node.slice[0].slice.value

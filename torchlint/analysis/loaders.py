@@ -66,6 +66,7 @@ _MAKES_NEW = re.compile(
     r"torch\.(zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm)(_like)?$"
 )
 _SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
+_ABOUT = frozenset({"len", "range", "int", "float", "str", "isinstance", "type", "print", "id"})
 _OF_LOADER = frozenset({"dataset", "sampler", "batch_sampler", "collate_fn", "batch_size"})
 _PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
 _PREPARERS = ("accelerate.", "lightning.", "lightning_fabric.", "ignite.distributed.")
@@ -99,7 +100,7 @@ class Loaders:
         return found
 
     def loops(self, loader: cst.Call) -> list[cst.For]:
-        """The loops over the batches of a loader."""
+        """Return the loops over the batches of a loader."""
         return self._loops.get(id(loader), [])
 
     @cached_property
@@ -115,7 +116,7 @@ class Loaders:
     # -- places that move something ----------------------------------------------------------
 
     def _sites(self, call: cst.Call) -> Iterator[tuple[Move, cst.BaseExpression, _Level]]:
-        """Moves that one call makes, each with the expression that is moved."""
+        """Yield the moves that one call makes, each with what is moved."""
         func = call.func
         first = call.args[0].value if call.args and not call.args[0].star else None
         if isinstance(func, cst.Attribute):
@@ -199,7 +200,7 @@ class Loaders:
                 yield self._move(call, device, target), arg.value, _Level.BATCH
 
     def _device_argument(self, call: cst.Call) -> tuple[Device, cst.BaseExpression | None]:
-        """The argument of a function that certainly names a device."""
+        """Return the argument of a function that certainly names a device."""
         for arg in call.args:
             keyword = None if arg.keyword is None else arg.keyword.value
             value = self._program.value(arg.value)
@@ -239,7 +240,7 @@ class Loaders:
     # -- the search --------------------------------------------------------------------------
 
     def _reach(self, source: cst.CSTNode, level: _Level) -> list[cst.Call]:
-        """The loaders that an expression comes from."""
+        """Find the loaders that an expression comes from."""
         found: dict[int, cst.Call] = {}
         seen: set[tuple[int, _Level, Path]] = set()
         todo: list[_State] = [(source, level, ())]
@@ -258,7 +259,7 @@ class Loaders:
         return list(found.values())
 
     def _before(self, node: cst.CSTNode, level: _Level, path: Path) -> Iterator[_State]:
-        """What the value of an expression was made of."""
+        """Yield what the value of an expression was made of."""
         match node:
             case cst.Name():
                 yield from self._name(node, level, path)
@@ -396,7 +397,7 @@ class Loaders:
         yield from self._unknown(node, level, path)
 
     def _unknown(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_State]:
-        """A call of something outside of the file: made of what it is given and called on."""
+        """Yield what a call of something outside of the file is given and called on."""
         func = node.func
         if isinstance(func, cst.Attribute):
             match func.attr.value, path:
@@ -445,11 +446,11 @@ class Loaders:
             case _ if name in _SAME_ELEMENTS:
                 for arg in args:
                     yield arg, level, path
-            case _ if level is _Level.SOURCE and not self._program.index.root.stars:
-                pass
-            case _:
+            case _ if name not in _ABOUT:
                 for arg in args:
                     yield arg, level, path if level is _Level.SOURCE else ()
+            case _:
+                pass
 
     def _repeats(self, node: cst.CSTNode) -> bool:
         """Whether ``next()`` runs again and again, not once or now and then to look at a batch."""
@@ -471,7 +472,7 @@ class Loaders:
         return False
 
     def _results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_State]:
-        """What a function of this file returns, or yields one by one."""
+        """Yield what a function of this file returns, or yields one by one."""
         for item in self._program.returns(function):
             if item.value is not None:
                 yield item.value, level, path
@@ -525,7 +526,7 @@ class Loaders:
 
 
 def _step(node: cst.Subscript) -> Step | slice:
-    """The constant that a subscript asks for; a ``slice`` where it takes a part."""
+    """Return the constant that a subscript asks for; a ``slice`` where it takes a part."""
     if len(node.slice) != 1:
         return slice(None)
     part = node.slice[0].slice
@@ -573,17 +574,18 @@ def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
 
 def _moves_inside(program: Program, function: cst.CSTNode) -> bool:
     """Whether a function makes something on a GPU, or moves it there."""
-    for call in program.index.below(function, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
+    return any(_moves(program, call) for call in program.index.below(function, cst.Call))
+
+
+def _moves(program: Program, call: cst.Call) -> bool:
+    values = program.values
+    if isinstance(call.func, cst.Attribute):
+        if call.func.attr.value == "cuda":
             return True
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "to":
-            if program.values.moved_to(call, Device.UNKNOWN).gpu:
-                return True
-        for arg in call.args:
-            if arg.keyword is not None and arg.keyword.value == "device":
-                if (program.values.device(arg.value) or Device.UNKNOWN).gpu:
-                    return True
-    return False
+        if call.func.attr.value == "to" and values.moved_to(call, Device.UNKNOWN).gpu:
+            return True
+    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "device"]
+    return any((values.device(node) or Device.UNKNOWN).gpu for node in named)
 
 
 def yields_own_class(program: Program, call: cst.Call) -> bool:
@@ -606,7 +608,7 @@ def yields_own_class(program: Program, call: cst.Call) -> bool:
 
 
 def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
-    """The function of this file that an expression stands for."""
+    """Return the function of this file that an expression stands for."""
     value = program.value(node)
     if isinstance(value.made, cst.FunctionDef | cst.Lambda):
         return value.made

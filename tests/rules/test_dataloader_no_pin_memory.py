@@ -1,0 +1,444 @@
+"""TL102: batches that go to a GPU from a DataLoader without pinned memory."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL102"
+
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+"""
+DEVICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+LOOP = """\
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    loss = model(x, y)
+    loss.backward()
+"""
+
+
+def script(*parts: str, head: str = HEAD) -> str:
+    plain = (textwrap.dedent(part) if part.startswith("\n") else part for part in parts)
+    return head + "".join(part.rstrip("\n") + "\n" for part in plain if part)
+
+
+def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEVICE) -> str:
+    """Return a script with ``DataLoader(dataset, <arguments>)`` and a loop over it."""
+    return script(device, before, f"loader = DataLoader(dataset, {arguments})", loop)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(loaded("64, pin_memory=True"), id="pinned"),
+        pytest.param(loaded("64, False, None, None, 4, None, True"), id="pinned by position"),
+        pytest.param(loaded("pin_memory=args.pin"), id="pinned if asked for"),
+        pytest.param(loaded("pin_memory=cuda"), id="pinned by a variable"),
+        pytest.param(
+            loaded("pin_memory=False,  # /dev/shm is small\n"), id="refused, with a reason"
+        ),
+        pytest.param(loaded("*arguments"), id="perhaps by position"),
+        pytest.param(loaded("**options"), id="options from elsewhere"),
+        pytest.param(
+            loaded("**options", "options = {'pin_memory': True}"), id="pinned by a dictionary"
+        ),
+        pytest.param(
+            loaded(
+                "**options",
+                "options = dict(num_workers=1)\nif cuda:\n    options['pin_memory'] = 1",
+            ),
+            id="perhaps pinned by a dictionary",
+        ),
+        pytest.param(
+            loaded("64", loop="for x in loader:\n    model(x)\n"),
+            id="the batches stay where they are",
+        ),
+        pytest.param(
+            loaded("64", loop="for x in loader:\n    x = x.to(torch.float16)\n"),
+            id="another dtype is no device",
+        ),
+        pytest.param(loaded("64", device='device = "cpu"\n'), id="a script for the CPU"),
+        pytest.param(loaded("64", device='device = torch.device("cpu")\n'), id="torch.device CPU"),
+        pytest.param(
+            loaded(
+                "64",
+                device='device = "mps" if torch.backends.mps.is_available() else "cpu"\n',
+            ),
+            id="a script for MPS",
+        ),
+        pytest.param(
+            script(DEVICE, "loader = DataLoader(dataset)", "model.to(device)"), id="never iterated"
+        ),
+        pytest.param(
+            loaded("64", loop="x, y = next(iter(loader))\nx = x.to(device)\n"), id="one batch"
+        ),
+        pytest.param(
+            loaded("64", loop="for x in loader:\n    show(x.to(device))\n    break\n"),
+            id="the first batch only",
+        ),
+        pytest.param(
+            loaded(
+                "64",
+                loop="for i in range(99):\n    loss.backward()\n    if i % 9 == 0:\n"
+                "        show(next(iter(loader)).to(device))\n",
+            ),
+            id="a batch now and then",
+        ),
+        pytest.param(
+            loaded(
+                "64",
+                loop="for x in loader:\n    noise = torch.randn(x.size(0), 9).to(device)\n",
+            ),
+            id="something new goes to the GPU, of the batch's size",
+        ),
+        pytest.param(
+            loaded("64", loop="for x in loader:\n    n = len(x)\n    w = table(n).to(device)\n"),
+            id="something of the batch's length",
+        ),
+        pytest.param(
+            loaded("64", loop="for p in model.parameters():\n    p.data.to(device)\n"),
+            id="parameters go to the GPU",
+        ),
+        pytest.param(
+            loaded("64", loop="for x in loader.dataset:\n    x.to(device)\n"),
+            id="the dataset is iterated, not the loader",
+        ),
+        pytest.param(
+            script(
+                DEVICE,
+                "data = TensorDataset(xs.to(device), ys.to(device))",
+                "loader = DataLoader(data, 64)",
+                LOOP,
+            ),
+            id="the dataset holds tensors on the GPU",
+        ),
+        pytest.param(
+            script(
+                DEVICE,
+                """
+                class Data(torch.utils.data.Dataset):
+                    def __getitem__(self, index):
+                        return self.x[index].cuda()
+                """,
+                "loader = DataLoader(Data(), 64)",
+                LOOP,
+            ),
+            id="the dataset moves its samples",
+        ),
+        pytest.param(
+            loaded(
+                "64, collate_fn=collate",
+                "def collate(samples):\n    return torch.tensor(samples, device=device)",
+            ),
+            id="collate_fn makes its batch on the GPU",
+        ),
+        pytest.param(
+            loaded("64, collate_fn=lambda samples: stack(samples).to(device)"), id="a lambda does"
+        ),
+        pytest.param(loaded("64", "table = torch.eye(3).to_sparse()"), id="sparse tensors"),
+        pytest.param(
+            loaded("64").replace("torch.utils.data", "mydata"), id="a DataLoader of somebody else"
+        ),
+        pytest.param(
+            """
+            from torch.utils.data import DataLoader
+
+            class Data(lightning.LightningDataModule):
+                def train_dataloader(self):
+                    return DataLoader(self.train, num_workers=4)
+            """,
+            id="a loader for somebody else to move",
+        ),
+        pytest.param(
+            """
+            from torch.utils.data import DataLoader
+            from engine import train
+
+            device = "cuda"
+            train(model, DataLoader(data, num_workers=4), device)
+            """,
+            id="given away: what happens there is not seen",
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "severity", "safety"),
+    [
+        pytest.param("num_workers=4", "", Severity.WARNING, Safety.SAFE, id="workers"),
+        pytest.param("8, True, None, None, 2", "", Severity.WARNING, Safety.SAFE, id="by position"),
+        pytest.param(
+            "num_workers=WORKERS", "WORKERS = 4", Severity.WARNING, Safety.SAFE, id="by a constant"
+        ),
+        pytest.param(
+            "**options", "options = {'num_workers': 4}", Severity.WARNING, Safety.SAFE,
+            id="by a dictionary",
+        ),
+        pytest.param(
+            "num_workers=args.workers", "", Severity.WARNING, Safety.UNSAFE, id="by configuration"
+        ),
+        pytest.param("64", "", Severity.INFO, Safety.UNSAFE, id="no workers"),
+        pytest.param("num_workers=0", "", Severity.INFO, Safety.UNSAFE, id="zero workers"),
+        pytest.param(
+            "num_workers=n", "n = 0\nif big:\n    n = 4", Severity.WARNING, Safety.UNSAFE,
+            id="one of two numbers",
+        ),
+        pytest.param(
+            "**options", "options = {}\nif big:\n    options['num_workers'] = 4",
+            Severity.INFO, Safety.UNSAFE, id="perhaps workers",
+        ),
+        pytest.param(
+            "num_workers=4, pin_memory=False", "", Severity.WARNING, Safety.UNSAFE,
+            id="refused without a reason",
+        ),
+    ],
+)  # fmt: skip
+def test_the_workers_decide_how_bad_it_is_and_how_safe_the_fix(arguments, before, severity, safety):
+    (found,) = check(loaded(arguments, before), CODE)
+    assert (found.severity, found.fix.safety) == (severity, safety)
+
+
+@pytest.mark.parametrize(
+    ("source", "severity"),
+    [
+        pytest.param(
+            script(
+                "import accelerate",
+                DEVICE,
+                "loader = DataLoader(dataset, num_workers=4)",
+                LOOP,
+            ),
+            Severity.INFO,
+            id="a framework is at work",
+        ),
+        pytest.param(
+            script(
+                "from accelerate import Accelerator",
+                "accelerator = Accelerator()",
+                "loader = accelerator.prepare(DataLoader(dataset, num_workers=4))",
+                "for x in loader:\n    accelerator.backward(model(x))",
+            ),
+            Severity.INFO,
+            id="a framework moves the batches",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4, collate_fn=collate",
+                "class Batch:\n    pass\ndef collate(samples):\n    return Batch(samples)",
+            ),
+            Severity.WARNING,
+            id="a batch class that cannot be pinned",
+        ),
+        pytest.param(
+            loaded("num_workers=4, collate_fn=Batch", "class Batch:\n    pass"),
+            Severity.WARNING,
+            id="a batch class as collate_fn",
+        ),
+    ],
+)
+def test_reports_without_a_fix(source, severity):
+    (found,) = check(source, CODE)
+    assert (found.fix, found.severity) == (None, severity)
+    assert found.help
+
+
+def test_a_framework_that_is_given_a_loader_it_does_not_train_with():
+    source = script(
+        "from accelerate import Accelerator",
+        "accelerator = Accelerator()",
+        "loader = accelerator.prepare(DataLoader(dataset, num_workers=4))",
+        "print(len(loader))",
+    )
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("collate", "reported"),
+    [
+        pytest.param(
+            "class Batch:\n    def pin_memory(self):\n        return self", 1, id="pinned by itself"
+        ),
+        pytest.param("class Batch(Mapping):\n    pass", 1, id="a class whose base is not known"),
+    ],
+)
+def test_a_batch_class_that_may_be_pinned_keeps_its_fix(collate, reported):
+    source = loaded("num_workers=4, collate_fn=Batch", collate)
+    found = check(source, CODE)
+    assert [d.fix is not None for d in found] == [True] * reported
+
+
+def test_a_device_that_comes_from_outside_is_only_advice():
+    source = script(
+        "def train(model, dataset, device):",
+        "    for x in DataLoader(dataset, num_workers=4):\n        model(x.to(device))",
+    )
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix.safety is Safety.UNSAFE
+    assert "may go to a GPU (`x.to(device)`)" in found.message
+
+
+def value_of(source: str) -> str:
+    """Return what the fix passes as ``pin_memory``."""
+    text = fixed(source, CODE)
+    return text.partition("pin_memory=")[2].partition(")\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        pytest.param(
+            loaded("num_workers=4", device='device = "cuda"\n'), "True", id="always a GPU"
+        ),
+        pytest.param(
+            loaded("num_workers=4", device="", loop="for x in loader:\n    model(x.cuda())\n"),
+            "True",
+            id="always .cuda()",
+        ),
+        pytest.param(loaded("num_workers=4"), 'device.type == "cuda"', id="a torch.device"),
+        pytest.param(
+            script(
+                "def train(device: torch.device):",
+                "    loader = DataLoader(dataset, num_workers=4)\n    for x in loader:\n"
+                "        model(x.to(device)).cuda()",
+            ),
+            'device.type == "cuda"',
+            id="a parameter that is annotated",
+        ),
+        pytest.param(
+            loaded("64", device='device = "cuda" if torch.cuda.is_available() else "cpu"\n'),
+            "torch.cuda.is_available()",
+            id="a string has no type",
+        ),
+        pytest.param(
+            script("loader = DataLoader(dataset, num_workers=4)", DEVICE, LOOP),
+            "torch.cuda.is_available()",
+            id="a device that is made later",
+        ),
+        pytest.param(
+            loaded("64", device=DEVICE + 'if args.cpu:\n    device = torch.device("cpu")\n'),
+            "torch.cuda.is_available()",
+            id="one of two devices",
+        ),
+        pytest.param(
+            loaded("64", device=f"if args.new:\n    {DEVICE}"),
+            "torch.cuda.is_available()",
+            id="a device that is made on some paths",
+        ),
+        pytest.param(
+            script(
+                "def setup():",
+                f"    {DEVICE}    return DataLoader(dataset)",
+                "loader = setup()",
+                LOOP.replace("device", '"cuda"'),
+            ),
+            "torch.cuda.is_available()",
+            id="another device of that name",
+        ),
+        pytest.param(
+            loaded(
+                "64",
+                device="",
+                loop="for x in loader:\n    if use_cuda:\n        x = x.cuda()\n",
+            ),
+            "torch.cuda.is_available()",
+            id="a move under a condition",
+        ),
+        pytest.param(
+            loaded("64", device="", loop="for x in loader:\n    x = x.cuda() if gpu else x\n"),
+            "torch.cuda.is_available()",
+            id="a conditional move",
+        ),
+        pytest.param(
+            loaded(
+                "64",
+                device="Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n",
+                loop="for x in loader:\n    x = x.type(Tensor)\n",
+            ),
+            "torch.cuda.is_available()",
+            id="a tensor type of the GPU",
+        ),
+        pytest.param(
+            loaded("64", device="device = torch.accelerator.current_accelerator()\n"),
+            "torch.accelerator.is_available()",
+            id="whatever accelerator there is",
+        ),
+        pytest.param(
+            loaded("64", device='device = "cuda" if th.cuda.is_available() else "cpu"\n').replace(
+                "import torch\n", "import torch as th\n"
+            ),
+            "th.cuda.is_available()",
+            id="torch under another name",
+        ),
+    ],
+)
+def test_what_is_passed_holds_wherever_the_script_runs(source, value):
+    assert value_of(source) == value
+
+
+def test_torch_is_imported_where_it_has_no_name():
+    source = """
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset, device):
+        for x in DataLoader(dataset):
+            model(x.to(device)).cuda()
+    """
+    text = fixed(source, CODE)
+    assert "import torch\n" in text
+    assert "DataLoader(dataset, pin_memory=torch.cuda.is_available())" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("DataLoader(d)", "DataLoader(d, pin_memory=True)", id="one argument"),
+        pytest.param(
+            "DataLoader(d, **{'num_workers': 2})",
+            "DataLoader(d, pin_memory=True, **{'num_workers': 2})",
+            id="before a dictionary",
+        ),
+        pytest.param(
+            "DataLoader(d, pin_memory=False, shuffle=True)",
+            "DataLoader(d, pin_memory=True, shuffle=True)",
+            id="in the place of False",
+        ),
+        pytest.param(
+            "DataLoader(d, 64, False, None, None, 4, None, False)",
+            "DataLoader(d, 64, False, None, None, 4, None, True)",
+            id="in the place of False, by position",
+        ),
+        pytest.param(
+            "DataLoader(\n    d,  # all of it\n    num_workers=2,\n)",
+            "DataLoader(\n    d,  # all of it\n    num_workers=2,\n    pin_memory=True,\n)",
+            id="a line an argument",
+        ),
+    ],
+)
+def test_where_it_is_passed(before, after):
+    rest = 'for x in loader:\n    model(x.to("cuda"))'
+    assert fixed(script(f"loader = {before}", rest), CODE) == script(f"loader = {after}", rest)
+
+
+def test_safe_fixes_leave_the_unsafe_alone():
+    source = script(
+        DEVICE,
+        "loader = DataLoader(dataset, num_workers=4)",
+        "other = DataLoader(dataset)",
+        LOOP,
+        LOOP.replace("loader", "other"),
+    )
+    text = fixed(source, CODE, unsafe=False)
+    assert text.count("pin_memory") == 1
+    assert "other = DataLoader(dataset)\n" in text

@@ -1,0 +1,226 @@
+"""TL208: waits for the whole GPU in training steps."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.analysis.program import Program
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+from torchlint_rules.synchronize_in_loop import synchronize_in_loop
+
+CODE = "TL208"
+
+
+def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = "") -> str:
+    """Return a training loop with lines at the end of the step, in front of it, and at the top."""
+    lines = ["import time", "import torch", *head.splitlines(), ""]
+    lines += ["def train(model, loader, optimizer, device, args):"]
+    lines += textwrap.indent(before, "    ").splitlines()
+    lines += ["    for step, (x, y) in enumerate(loader):"]
+    lines += ["        loss = model(x.to(device), y.to(device))"]
+    lines += ["        loss.backward()", "        optimizer.step()"]
+    lines += textwrap.indent(after, " " * 8).splitlines()
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(loop("if step % 100 == 0:\n    torch.cuda.synchronize()"), id="now and then"),
+        pytest.param(
+            loop("if args.sync:\n    torch.cuda.synchronize()"), id="an option asks for it"
+        ),
+        pytest.param(loop("seconds = time.time()\ntorch.cuda.synchronize()"), id="a clock beside"),
+        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
+        pytest.param(
+            loop(before="t = clock()", head="from time import monotonic as clock"),
+            id="a clock under another name",
+        ),
+        pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),
+        pytest.param(loop(before="e = torch.cuda.Event()"), id="a CUDA event"),
+        pytest.param(loop().replace("def train", "def benchmark"), id="a benchmark by name"),
+        pytest.param(loop().replace("def train", "def time_step"), id="a timing by name"),
+        pytest.param(
+            loop(head="side = torch.cuda.Stream()"), id="streams: the order is made by hand"
+        ),
+        pytest.param(loop(head="import cupy"), id="kernels that PyTorch does not know of"),
+        pytest.param(
+            loop("host = loss.to('cpu', non_blocking=True)\ntorch.cuda.synchronize()"),
+            id="a copy to the host that nobody waited for",
+        ),
+        pytest.param(
+            loop("buffer.copy_(loss, non_blocking=True)\ntorch.cuda.synchronize()"),
+            id="a copy into a buffer that may be on the host",
+        ),
+        pytest.param(
+            loop("torch.cuda.synchronize()\ntorch.distributed.all_reduce(loss)"),
+            id="communication",
+        ),
+        pytest.param(
+            loop("try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    break"),
+            id="errors of the GPU are caught here",
+        ),
+        pytest.param(loop("wait = torch.cuda.synchronize"), id="not called"),
+        pytest.param(loop("print(torch.cuda.synchronize())"), id="not a statement of its own"),
+        pytest.param(
+            "import torch\nfor epoch in range(9):\n    run(epoch)\n    torch.cuda.synchronize()\n",
+            id="not in a training step",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            @torch.no_grad()
+            def evaluate(model, loader):
+                for x in loader:
+                    model(x)
+                    torch.cuda.synchronize()
+            """,
+            id="an evaluation",
+        ),
+        pytest.param(loop(head="torch = load()"), id="torch is not torch"),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(("name", "count"), [("bench_train.py", 0), ("train.py", 1)])
+def test_the_name_of_the_file_may_say_that_it_measures(name, count):
+    assert len(list(synchronize_in_loop(Program(loop(), Path(name))))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        pytest.param(loop(), 9, id="at the end of a step"),
+        pytest.param(loop("torch.cuda.synchronize(device)"), 9, id="of one device"),
+        pytest.param(loop("torch.mps.synchronize()"), 9, id="of Apple's GPU"),
+        pytest.param(loop("torch.xpu.synchronize()"), 9, id="of Intel's GPU"),
+        pytest.param(loop("torch.accelerator.synchronize()"), 9, id="of whatever there is"),
+        pytest.param(
+            loop("sync()", head="from torch.cuda import synchronize as sync"), 10, id="imported"
+        ),
+        pytest.param(
+            loop("if torch.cuda.is_available():\n    torch.cuda.synchronize()"),
+            10,
+            id="where there is a GPU",
+        ),
+        pytest.param(
+            loop("if args.cuda and not args.cpu_device:\n    torch.cuda.synchronize()"),
+            10,
+            id="an option asks for the GPU, not for the wait",
+        ),
+        pytest.param(
+            loop("if device.type != 'cpu':\n    torch.cuda.synchronize()"), 10, id="not on a CPU"
+        ),
+        pytest.param(
+            loop("x = x.to(device, non_blocking=True)\ntorch.cuda.synchronize()"),
+            10,
+            id="a copy to the GPU is ordered by itself",
+        ),
+        pytest.param(
+            loop("world = torch.distributed.get_world_size()\ntorch.cuda.synchronize()"),
+            10,
+            id="the number of processes is no communication",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    torch.cuda.synchronize()
+                    return x
+            """,
+            7,
+            id="in forward",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def finish(loss):
+                loss.backward()
+                torch.cuda.synchronize()
+
+            for x in loader:
+                finish(model(x))
+            """,
+            6,
+            id="in a function that a step calls",
+        ),
+    ],
+)
+def test_reports(source, row):
+    (found,) = check(source, CODE)
+    assert (found.location.row, found.severity) == (row, Severity.WARNING)
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+
+
+def test_a_framework_keeps_its_waits():
+    (found,) = check(loop(head="import lightning"), CODE)
+    assert (found.fix, found.severity) == (None, Severity.INFO)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("torch.cuda.synchronize()", "", id="a line"),
+        pytest.param("torch.cuda.synchronize()\nlog()", "log()\n", id="in the middle"),
+        pytest.param("torch.cuda.synchronize(); log()", "log()\n", id="with another on its line"),
+        pytest.param(
+            "if torch.cuda.is_available():\n    torch.cuda.synchronize()", "", id="with its if"
+        ),
+        pytest.param("if cuda: torch.cuda.synchronize()", "", id="with an if on one line"),
+        pytest.param(
+            "if device == 'cuda':\n    torch.cuda.synchronize()\n"
+            "elif device == 'mps':\n    torch.mps.synchronize()\nlog()",
+            "log()\n",
+            id="with its if and elif",
+        ),
+        pytest.param(
+            "if cuda:\n    torch.cuda.synchronize()\nelse:\n    torch.mps.synchronize()",
+            "",
+            id="with its if and else",
+        ),
+        pytest.param(
+            "if cuda:\n    torch.cuda.synchronize()\n    log()",
+            "if cuda:\n    log()\n",
+            id="beside something else",
+        ),
+        pytest.param(
+            "if cuda:\n    torch.cuda.synchronize()\nelse:\n    log()",
+            "if cuda:\n    pass\nelse:\n    log()\n",
+            id="beside another branch",
+        ),
+        pytest.param(
+            "if cuda:\n    torch.cuda.synchronize()\nelif step % 9:\n    torch.mps.synchronize()",
+            "if cuda:\n    pass\nelif step % 9:\n    torch.mps.synchronize()\n",
+            id="a branch for now and then stays",
+        ),
+        pytest.param(
+            "torch.cuda.synchronize()  # done\n# next", "# done\n# next\n", id="comments stay"
+        ),
+    ],
+)
+def test_fixes(before, after):
+    assert fixed(loop(before), CODE) == loop(after.rstrip("\n"))
+
+
+def test_a_body_that_would_be_empty_gets_pass():
+    source = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            torch.cuda.synchronize()
+    """
+    assert fixed(source, CODE).endswith("def forward(self, x):\n        pass\n")
