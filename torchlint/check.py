@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -70,8 +71,8 @@ def command_line(options: Mapping[str, Any], working: Path) -> tuple[Layer, Path
     if pinned and options["isolated"]:
         raise UsageError("--isolated reads no configuration file, but --config names one")
     for key in LISTS:
-        if given := _split(options[key.replace("-", "_")]):
-            values[key] = given
+        if given := options[key.replace("-", "_")]:
+            values[key] = _split(given)
     for key in VALUES:
         if (value := options[key.replace("-", "_")]) is not None:
             values[key] = value
@@ -92,6 +93,15 @@ def _per_file(given: Iterable[str]) -> dict[str, list[str]]:
             raise UsageError(f"--per-file-ignores takes PATTERN:CODE, not `{pair}`")
         table.setdefault(pattern, []).append(code.strip())
     return table
+
+
+def abandon_output() -> None:
+    """Let what is still to be written vanish: its reader went away (`| head`)."""
+    with contextlib.suppress(OSError, ValueError):
+        output = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, output)
+        os.close(nowhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +155,9 @@ class _Run:
 
     def nothing_to_check(self, excluded: Sequence[Path], outcome: Outcome) -> int:
         """End a run without files: at fault unless all that was given is left out on purpose."""
-        if outcome.problems:
-            return FAULT
-        names = ", ".join(map(str, excluded))
-        self.notice(f"nothing to check: excluded or ignored by the configuration: {names}")
+        if not outcome.problems:
+            names = ", ".join(map(str, excluded))
+            self.notice(f"nothing to check: excluded or ignored by the configuration: {names}")
         return self.finish(outcome)
 
     def on_stdin(self) -> int:
@@ -287,9 +296,12 @@ class _Run:
                 raise UsageError(problem) from None
             return
         stream = sys.stderr if to_stderr else sys.stdout
-        for piece in text:
-            stream.write(piece)
-        stream.flush()
+        try:
+            for piece in text:
+                stream.write(piece)
+            stream.flush()
+        except BrokenPipeError:
+            abandon_output()
 
     def complain(self, problem: str) -> None:
         """Say what kept a file from being checked."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except BrokenPipeError:
-        code = _closed_pipe()
+    except BrokenPipeError:  # the last flush: click ends quietly for those before
+        from torchlint.check import abandon_output  # noqa: PLC0415
+
+        abandon_output()
+        code = 0
     except OSError as error:
         complain(
             f"{error.filename or 'output'}: {error.strerror or error}; nothing more was written"
@@ -56,14 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def complain(message: str) -> None:
     """Write an error to standard error."""
     click.echo(f"error: {message}", err=True)
-
-
-def _closed_pipe() -> int:
-    """End quietly when the reader of the output went away (`| head`)."""
-    # the interpreter flushes standard output once more when it ends
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from torchlint import check as checking
-from torchlint import linter, suppress, writing
+from torchlint import linter, registry, suppress, writing
+from torchlint.cli import cli, main
 from torchlint.errors import UnreadableFileError
 
 # one safe fix (TL201), one unsafe (TL703), and one that depends on the version of torch (TL602)
@@ -80,6 +83,7 @@ def test_a_clean_file_exits_with_0(project, run) -> None:
         pytest.param(["--select", "TL201,TL602"], ["TL602", "TL201"], id="commas"),
         pytest.param(["--select", "TL201", "--select", "TL7"], ["TL703", "TL201"], id="repeated"),
         pytest.param(["--select", "ALL"], ["TL703", "TL602", "TL201"], id="ALL"),
+        pytest.param(["--select", ""], [], id="nothing"),
         pytest.param(["--ignore", "TL2"], ["TL703", "TL602"], id="ignore"),
         pytest.param(["--ignore", "TL", "--extend-select", "TL703"], ["TL703"], id="extend"),
         pytest.param(["--per-file-ignores", "tr*.py:TL7,tr*.py:TL6"], ["TL201"], id="per file"),
@@ -274,6 +278,8 @@ def test_everything_excluded_still_writes_the_report(concise) -> None:
     excluded = ("--exclude", "train.py", "--force-exclude", "train.py")
     result = concise(*excluded, "--output-format", "json")
     assert json.loads(result.out) == []
+    result = concise("nothing.py", "--output-format", "json")
+    assert (result.code, json.loads(result.out)) == (2, [])
 
 
 def test_gitignore(concise, project) -> None:
@@ -551,6 +557,38 @@ def test_a_bug_met_in_one_file_is_reported_by_name(concise, project, monkeypatch
     assert "zother.py" in result.out
 
 
+def test_a_rule_that_fails_does_not_hide_the_others(concise, monkeypatch) -> None:
+    load = registry.load
+
+    def fail(rule):
+        return load(rule) if rule.code != "TL703" else lambda _: 1 / 0
+
+    monkeypatch.setattr(registry, "load", fail)
+    for arguments in ([], ["--fix"]):
+        result = concise(*arguments)
+        assert result.code == 2
+        assert result.err.startswith("error: train.py: internal error in rule TL703: ")
+        assert "please report it with the file" in result.err
+        assert "TL602" in codes(result.out)
+
+
+def test_a_sub_case_can_be_left_out(concise, monkeypatch) -> None:
+    examine = linter.examine
+
+    def in_cases(*arguments):
+        checked = examine(*arguments)
+        cases = (replace(each, code=each.code + "b") for each in checked.diagnostics)
+        return replace(checked, diagnostics=(*checked.diagnostics, *cases))
+
+    monkeypatch.setattr(linter, "examine", in_cases)
+    assert codes(concise("--select", "TL703").out) == ["TL703", "TL703b"]
+    assert codes(concise("--select", "TL703", "--ignore", "TL703b").out) == ["TL703"]
+    assert codes(concise("--select", "TL703b").out) == ["TL703b"]
+    out = concise("--select", "TL703", "--unfixable", "TL703b", "--unsafe-fixes").out
+    assert "TL703 [*]" in out
+    assert "TL703b [*]" not in out
+
+
 def test_a_file_that_cannot_be_written_keeps_its_findings(concise, project, monkeypatch) -> None:
     def refuse(source, _data):
         raise UnreadableFileError(source.path, "no room on the disk", "make some")
@@ -588,6 +626,28 @@ def test_any_other_failure_is_ours_and_without_traceback(concise, monkeypatch) -
     result = concise()
     assert result.code == 2
     assert "internal error of torchlint" in result.err
+
+
+def test_a_reader_that_went_away(project, monkeypatch) -> None:
+    project.write("train.py", SCRIPT)
+
+    class Closed(io.StringIO):
+        def write(self, _) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert main(["check", "--fail-on", "error"]) == 0
+    assert main(["check"]) == 1
+
+
+def test_a_reader_that_goes_away_at_the_very_end(monkeypatch) -> None:
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    monkeypatch.setattr(cli, "main", lambda *_, **__: 1)
+    assert main(["check"]) == 0
 
 
 def test_a_vanished_working_folder(run, monkeypatch) -> None:

@@ -53,6 +53,11 @@ def test_the_closest_file_holds(project) -> None:
     assert settings_of(project, isolated=True).fail_on is Severity.WARNING
 
 
+def test_a_pyproject_that_does_not_mention_us_is_not_even_parsed(project) -> None:
+    project.write("pyproject.toml", "[broken")
+    assert settings_of(project).file is None
+
+
 def test_names_in_one_folder_have_an_order(project) -> None:
     project.write("pyproject.toml", "[tool.torchlint]\n")
     assert closest_file(project.root) == project.root / "pyproject.toml"

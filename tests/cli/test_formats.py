@@ -401,9 +401,14 @@ def test_a_fix_at_the_end_without_newline() -> None:
     assert diff_of("a\nb", Edit(3, 3, "\nc")) == ["  |\n", "2 |   b\n", "3 | + c\n", "  |\n"]
 
 
+def test_a_fix_without_edits_shows_none() -> None:
+    assert diff_of("a\n") == ["  |\n", "  |\n"]
+
+
 def test_near_edits_are_shown_together() -> None:
-    lines = diff_of("a\nb\nc\n", Edit(0, 1, "A"), Edit(4, 5, "C"))
-    assert "".join(lines).count("...") == 0 or len(lines) == 7
+    assert diff_of("a\nb\nc\n", Edit(0, 1, "A"), Edit(2, 3, "B")) == [
+        "  |\n", "1 | - a\n", "2 | - b\n", "1 | + A\n", "2 | + B\n", "  |\n",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def target(project, folder=".", *, isolated=False, **values):
         ("torch @ git+https://github.com/pytorch/pytorch@v2.0", None),
         ("pytorch =1.7.1", "1.7.1"),
         ("torch>=2.6.0.dev20240101", "2.6.0"),
+        ("torch @ https://x.org/torch-2..0-cp310.whl", None),
     ],
 )
 def test_lower_bound(text: str, bound: str | None) -> None:
