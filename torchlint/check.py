@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,14 @@ from torchlint.discovery import discover, is_left_out, shown
 from torchlint.edits import Safety
 from torchlint.errors import UsageError
 from torchlint.run import Outcome, Plan, add_ignores, check_files, check_one
-from torchlint.target import Targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchlint.config import Settings
     from torchlint.report.paint import Line
     from torchlint.source import Source
+    from torchlint.target import Target, Targets
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
 STDIN = Path("-")
@@ -37,7 +37,7 @@ def check(paths: Sequence[Path], options: Mapping[str, Any]) -> int:
     _refuse_nonsense(paths, options)
     overrides, pinned = command_line(options, working)
     configuration = Configuration(working, overrides, pinned, isolated=options["isolated"])
-    run = _Run(working, options, configuration, Targets(isolated=options["isolated"]))
+    run = _Run(working, options, configuration)
     if STDIN in paths:
         return run.on_stdin()
     return run.on_files(paths)
@@ -104,14 +104,24 @@ def abandon_output() -> None:
         os.close(nowhere)
 
 
-@dataclass(frozen=True, slots=True)
 class _Run:
     """One invocation of `check`."""
 
-    working: Path
-    options: Mapping[str, Any]
-    configuration: Configuration
-    targets: Targets
+    def __init__(
+        self, working: Path, options: Mapping[str, Any], configuration: Configuration
+    ) -> None:
+        self.working = working
+        self.options = options
+        self.configuration = configuration
+        self.targets: Targets | None = None
+
+    def target_of(self, folder: Path, settings: Settings) -> Target:
+        """Return the torch version of a folder; only files that have to do with it ask."""
+        from torchlint.target import Targets  # noqa: PLC0415
+
+        if self.targets is None:
+            self.targets = Targets(isolated=self.options["isolated"])
+        return self.targets.of(folder, settings)
 
     @property
     def fixes(self) -> bool:
@@ -127,7 +137,7 @@ class _Run:
             write=write and not self.options["diff"],
             working=self.working,
             settings_of=self.configuration.of,
-            target_of=self.targets.of,
+            target_of=self.target_of,
         )
 
     def on_files(self, paths: Sequence[Path]) -> int:
@@ -192,7 +202,7 @@ class _Run:
 
     def finish(self, outcome: Outcome, *, to_stderr: bool = False) -> int:
         """Report what was found and return the exit code."""
-        for warning in self.targets.warnings:
+        for warning in self.targets.warnings if self.targets else ():
             self.notice(warning)
         for file in outcome.files:
             for note in file.notes:
@@ -316,7 +326,7 @@ class _Run:
         """Say which configuration holds for which folder, and which torch is assumed."""
         for folder in dict.fromkeys(file.parent for file in files):
             settings = self.configuration.of(folder)
-            target = self.targets.of(folder, settings)
+            target = self.target_of(folder, settings)
             where = f"configuration {settings.file or 'none'}, torch {target} ({target.origin})"
             print(f"{folder}: {where}", file=sys.stderr)
 
@@ -325,5 +335,5 @@ class _Run:
         from torchlint.report.pages import settings_as_text  # noqa: PLC0415
 
         settings = self.configuration.of(file.parent)
-        target = self.targets.of(file.parent, settings)
+        target = self.target_of(file.parent, settings)
         self.write([settings_as_text(shown(file, self.working), settings, target)])

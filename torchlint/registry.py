@@ -81,6 +81,17 @@ Safe: only the comment is removed.
 }
 
 
+# A file without any of these words has nothing to do with PyTorch: no rule can fire in it.
+FRAMEWORKS = (
+    "torch", "lightning", "accelerate", "transformers", "fastai", "ignite", "deepspeed", "composer",
+)  # fmt: skip
+
+
+def is_relevant(text: str) -> bool:
+    """Whether a file has to do with PyTorch at all; the others are not looked at any further."""
+    return any(word in text for word in FRAMEWORKS)
+
+
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, in the order of its code; the engine's own come first."""

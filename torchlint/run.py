@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
-from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules
+from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, is_relevant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -118,9 +118,11 @@ def internal_error(where: str, error: BaseException) -> str:
 
 
 def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
-    from torchlint.linter import Options, examine, fix_source  # noqa: PLC0415
-
     settings = plan.settings_of(source.path.parent if source.path else plan.working)
+    if not is_relevant(source.text):
+        return Checked(source, settings, source.text, ())
+    from torchlint.linter import Options, examine, fix_source  # noqa: PLC0415  see above
+
     rules = settings.rules(all_rules(), source.path)
     fixable = frozenset(_fixable(rules, settings, source.path))
     options = Options(rules=rules, fixable=fixable, target=_target(source, settings, plan))
@@ -166,11 +168,7 @@ def _shown(
 
 
 def _target(source: Source, settings: Settings, plan: Plan) -> Version | None:
-    """Return the torch version to check against; most files need none, and nothing is read."""
-    from torchlint.checking import FRAMEWORKS  # noqa: PLC0415
-
-    if not any(word in source.text for word in FRAMEWORKS):
-        return None
+    """Return the torch version to check against."""
     folder = source.path.parent if source.path else plan.working
     return plan.target_of(folder, settings).version
 

@@ -14,7 +14,10 @@ import torchlint
 from torchlint.config import OPTIONS
 from torchlint.registry import all_rules
 
-BAD = "import torch\nopt.zero_grad(set_to_none=False)\nloss.backward()\ntotal += loss.item()\ndef f(:\n"
+BAD = (
+    "import torch\nopt.zero_grad(set_to_none=False)\nloss.backward()\n"
+    "total += loss.item()\ndef f(:\n"
+)
 ROOT = Path(torchlint.__file__).parent.parent
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import torchlint
 import torchlint_rules
+from torchlint import checking, registry
 from torchlint.registry import ENGINE_RULES, all_rules
 
 ENGINE = Path(torchlint.__file__).parent
@@ -83,6 +84,10 @@ def test_rules_see_the_public_surface_only(file) -> None:
     own = {name for name in imports(file) if name.startswith("torchlint.")}
     allowed = ("torchlint.rule", "torchlint.edits", "torchlint.analysis")
     assert all(name.startswith(allowed) for name in own)
+
+
+def test_the_words_that_let_a_file_in_are_the_same_everywhere() -> None:
+    assert registry.FRAMEWORKS == checking.FRAMEWORKS
 
 
 @engine_files
