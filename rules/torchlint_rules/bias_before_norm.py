@@ -38,8 +38,8 @@ Unsafe: the layer's `bias` disappears from the state_dict, so checkpoints saved
 with it no longer load with `strict=True`; weight decay no longer moves it; and
 since a bias draws random numbers when it is made, everything made after
 it starts from other numbers under the same seed.  There is no fix where the file
-reads the bias of such layers without a check for None, or loads
-pretrained weights into the model.
+reads the bias of such layers without a check for None, has another file
+set the weights, or loads pretrained weights into the model.
 
 ## Evidence
 Not measured yet.
@@ -53,6 +53,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.analysis import module_uses
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.edits import Fix, Safety
@@ -60,8 +62,6 @@ from torchlint.rule import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import libcst as cst
 
     from torchlint.analysis.layers import Link
     from torchlint.analysis.program import Program
@@ -78,6 +78,8 @@ LINEAR = {"torch.nn.Linear", "torch.nn.LazyLinear"}
 
 def bias_before_norm(program: Program) -> Iterator[Finding]:
     """Yield layers with a bias whose output goes into a norm, and nowhere else."""
+    if not any("Norm" in program.qualified(call.func) for call in program.index.of(cst.Call)):
+        return
     links = [link for link in program.links if is_cancelled(program, link)]
     if not links or module_uses.freezes_norms(program) or module_uses.looks_inside(program):
         return
@@ -142,6 +144,9 @@ def why_not(program: Program, layer: cst.Call) -> str:
     for read in module_uses.bias_reads(program):
         if read.concerns(layer, kind, attribute):
             return f"`{program.code(read.node)}` is used without a check for None"
+    elsewhere = module_uses.initialised_elsewhere(program)
+    if elsewhere is not None:
+        return f"`{program.code(elsewhere)}` may set the bias, in another file"
     loaded = module_uses.pretrained_weights(program)
     if loaded is not None:
         return f"`{program.code(loaded.func)}` loads pretrained weights, which hold the bias"

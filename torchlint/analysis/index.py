@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -140,6 +141,7 @@ class Index:
         self._parents: dict[int, cst.CSTNode] = {}
         self._order: dict[int, int] = {}
         self._kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        self._orders: dict[type[cst.CSTNode], list[int]] = {}
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
         self._walk(module)
@@ -149,6 +151,16 @@ class Index:
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The node that holds this one, or None for the module."""
         return self._parents.get(id(node))
+
+    def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes right below this one, layout left out."""
+        kind = type(node)
+        for name in _fields.get(kind) or _fields_of(kind):
+            value = getattr(node, name)
+            if isinstance(value, cst.CSTNode):
+                yield value
+            elif isinstance(value, (tuple, list)):
+                yield from value
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around this one, from the inside out."""
@@ -168,12 +180,13 @@ class Index:
     @cached_property
     def _ends(self) -> dict[int, int]:
         ends: dict[int, int] = {}
+        parents = self._parents
         for place in range(len(self.nodes) - 1, -1, -1):
-            node = self.nodes[place]
-            end = ends.setdefault(id(node), place + 1)
-            above = self._parents.get(id(node))
-            if above is not None and ends.get(id(above), 0) < end:
-                ends[id(above)] = end
+            key = id(self.nodes[place])
+            end = ends.setdefault(key, place + 1)
+            above = parents.get(key)
+            if above is not None:
+                ends.setdefault(id(above), end)  # the last child comes first
         return ends
 
     def inside(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -183,10 +196,24 @@ class Index:
 
     def below(self, node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
         """Nodes of a type at or below a node, nested functions and classes included."""
-        first, last = self._order[id(node)], self._ends[id(node)]
-        for found in self.of(kind):
-            if first <= self._order[id(found)] < last:
-                yield found
+        found = self.of(kind)
+        orders = self._orders.get(kind)
+        if orders is None:
+            orders = self._orders[kind] = [self._order[id(one)] for one in found]
+        first = bisect_left(orders, self._order[id(node)])
+        return iter(found[first : bisect_left(orders, self._ends[id(node)], first)])
+
+    def end(self, node: cst.CSTNode) -> int:
+        """The place in the walk that follows the last node below this one."""
+        return self._ends[id(node)]
+
+    @cached_property
+    def named(self) -> dict[str, list[cst.Name]]:
+        """All names by their text, attribute names and keywords included, in order."""
+        found: dict[str, list[cst.Name]] = {}
+        for node in self.of(cst.Name):
+            found.setdefault(node.value, []).append(node)
+        return found
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The scope a node's names are looked up in."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.analysis.layer_reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import libcst as cst
 
     from torchlint.analysis.program import Program
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class Link:
     """All that the output of a layer goes into, directly, are these layers.
 
-    ``producer`` and ``consumers`` are the calls that construct the layers.  ``owner`` is the
-    attribute of ``self`` that holds the producer itself, if one does.
+    ``producer`` and ``consumers`` are the calls that construct the layers.
     """
 
     producer: cst.Call
@@ -33,7 +32,7 @@ class Link:
 
 
 def links(program: Program) -> Iterator[Link]:
-    """All links of a file, in the order of their producers: one for each producer."""
+    """Find all links of a file, in the order of their producers: one for each producer."""
     follow = Reader(program).read()
     order = program.index.order
     for producer in sorted(follow, key=order):

@@ -48,7 +48,7 @@ class BiasRead:
 
 
 def bias_reads(program: Program) -> list[BiasRead]:
-    """Uses of biases without a check for None; a module's own ``self.bias`` does not count."""
+    """Find uses of biases without a check for None; a module's own ``self.bias`` does not count."""
     found: list[BiasRead] = []
     for node in program.index.of(cst.Attribute):
         if node.attr.value != "bias" or dotted(node) == "self.bias" or program.qualified(node):
@@ -70,8 +70,44 @@ def attribute_of(program: Program, layer: cst.Call) -> str:
     return ""
 
 
+def initialised_elsewhere(program: Program) -> cst.Call | None:
+    """Return a call that has another file set the weights of a model of this one, if any."""
+    for call in program.index.of(cst.Call):
+        name = dotted(call.func)
+        if name.endswith(".apply") and len(call.args) == 1:
+            if not _is_seen(program, call.args[0].value):
+                return call
+        elif "init" in name.rpartition(".")[2].lower() and any(
+            program.value(arg.value).kind is Kind.MODULE for arg in call.args
+        ):
+            known = program.qualified(call.func).startswith("torch.")
+            if not known and program.calls.target(call) is None and not _is_super(call.func):
+                return call
+    return None
+
+
+def _is_super(func: cst.BaseExpression) -> bool:
+    return dotted(func).rpartition(".")[2] == "__init__"
+
+
+def _is_seen(program: Program, function: cst.BaseExpression) -> bool:
+    """Whether a function stands in this file, or is torch's own."""
+    if program.qualified(function).startswith("torch.") or isinstance(function, cst.Lambda):
+        return True
+    if isinstance(function, cst.Attribute) and dotted(function.value) == "self":
+        owner = program.classes.around(function)
+        return owner is not None and program.classes.method(owner, function.attr.value) is not None
+    if isinstance(function, cst.Call) and function.args:  # partial(init, ...)
+        return _is_seen(program, function.args[0].value) or _is_seen(program, function.func)
+    value = program.value(function)
+    return value.kind is Kind.FUNCTION and value.made is not None
+
+
 def pretrained_weights(program: Program) -> cst.Call | None:
-    """The call that loads pretrained weights into a model of this file, if there is one."""
+    """Return the call that loads pretrained weights into a model of this file, if there is one."""
+    for call in program.index.of(cst.Call):
+        if _builds_pretrained(program, call):
+            return call
     loads = [call for call, func in program.method_calls("load_state_dict") if _own(program, func)]
     named = [call for call in loads if _is_pretrained(program, call)]
     if named or not loads:
@@ -94,9 +130,9 @@ def freezes_norms(program: Program) -> bool:
             return True
     for node in program.index.of(cst.Attribute):
         stored = isinstance(program.parent(node), cst.AssignTarget)
-        if stored and node.attr.value == "requires_grad":
-            if _is_norm(program, node.value) or _about_norms(program, node):
-                return True
+        frozen = stored and node.attr.value == "requires_grad"
+        if frozen and (_is_norm(program, node.value) or _about_norms(program, node)):
+            return True
     return False
 
 
@@ -120,6 +156,19 @@ def _own(program: Program, func: cst.Attribute) -> bool:
         return not any(word in name for word in ("optim", "sched", "scaler", "opt_"))
     return value.kind in (Kind.MODULE, Kind.INSTANCE) and (
         value.type.startswith((".", "torch.nn.")) or not value.type
+    )
+
+
+def _builds_pretrained(program: Program, call: cst.Call) -> bool:
+    """``build(Net, pretrained=pretrained)``: somebody else builds a class of this file."""
+    own = any(
+        isinstance(arg.value, cst.Name) and program.classes.named(program.qualified(arg.value))
+        for arg in call.args
+    )
+    return own and any(
+        (arg.keyword is not None and arg.keyword.value == "pretrained")
+        or (isinstance(arg.value, cst.Name) and arg.value.value == "pretrained")
+        for arg in call.args
     )
 
 
