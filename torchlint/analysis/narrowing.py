@@ -108,10 +108,9 @@ class Narrowing:
                 yield from self._shown(test.right, holds=holds)
             case cst.Call(func=cst.Name(value="isinstance"), args=[first, second]):
                 yield from self._fact(first.value, second.value, holds=holds)
-            case cst.Call(func=func, args=[first]):
+            case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as subject)]):
                 if self._program.qualified(func) == "torch.is_tensor":
-                    if isinstance(first.value, cst.Name):
-                        yield Fact(first.value, frozenset({Kind.TENSOR}), holds)
+                    yield Fact(subject, frozenset({Kind.TENSOR}), holds)
             case cst.Comparison(
                 left=cst.Call(func=cst.Name(value="type"), args=[first]),
                 comparisons=[

@@ -6,7 +6,8 @@ A name stands in one table only.  What stands in none is not known.
 from __future__ import annotations
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
@@ -26,11 +27,11 @@ FRESH: dict[str, int] = {
     **_each("dstack", 3),
 }  # fmt: skip
 # A new array of the shape that the first argument gives.
-FILLED = _names("zeros ones empty full")
+FILLED = names("zeros ones empty full")
 # A new array with as many dimensions as the first argument has.
-LIKE = _names("""zeros_like ones_like full_like empty_like copy sort tril triu roll""")
+LIKE = names("""zeros_like ones_like full_like empty_like copy sort tril triu roll""")
 # A new array if an argument is one with a dimension, else a scalar.
-ELEMENTWISE = _names(
+ELEMENTWISE = names(
     """abs absolute sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
     arctan2 sinh cosh tanh clip maximum minimum fmax fmin add subtract multiply divide true_divide
     power float_power floor ceil round around rint trunc sign square logical_and logical_or
@@ -47,16 +48,16 @@ REDUCTIONS: dict[str, int] = {
     **_each("percentile quantile nanpercentile nanquantile norm", 2),
 }  # fmt: skip
 # Functions that may give back memory of their first argument (see `_viewed_rank`).
-VIEWS = _names(
+VIEWS = names(
     """reshape transpose swapaxes moveaxis rollaxis ravel squeeze expand_dims atleast_1d atleast_2d
     atleast_3d asarray asanyarray ascontiguousarray asfortranarray require flip fliplr flipud rot90
     broadcast_to diagonal diag permute_dims matrix_transpose"""
 )
 # ... and those whose result torch cannot share: read-only, or with negative strides.
-UNSHARABLE = _names(
+UNSHARABLE = names(
     "broadcast_to broadcast_arrays diagonal diag flip fliplr flipud rot90 frombuffer memmap"
 )
-SPLITS = _names("split array_split hsplit vsplit dsplit")
+SPLITS = names("split array_split hsplit vsplit dsplit")
 # Linear algebra and transforms: a new array -> its fewest dimensions.
 LINALG: dict[str, int] = {
     **_each("inv pinv cholesky matrix_power", 2),
@@ -86,16 +87,16 @@ RANDOM_SIZES: dict[str, int] = {
 RANDOM_DIMS = frozenset({"rand", "randn"})
 RANDOM_ARRAYS: dict[str, int] = {"permutation": 1, "multivariate_normal": 1, "dirichlet": 1,
                                  "multinomial": 1}  # fmt: skip
-RANDOM_FLOAT64 = _names(
+RANDOM_FLOAT64 = names(
     """rand randn random random_sample ranf sample standard_normal normal uniform beta gamma
     exponential laplace lognormal gumbel"""
 )
-FLOAT64 = _names("zeros ones empty linspace logspace geomspace eye identity")
+FLOAT64 = names("zeros ones empty linspace logspace geomspace eye identity")
 
 # Methods of an array.
 METHOD_FRESH: dict[str, int] = _each("flatten repeat cumsum cumprod argsort", 1)
-METHOD_LIKE = _names("copy astype")  # a new array with the dimensions of the old
-METHOD_ELEMENTWISE = _names("round clip conj conjugate")
-METHOD_VIEWS = _names("reshape transpose ravel squeeze swapaxes view diagonal")
-METHOD_MUTATES = _names("sort fill put partition setflags itemset resize setfield byteswap")
+METHOD_LIKE = names("copy astype")  # a new array with the dimensions of the old
+METHOD_ELEMENTWISE = names("round clip conj conjugate")
+METHOD_VIEWS = names("reshape transpose ravel squeeze swapaxes view diagonal")
+METHOD_MUTATES = names("sort fill put partition setflags itemset resize setfield byteswap")
 METHOD_NONE = METHOD_MUTATES - {"byteswap"}

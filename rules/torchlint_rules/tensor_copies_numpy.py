@@ -1,0 +1,173 @@
+"""`torch.tensor` copies a NumPy array whose memory the tensor could use.
+
+## Why
+`torch.tensor(array)` always copies.  `torch.from_numpy(array)` gives a tensor
+over the same memory, at a cost that does not depend on the size.  Where the array
+was made for this one call, as in `torch.tensor(np.stack(frames))`, nobody is
+left to notice the difference, and the copy is pure loss.
+
+## Bad
+    import numpy as np
+    import torch
+
+    frames = [np.zeros((84, 84)) for _ in range(4)]
+    batch = torch.tensor(np.stack(frames))
+    weights = torch.tensor(np.random.rand(4), dtype=torch.float32)
+    targets = torch.tensor(np.arange(4), dtype=torch.long)
+
+## Good
+    import numpy as np
+    import torch
+
+    frames = [np.zeros((84, 84)) for _ in range(4)]
+    batch = torch.from_numpy(np.stack(frames))
+    weights = torch.tensor(np.random.rand(4), dtype=torch.float32)
+    targets = torch.as_tensor(np.arange(4), dtype=torch.long)
+
+## Leaves alone
+What is not proved to be an array: parameters without annotation, results of other
+modules, lists and numbers (TL303 looks at lists of arrays), NumPy scalars such as
+`np.mean(x)` and `np.random.rand()`, on which `from_numpy` raises.  Arrays that are
+changed, returned or kept after the call, and tensors that are changed in place
+while somebody else holds the array: there the copy is needed.  Memory that is, or
+may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
+an unknown object.  Conversions that copy anyway: to a dtype that is known to
+differ, as `np.random.rand` to float32 above, and to a GPU.  `requires_grad=True`, which neither
+`as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and
+`torch.FloatTensor(array)`, which convert and are another matter.
+
+## Fix safety
+Safe where nothing else can reach the array: it was made in the call itself, or is a
+local variable that is made in this file, is not passed on or stored, and
+has no further use that could tell.  Values, dtype and strides are then the same
+(`torch.tensor` keeps the strides of an array, too).  Unsafe where somebody else may
+hold the array (a parameter, an attribute, a view): the tensor would change with the
+array and the array with the tensor.  Unsafe as well for a slice with gaps between
+its rows: `torch.tensor` closes them, so `.view()` can fail without the copy.
+
+The fix is `torch.from_numpy` where the array is the only argument, and
+`torch.as_tensor` where a dtype or device is given, where arithmetic may have made a
+NumPy scalar of an array without dimensions, and in files that set a default
+device, which `from_numpy` does not follow.
+
+## Evidence
+Not measured yet.
+
+## References
+PyTorch documentation, `torch.tensor`, `torch.from_numpy`, `torch.as_tensor`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.conversions import renamed, sets_device, torch_dtype
+from torchlint.analysis.ownership import Fate, Owner, Ownership
+from torchlint.analysis.rewrites import RemoveArgument
+from torchlint.analysis.values import Device, Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.ownership import Holding
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
+
+UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
+SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
+STRIDES = "the tensor keeps the gaps of the slice, so `.view()` may ask for `.reshape()`"
+
+
+def tensor_copies_numpy(program: Program) -> Iterator[Finding]:
+    """Yield calls of `torch.tensor` on arrays that a tensor could use as they are."""
+    ownership = Ownership(program)
+    for call in program.calls_of("torch.tensor"):
+        data = program.argument(call, "data", "torch.tensor")
+        if data.arg is None or not copies(program, call, data.arg.value):
+            continue
+        holding = ownership.of(data.arg.value)
+        fate = ownership.fate(call)
+        shared = holding.owner is not Owner.SOLE
+        if holding.owner is Owner.NEEDED or Fate.RESIZED in fate or (shared and fate):
+            continue
+        yield finding(program, call, data.arg, holding)
+
+
+def copies(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether the call copies an array that could be used without a copy."""
+    value = program.value(data)
+    if value.kind is not Kind.NDARRAY:
+        return False
+    for name in UNTAKEN:
+        given = program.argument(call, name, "torch.tensor")
+        if given.given is not Given.NO and given.literal() != "False":
+            return False
+    return not converts(program, call, value)
+
+
+def converts(program: Program, call: cst.Call, array: Value) -> bool:
+    """Whether a dtype or a device is asked for that makes a copy necessary."""
+    for wanted in program.argument(call, "dtype", "torch.tensor").values:
+        dtype = torch_dtype(program, wanted)
+        if dtype and array.dtype and dtype != array.dtype:
+            return True
+    return device_of(program, call) is Device.CUDA
+
+
+def device_of(program: Program, call: cst.Call) -> Device | None:
+    """Return where the tensor is put; None where no device is given."""
+    device = program.argument(call, "device", "torch.tensor")
+    if device.given is Given.NO:
+        return None
+    if len(device.values) != 1:
+        return Device.UNKNOWN
+    return program.values.device(device.values[0]) or Device.UNKNOWN
+
+
+def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Finding:
+    """Return the finding; info where the tensor goes to a device that may be a GPU."""
+    what = described(program, data.value)
+    alone = holding.owner is Owner.SOLE
+    message = f"`torch.tensor` copies {what}" + (", which nothing else uses" if alone else "")
+    cpu = device_of(program, call) in (None, Device.CPU)
+    fix = without_copy(program, call, data, holding)
+    help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
+    return Finding(call, message, fix, None if cpu else Severity.INFO, help=help_text)
+
+
+def described(program: Program, node: cst.BaseExpression) -> str:
+    """Return the code of an array, or what it is where that is long."""
+    code = program.code(node)
+    if len(code) <= 40 and "\n" not in code:
+        return f"the array `{code}`"
+    match node:
+        case cst.Call():
+            return f"the array that `{program.code(node.func).strip()[-40:]}` gives"
+        case _:
+            return "a NumPy array"
+
+
+def without_copy(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Fix | None:
+    """Return the fix, or None where the call passes what the other functions do not take."""
+    unpacks = any(arg.star for arg in call.args)
+    if unpacks and not all(program.argument(call, name).absent for name in UNTAKEN):
+        return None
+    dropped = [arg for arg in call.args if arg.keyword and arg.keyword.value in UNTAKEN]
+    bare = len(call.args) - len(dropped) == 1 and data.keyword is None
+    sure = program.value(data.value).rank >= 0
+    function = "from_numpy" if bare and sure and not sets_device(program) else "as_tensor"
+    rewrites = renamed(program, call, function)
+    if rewrites is None:
+        return None
+    unsafe = [SHARES] * (holding.owner is not Owner.SOLE) + [STRIDES] * holding.part
+    return Fix(
+        f"Use `torch.{function}`",
+        Safety.UNSAFE if unsafe else Safety.SAFE,
+        (*rewrites, *(RemoveArgument(call, arg) for arg in dropped)),
+        changes="; ".join(unsafe),
+    )

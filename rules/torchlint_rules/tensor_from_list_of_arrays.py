@@ -1,0 +1,260 @@
+"""`torch.tensor` takes a list of arrays apart element by element, or copies a tensor.
+
+## Why
+Given a list, `torch.tensor` makes a Python object of every single number in it.
+For a list of arrays NumPy does the same work in compiled code: PyTorch
+itself warns that this is "extremely slow" and recommends `numpy.array()` first.
+
+TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, since
+it is not plain whether a copy, a detached copy or the tensor itself was meant.
+What they do is `x.detach().clone()`, which says so and does not warn.
+
+## Bad
+    import numpy as np
+    import torch
+
+    frames = [np.random.rand(84) for _ in range(4)]
+    batch = torch.tensor(frames, dtype=torch.float32)
+    first = torch.tensor(batch)
+
+## Good
+    import numpy as np
+    import torch
+
+    frames = [np.random.rand(84) for _ in range(4)]
+    batch = torch.as_tensor(np.array(frames), dtype=torch.float32)
+    first = batch.detach().clone()
+
+## Leaves alone
+Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
+(`env.step()` returns what the environment likes); lists of tensors, which
+`torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory, or where
+a default device is set in the file, it is reported without a fix.
+
+## Fix safety
+A list of arrays: safe for a list that is written out, whose elements are of one
+known floating dtype and one known shape.  Otherwise unsafe: of an empty list
+`torch.tensor` makes a float32 tensor and NumPy a float64 array, and of a mixture of
+int64 and float32 NumPy makes float64.  `np.array` and not `np.stack`, because it takes
+an empty list and always gives rows without gaps, as `torch.tensor` does.
+
+A tensor (TL303b): safe.  A dtype or device goes into `.to(..., copy=True)`, which copies
+once, as `torch.tensor` does, and `requires_grad=True` becomes `.requires_grad_(True)`.
+
+## Evidence
+Not measured yet.
+
+## References
+PyTorch documentation, `torch.tensor`; NumPy documentation, `numpy.array`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.conversions import (
+    imports,
+    numpy_function,
+    sets_device,
+    sets_dtype,
+    spelled,
+    torch_dtype,
+)
+from torchlint.analysis.rewrites import Replace
+from torchlint.analysis.values import Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.analysis.values import Value
+
+# Legacy constructors -> the dtype they convert to, and the method that does so.
+LEGACY = {
+    "torch.Tensor": ("float32", "float"), "torch.FloatTensor": ("float32", "float"),
+    "torch.DoubleTensor": ("float64", "double"), "torch.HalfTensor": ("float16", "half"),
+    "torch.LongTensor": ("int64", "long"), "torch.IntTensor": ("int32", "int"),
+}  # fmt: skip
+CUDA = tuple(f"torch.cuda.{name}" for name in ("FloatTensor", "DoubleTensor", "LongTensor"))
+FLOATS = ("float16", "float32", "float64")
+CHANGES = (
+    "of an empty list, and of integers mixed with floats, NumPy makes float64 and "
+    "`torch.tensor` float32"
+)
+
+
+def tensor_from_list_of_arrays(program: Program) -> Iterator[Finding]:
+    """Yield tensors made of lists of arrays, and copies made of tensors."""
+    for call in program.calls_of("torch.tensor", *LEGACY, *CUDA):
+        name = program.qualified(call.func)
+        data = data_of(program, call, name)
+        if data is None:
+            continue
+        value = program.value(data.value)
+        if value.kind in (Kind.LIST, Kind.TUPLE) and holds_arrays(value):
+            yield from_list(program, call, name, data)
+        elif name == "torch.tensor" and value.is_tensor:
+            yield from_tensor(program, call, data)
+    for call, func in program.method_calls("new_tensor"):
+        match call.args:
+            case [cst.Arg(star="") as arg] if program.value(func.value).is_tensor:
+                if program.value(arg.value).is_tensor:
+                    yield from_new_tensor(program, call, func)
+
+
+def data_of(program: Program, call: cst.Call, name: str) -> cst.Arg | None:
+    """Return the argument that holds the data; sizes are several arguments."""
+    if name == "torch.tensor":
+        return program.argument(call, "data", name).arg
+    plain = len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None
+    return call.args[0] if plain else None
+
+
+def holds_arrays(value: Value) -> bool:
+    """Whether every element of a list is an array."""
+    return value.each().kind is Kind.NDARRAY
+
+
+# -- lists of arrays ------------------------------------------------------------------------------
+
+
+def from_list(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Finding:
+    """Return the finding for a list of arrays."""
+    code = program.code(data.value)
+    what = f"the arrays in `{code}`" if len(code) <= 40 and "\n" not in code else "a list of arrays"
+    message = f"`{name}` reads {what} number by number; `np.array` joins them at once"
+    return Finding(call, message, stacked(program, call, name, data))
+
+
+def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix | None:
+    """Return the fix: make one array of the list first."""
+    array = numpy_function(program, call, "array")
+    if array is None or name in CUDA or (name == "torch.Tensor" and sets_dtype(program)):
+        return None
+    joined = Replace(data.value, f"{array[0]}({program.code(data.value)})")
+    if name in LEGACY:
+        rewrites = legacy(program, call, name, f"{array[0]}({program.code(data.value)})")
+        function = "from_numpy"
+    else:
+        if not takes(program, call, ("dtype", "device")):
+            return None
+        bare = len(call.args) == 1 and data.keyword is None and not sets_device(program)
+        function = "from_numpy" if bare else "as_tensor"
+        rewrites = called(program, call, function, joined)
+    if rewrites is None:
+        return None
+    safe = exact(program, call, name, data.value)
+    return Fix(
+        f"Make one array of them for `torch.{function}`",
+        Safety.SAFE if safe else Safety.UNSAFE,
+        (*rewrites, *array[1]),
+        changes="" if safe else CHANGES,
+    )
+
+
+def takes(program: Program, call: cst.Call, names: tuple[str, ...]) -> bool:
+    """Whether a call of `torch.tensor` passes nothing besides the data and these keywords."""
+    passed = {arg.keyword.value for arg in call.args[1:] if arg.keyword is not None}
+    del program
+    return passed <= {*names, "data"} and not any(arg.star for arg in call.args)
+
+
+def called(
+    program: Program, call: cst.Call, function: str, joined: Replace
+) -> tuple[Rewrite, ...] | None:
+    """Return the rewrites that call another function on the joined array."""
+    name = spelled(program, call.func, function)
+    if name is None:
+        return None
+    return (Replace(call.func, name), joined, *imports(program, call.func, function))
+
+
+def legacy(program: Program, call: cst.Call, name: str, array: str) -> tuple[Rewrite, ...] | None:
+    """Return the rewrites of `torch.FloatTensor(xs)`, which converts as well."""
+    function = spelled(program, call.func, "from_numpy")
+    if function is None:
+        return None
+    code = f"{function}({array}).{LEGACY[name][1]}()"
+    return (Replace(call, code), *imports(program, call.func, "from_numpy"))
+
+
+def exact(program: Program, call: cst.Call, name: str, data: cst.BaseExpression) -> bool:
+    """Whether the list is written out, of one floating dtype and one shape."""
+    if not isinstance(data, (cst.List, cst.Tuple)) or not data.elements:
+        return False
+    values = [program.value(element.value) for element in data.elements]
+    dtypes = {value.dtype for value in values}
+    if len(dtypes) > 1 or not dtypes <= {*FLOATS} or any(value.rank < 1 for value in values):
+        return False
+    for wanted in program.argument(call, "dtype", "torch.tensor").values:
+        if torch_dtype(program, wanted) not in FLOATS:
+            return False
+    if name in LEGACY and LEGACY[name][0] not in FLOATS:
+        return False
+    shapes = {shape_of(program, element.value) for element in data.elements}
+    return len(data.elements) == 1 or (len(shapes) == 1 and None not in shapes)
+
+
+def shape_of(program: Program, node: cst.BaseExpression) -> str | None:
+    """Return the code of the shape with which an array is made on the spot, if it is."""
+    match node:
+        case cst.Call(args=[cst.Arg(keyword=None, star="", value=shape), *_]):
+            last = program.qualified(node.func).rpartition(".")[2]
+            return program.code(shape) if last in ("zeros", "ones", "empty", "full") else None
+        case _:
+            return None
+
+
+# -- tensors --------------------------------------------------------------------------------------
+
+
+def from_tensor(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
+    """Return the finding for a tensor that is made of a tensor (TL303b)."""
+    code = program.code(data.value)
+    what = f"the tensor `{code}`" if len(code) <= 40 and "\n" not in code else "a tensor"
+    message = f"`torch.tensor` copies {what} with a warning; `.detach().clone()` does so without"
+    return Finding(call, message, cloned(program, call, data.value), case="b")
+
+
+def cloned(program: Program, call: cst.Call, tensor: cst.BaseExpression) -> Fix | None:
+    """Return the fix: a detached copy, with the dtype, device and gradient that are asked for."""
+    if not takes(program, call, ("dtype", "device", "requires_grad")) or sets_device(program):
+        return None
+    moved = [
+        f"{name}={program.code(argument.values[0])}"
+        for name in ("dtype", "device")
+        if (argument := program.argument(call, name, "torch.tensor")).given is Given.YES
+    ]
+    copy = f".to({', '.join(moved)}, copy=True)" if moved else ".clone()"
+    code = f"{detached(program, tensor)}{copy}"
+    grad = program.argument(call, "requires_grad", "torch.tensor")
+    if grad.values and grad.literal() != "False":
+        code += f".requires_grad_({program.code(grad.values[0])})"
+    return Fix("Copy it with `.detach().clone()`", Safety.SAFE, (Replace(call, code),))
+
+
+def detached(program: Program, tensor: cst.BaseExpression) -> str:
+    """Return the code of a tensor without its history."""
+    code = program.code(tensor)
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="detach")), args=[]):
+            return code
+        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
+            return f"{code}.detach()"
+        case _:
+            return f"({code}).detach()"
+
+
+def from_new_tensor(program: Program, call: cst.Call, func: cst.Attribute) -> Finding:
+    """Return the finding for `y.new_tensor(x)` of a tensor (TL303b)."""
+    like = program.code(func.value)
+    code = f"{detached(program, call.args[0].value)}.to({like}, copy=True)"
+    fix = Fix("Copy it with `.detach().to()`", Safety.SAFE, (Replace(call, code),))
+    message = "`new_tensor` copies a tensor with a warning; `.detach().to(..., copy=True)` does not"
+    return Finding(call, message, fix, case="b")
