@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Device, join_devices
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Devices:
 
     @property
     def maybe_mps(self) -> bool:
-        """Whether the GPU may be Apple's: the file names MPS, or nowhere says that it means CUDA."""
+        """Whether the GPU may be Apple's: the file names MPS, or never says that it means CUDA."""
         text = self._program.text
         return "cuda" not in text or "mps" in text or "torch.accelerator" in text
 
@@ -104,13 +104,13 @@ class Devices:
 
     def _mentions_cuda(self) -> bool:
         for node in self._program.index.of(cst.Attribute):
-            if node.attr.value in ("is_available", "device") and self._program.names.qualified(
-                node
-            ).startswith(_CUDA_MARKS):
+            last = node.attr.value
+            if last not in ("is_available", "device"):
+                continue
+            if self._program.names.qualified(node).startswith(_CUDA_MARKS):
                 return True
-            if node.attr.value == "device" and isinstance(node.value, cst.Name):
-                if node.value.value in ("accelerator", "fabric"):
-                    return True
+            if last == "device" and dotted(node.value) in ("accelerator", "fabric"):
+                return True
         return False
 
     def of_string(self, node: cst.CSTNode) -> Device:

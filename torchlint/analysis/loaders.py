@@ -61,7 +61,7 @@ _NO_BATCH = frozenset(
     {Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.MODULE,
      Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.CLASS}
 )  # fmt: skip
-_NO_SOURCE = _NO_BATCH | {Kind.TENSOR, Kind.NDARRAY, Kind.DATASET}
+_NO_SOURCE = _NO_BATCH | {Kind.DATASET}
 _MAKES_NEW = re.compile(
     r"torch\.(zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm)(_like)?$"
 )

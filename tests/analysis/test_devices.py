@@ -1,0 +1,117 @@
+"""What a file says about the devices it runs on."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from torchlint.analysis.program import Program
+from torchlint.analysis.values import Device
+
+HEAD = "import torch\nfrom torch import nn\n"
+
+
+def parsed(source: str) -> Program:
+    return Program(HEAD + source)
+
+
+@pytest.mark.parametrize(
+    ("source", "evidence"),
+    [
+        pytest.param("x = torch.ones(3)", "CPU", id="nothing speaks of a GPU"),
+        pytest.param("model.to('cpu')", "CPU", id="the CPU only"),
+        pytest.param("device = torch.device('cpu')", "CPU", id="torch.device CPU"),
+        pytest.param("model.to(torch.float16)", "CPU", id="a dtype"),
+        pytest.param("model.to('mps')", "CPU", id="MPS"),
+        pytest.param(
+            "device = 'mps' if torch.backends.mps.is_available() else 'cpu'\nmodel.to(device)",
+            "CPU",
+            id="MPS where there is it",
+        ),
+        pytest.param(
+            "device = torch.device('mps' if c else 'cpu')\nmodel.to(device)",
+            "CPU",
+            id="a device",
+        ),
+        pytest.param("model.cuda()", "CUDA", id=".cuda()"),
+        pytest.param("model.to('cuda:1')", "CUDA", id="a literal"),
+        pytest.param("torch.ones(3, device='cuda')", "CUDA", id="a literal by keyword"),
+        pytest.param("torch.load(f, map_location='cuda')", "CUDA", id="a place to load to"),
+        pytest.param("device = torch.device('cuda')", "CUDA", id="a CUDA device"),
+        pytest.param("device = torch.device('cuda', 0)", "CUDA", id="a device with its number"),
+        pytest.param("torch.cuda.manual_seed(0)", "MAYBE", id="a call of torch.cuda"),
+        pytest.param("d = torch.accelerator.current_accelerator()", "MAYBE", id="an accelerator"),
+        pytest.param(
+            "d = 'cuda' if torch.cuda.is_available() else 'cpu'\nmodel.to(d)",
+            "MAYBE",
+            id="CUDA where there is it",
+        ),
+        pytest.param(
+            "d = 'cpu'\nif c:\n    d = 'cuda'\nmodel.to(d)", "MAYBE", id="one of two strings"
+        ),
+        pytest.param("def f(device):\n    model.to(device)", "MAYBE", id="a parameter"),
+        pytest.param("model.to(args.device)", "MAYBE", id="an option"),
+        pytest.param("x = f(accelerator.device)", "MAYBE", id="a framework's device"),
+        pytest.param("available = torch.cuda.is_available", "MAYBE", id="not called"),
+        pytest.param("name = thing.device", "CPU", id="somebody's device"),
+    ],
+)
+def test_evidence(source, evidence):
+    devices = parsed(source).devices
+    assert devices.evidence is Device[evidence]
+    assert devices.gpu is (evidence != "CPU")
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("model.to(device)", False),
+        ("model.to('cpu')", False),
+        ("print('cudart')", False),
+        ("model.cuda()", True),
+        ("parser.add_argument('--device', default='cuda')", True),
+        ("torch.backends.cudnn.benchmark = True", True),
+        ("model.to(accelerator.device)", True),
+    ],
+)
+def test_whether_the_file_itself_names_a_gpu(source, named):
+    assert parsed(source).devices.named is named
+
+
+@pytest.mark.parametrize(
+    ("source", "device"),
+    [
+        pytest.param("d = 'cuda'", "CUDA", id="a literal"),
+        pytest.param("d = f'cuda:{rank}'", "CUDA", id="a formatted string"),
+        pytest.param("d = 'cpu'", "CPU", id="the CPU"),
+        pytest.param("d = 'cuda' if c else 'cpu'", "MAYBE", id="one of two"),
+        pytest.param("d = 'cuda' if c else 'mps' if b else 'cpu'", "MAYBE", id="one of three"),
+        pytest.param("d = 'mps' if c else 'cpu'", "OTHER", id="no CUDA among them"),
+        pytest.param("d = 'cpu'\nif c:\n    d = 'cuda'", "MAYBE", id="on some paths"),
+        pytest.param("e = 'cuda'\nd = e", "CUDA", id="another name"),
+        pytest.param("d, e = 'cuda', 1", "UNKNOWN", id="unpacked"),
+        pytest.param("d = name()", "UNKNOWN", id="a call"),
+        pytest.param("d = d", "UNKNOWN", id="itself"),
+        pytest.param("", "UNKNOWN", id="not bound"),
+    ],
+)
+def test_a_device_that_strings_name(source, device):
+    program = parsed(f"{source}\nuse(d)")
+    use = program.index.of(cst.Call)[-1]
+    assert program.devices.of_string(use.args[0].value) is Device[device]
+
+
+@pytest.mark.parametrize(
+    ("source", "maybe_mps", "single"),
+    [
+        ("model.to('cuda')", False, True),
+        ("model.to(device)", True, True),
+        ("model.to('cuda' if c else 'mps')", True, True),
+        ("model.to('cuda:1')", False, False),
+        ("model.cuda(1)", False, False),
+        ("nn.DataParallel(model.cuda())", False, False),
+    ],
+)
+def test_which_gpus(source, maybe_mps, single):
+    devices = parsed(source).devices
+    assert (devices.maybe_mps, devices.single) == (maybe_mps, single)

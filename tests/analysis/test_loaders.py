@@ -1,0 +1,406 @@
+"""Which loaders' batches go to a GPU, and which loops iterate which loader."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from torchlint.analysis.loaders import yields_gpu_tensors, yields_own_class
+from torchlint.analysis.program import Program
+
+HEAD = """\
+import itertools, torch
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
+"""
+
+
+def parsed(source: str) -> Program:
+    return Program(HEAD + textwrap.dedent(source))
+
+
+def moved(source: str) -> list[str]:
+    """Return the first arguments of the loaders whose batches go to a GPU, in their order."""
+    program = parsed(source)
+    going = [call for call in program.loaders.calls if program.loaders.moves(call)]
+    return [program.code(call.args[0].value) for call in going]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param("for x in A:\n    x.cuda()", id="directly"),
+        pytest.param("for x, y in A:\n    y.cuda()", id="a part of the batch"),
+        pytest.param("for x in A:\n    x['image'].cuda()", id="a key of the batch"),
+        pytest.param("for x in A:\n    x.image.cuda()", id="an attribute of the batch"),
+        pytest.param("for i, (x, y) in enumerate(A):\n    x.cuda()", id="counted"),
+        pytest.param("for i, x in enumerate(tqdm(A), 1):\n    x.cuda()", id="with a progress bar"),
+        pytest.param("bar = tqdm(enumerate(A))\nfor i, x in bar:\n    x.cuda()", id="in steps"),
+        pytest.param("for x, y in zip(A, B):\n    x.cuda()", id="the first of two"),
+        pytest.param("for y, x in zip(B, A):\n    x.cuda()", id="the second of two"),
+        pytest.param("for p in zip(A, list(C)):\n    p[0].cuda()", id="of a pair"),
+        pytest.param("for i, (x, y) in enumerate(zip(A, B)):\n    x.cuda()", id="counted pairs"),
+        pytest.param("for x in itertools.islice(A, 9):\n    x.cuda()", id="some of them"),
+        pytest.param("for x in logger.log_every(A, 10):\n    x.cuda()", id="by a logger"),
+        pytest.param("it = iter(A)\nwhile c:\n    x = next(it)\n    x.cuda()", id="one by one"),
+        pytest.param(
+            "it = iter(A)\nwhile c:\n    x, y = it.next()\n    x.cuda()", id="by a method"
+        ),
+        pytest.param("[x.cuda() for x in A]", id="in a comprehension"),
+        pytest.param("for b in A:\n    b = [t.cuda() for t in b]", id="each part of the batch"),
+        pytest.param(
+            "for b in A:\n    b = {k: v.cuda() for k, v in b.items()}", id="each item of the batch"
+        ),
+        pytest.param("for b in A:\n    for v in b.values():\n        v.cuda()", id="each value"),
+        pytest.param("for b in A:\n    b.get('x').cuda()", id="an item by get"),
+        pytest.param(
+            "for b in A:\n    x = b[0]\n    y = x.view(-1).float()\n    y.cuda()", id="later"
+        ),
+        pytest.param("for b in A:\n    x = (b + 1) * -b\n    x.cuda()", id="after arithmetic"),
+        pytest.param("for b in A:\n    x = 0\n    x += b\n    x.cuda()", id="after a sum"),
+        pytest.param("for b in A:\n    (b if c else d).cuda()", id="under a condition"),
+        pytest.param("for b in A:\n    x, y = b, 0\n    x.cuda()", id="after unpacking"),
+        pytest.param("for b in A:\n    (x := b).cuda()", id="named on the way"),
+        pytest.param("for b in A:\n    torch.autograd.Variable(b).cuda()", id="in a Variable"),
+        pytest.param("for b in A:\n    torch.as_tensor(b, device='cuda')", id="by a function"),
+        pytest.param("for b in A:\n    to_device(b, device)", id="by a function of another file"),
+        pytest.param("for b in A:\n    send(b, device=args.gpu)", id="by a function, by keyword"),
+        pytest.param("for b in A:\n    b.to(device=device)", id="by keyword"),
+        pytest.param("for b in A:\n    b.type('torch.cuda.FloatTensor')", id="by type"),
+        pytest.param(
+            "T = torch.cuda.FloatTensor\nfor b in A:\n    b.type(T)", id="by a type with a name"
+        ),
+        pytest.param(
+            "g = torch.empty(9).cuda()\nfor b in A:\n    g.copy_(b)", id="into a buffer on the GPU"
+        ),
+        pytest.param("def f(b):\n    b.cuda()\nfor x in A:\n    f(x)", id="in a function"),
+        pytest.param("def f(l):\n    for x in l:\n        x.cuda()\nf(A)", id="passed on"),
+        pytest.param("def f(*, l):\n    for x in l:\n        x.cuda()\nf(l=A)", id="by name"),
+        pytest.param(
+            "def f():\n    while c:\n        for x in A:\n            yield x\n"
+            "for x in f():\n    x.cuda()",
+            id="by a generator",
+        ),
+        pytest.param("def f():\n    yield from A\nfor x in f():\n    x.cuda()", id="yielded from"),
+        pytest.param(
+            "def f():\n    return next(it)\nit = iter(A)\nfor i in n:\n    f().cuda()",
+            id="a batch that a function fetches",
+        ),
+        pytest.param(
+            "def f():\n    return A, B\na, b = f()\nfor x in a:\n    x.cuda()", id="returned"
+        ),
+        pytest.param(
+            "for l in (A, D):\n    for x in l:\n        x.cuda()", id="one of a tuple of loaders"
+        ),
+        pytest.param(
+            "for l, n in ((A, B), (A, 1)):\n    for x in l:\n        x.cuda()", id="of pairs"
+        ),
+        pytest.param(
+            "loaders = {'train': A, 'val': B}\nfor x in loaders['train']:\n    x.cuda()",
+            id="by key",
+        ),
+        pytest.param(
+            "loaders = dict(train=A)\nfor x in loaders['train']:\n    x.cuda()", id="of dict()"
+        ),
+        pytest.param(
+            "loaders = {}\nloaders['train'] = A\nfor x in loaders['train']:\n    x.cuda()",
+            id="put in a dictionary",
+        ),
+        pytest.param(
+            "loaders = {'train': A}\nfor x in loaders.get('train'):\n    x.cuda()", id="by get"
+        ),
+        pytest.param(
+            "loaders = [A, B]\nfor x in loaders[0]:\n    x.cuda()", id="by place in a list"
+        ),
+        pytest.param(
+            "loaders = []\nloaders.append(A)\nfor l in loaders:\n    for x in l:\n        x.cuda()",
+            id="appended",
+        ),
+        pytest.param(
+            "for n, l in {'train': A}.items():\n    for x in l:\n        x.cuda()", id="of items"
+        ),
+        pytest.param(
+            "for l in {'train': A}.values():\n    for x in l:\n        x.cuda()", id="of values"
+        ),
+        pytest.param("wrapped = Prefetcher(A)\nfor x in wrapped:\n    x.cuda()", id="in a wrapper"),
+        pytest.param("with A as l:\n    for x in l:\n        x.cuda()", id="in with"),
+    ],
+)
+def test_batches_go_to_a_gpu(loop):
+    head = "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+    loaders = "A = DataLoader(a)\nB = DataLoader(b)\nC = DataLoader(c)\nD = 0\n"
+    assert moved(f"{head}{loaders}{loop}") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "loaders"),
+    [
+        pytest.param(
+            """
+            loaders = {"train": DataLoader(a), "val": DataLoader(b)}
+            for phase in ["train", "val"]:
+                for x in loaders[phase]:
+                    x.cuda()
+            """,
+            ["a", "b"],
+            id="a dictionary of phases",
+        ),
+        pytest.param(
+            """
+            loaders = {n: DataLoader(data[n]) for n in names}
+            for x in loaders["train"]:
+                x.cuda()
+            """,
+            ["data[n]"],
+            id="a dictionary that is computed",
+        ),
+        pytest.param(
+            """
+            for l in [DataLoader(d) for d in sets]:
+                for x in l:
+                    x.cuda()
+            """,
+            ["d"],
+            id="a list that is computed",
+        ),
+        pytest.param(
+            """
+            def loaders():
+                train = DataLoader(a)
+                test = DataLoader(b)
+                return train, test
+
+            train, test = loaders()
+            for x in test:
+                x.cuda()
+            """,
+            ["b"],
+            id="one of what a function returns",
+        ),
+        pytest.param(
+            """
+            class Trainer:
+                def __init__(self, loader):
+                    self.loader = loader
+                    self.test, n = DataLoader(b), 1
+                    self.more = []
+                    self.more.append(DataLoader(c))
+
+                @property
+                def both(self):
+                    return self.loader
+
+                def fit(self):
+                    for x in self.both:
+                        x.to("cuda")
+                    for l in self.more:
+                        for x in l:
+                            x.to("cuda")
+
+            Trainer(DataLoader(a)).fit()
+            """,
+            ["c", "a"],
+            id="in self",
+        ),
+        pytest.param(
+            """
+            class Data:
+                def __init__(self):
+                    self.train = DataLoader(a)
+
+                def loader(self):
+                    return self.train
+
+            data = Data()
+            for x in data.train:
+                x.cuda()
+            """,
+            ["a"],
+            id="in an object",
+        ),
+        pytest.param(
+            """
+            class Moving:
+                def __init__(self, loader):
+                    self.loader = loader
+
+                def __iter__(self):
+                    for batch in self.loader:
+                        yield send(batch)
+
+            def send(batch):
+                if isinstance(batch, list):
+                    return [send(item) for item in batch]
+                return batch.to(device)
+
+            device = torch.device("cuda")
+            train = Moving(DataLoader(a))
+            """,
+            ["a"],
+            id="in an iterator of one's own",
+        ),
+        pytest.param(
+            """
+            class Model:
+                def set_input(self, batch):
+                    self.x = batch["A"]
+
+                def forward(self):
+                    return self.x.cuda()
+
+            model = Model()
+            for x in DataLoader(a):
+                model.set_input(x)
+            """,
+            ["a"],
+            id="kept by the model",
+        ),
+    ],
+)
+def test_batches_of_loaders_in_larger_structures(loop, loaders):
+    assert moved(loop) == loaders
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param("for y in zip(B, A):\n    pass", id="no move"),
+        pytest.param("for x, y in zip(A, B):\n    y.cuda()", id="the other of two"),
+        pytest.param("for i, x in enumerate(A):\n    i.cuda()", id="the count"),
+        pytest.param(
+            "for k, l in {'a': A}.items():\n    for x in k:\n        x.cuda()", id="a key"
+        ),
+        pytest.param("for k in {'a': A}.keys():\n    k.cuda()", id="keys"),
+        pytest.param("l = {'a': A, 'b': B}\nfor x in l['b']:\n    x.cuda()", id="another key"),
+        pytest.param("l = [A, B]\nfor x in l[1]:\n    x.cuda()", id="another place"),
+        pytest.param("model = make(A)\nmodel.cuda()", id="a model that knows the loader"),
+        pytest.param("x = next(iter(A))\nx.cuda()", id="one batch"),
+        pytest.param(
+            "def f():\n    return next(iter(A)).cuda()\nf()", id="one batch, in a function"
+        ),
+        pytest.param("for x in A:\n    x.cuda()\n    break", id="the first batch"),
+        pytest.param("for x in A:\n    x.cpu()", id="to the host"),
+        pytest.param("for x in A:\n    x.to('mps')", id="to another kind of device"),
+        pytest.param("for x in A:\n    x.type(torch.FloatTensor)", id="another type"),
+        pytest.param("for x in A:\n    host.copy_(x)", id="into a buffer somewhere"),
+        pytest.param("for x in A:\n    torch.zeros(len(x), device='cuda')", id="of its length"),
+        pytest.param("for x in A:\n    torch.zeros_like(x).cuda()", id="of its shape"),
+        pytest.param("for x in A:\n    print(x, device)", id="shown"),
+        pytest.param("for m in (model, A.dataset):\n    m.cuda()", id="its dataset"),
+        pytest.param("f = lambda x: x.cuda()", id="a lambda that nobody is seen to call"),
+        pytest.param("del A\nA.cuda()", id="deleted"),
+        pytest.param("A[1:2].cuda()", id="a slice"),
+    ],
+)
+def test_batches_do_not(loop):
+    assert "a" not in moved(f"device = 'cpu'\nA = DataLoader(a)\nB = DataLoader(b)\n{loop}")
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        pytest.param("for x in A:\n    pass", [5], id="directly"),
+        pytest.param("for x in tqdm(A):\n    pass\nfor x in A:\n    pass", [5, 7], id="twice"),
+        pytest.param("for x in B:\n    pass", [], id="not at all"),
+    ],
+)
+def test_loops_over_a_loader(source, lines):
+    program = parsed(f"A = DataLoader(a)\n{source}")
+    (call,) = program.loaders.calls
+    loops = program.loaders.loops(call)
+    assert len(loops) == len(lines)
+    assert all(program.index.parent(loop) is program.module for loop in loops)
+
+
+@pytest.mark.parametrize(
+    ("source", "device"),
+    [
+        ("x.cuda()", "CUDA"),
+        ("x.to('cuda:0')", "CUDA"),
+        ("if c:\n        x.cuda()", "MAYBE"),
+        ("x = x.cuda() if c else x", "MAYBE"),
+        ("x.to(device)", "MAYBE"),
+        ("x.type(torch.cuda.FloatTensor)", "CUDA"),
+        ("x.type(torch.cuda.FloatTensor if c else torch.FloatTensor)", "MAYBE"),
+        ("send(x, 'cuda', device=torch.device('cuda'))", "MAYBE"),
+    ],
+)
+def test_how_sure_a_move_is(source, device):
+    program = parsed(f"for x in DataLoader(a):\n    {source}")
+    (call,) = program.loaders.calls
+    assert [move.device.name for move in program.loaders.moves(call)] == [device]
+
+
+def test_a_file_without_loaders_is_not_searched():
+    program = parsed("for x in batches:\n    x.cuda()")
+    assert program.loaders.calls == []
+    assert (program.loaders._moves, program.loaders._loops) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        pytest.param("DataLoader(load())", False, id="not known"),
+        pytest.param("DataLoader(TensorDataset(x.cuda()))", True, id="tensors"),
+        pytest.param("DataLoader(TensorDataset(torch.ones(3)))", False, id="tensors of the host"),
+        pytest.param("d = TensorDataset(x.to('cuda'))\nDataLoader(d)", True, id="with a name"),
+        pytest.param("DataLoader(x.cuda())", True, id="a tensor"),
+        pytest.param(
+            "class D:\n    def f(self, i):\n        return torch.ones(3, device='cuda')\n"
+            "DataLoader(D())",
+            True,
+            id="a class",
+        ),
+        pytest.param(
+            "class C:\n    def __call__(self, b):\n        return b.to('cuda')\n"
+            "DataLoader(d, collate_fn=C())",
+            True,
+            id="a callable object",
+        ),
+        pytest.param(
+            "class C:\n    def f(self, b):\n        return b.to('cpu')\n    def g(self, b):\n"
+            "        return b.to('cuda')\nc = C()\nDataLoader(d, collate_fn=c.g)",
+            True,
+            id="a method",
+        ),
+        pytest.param(
+            "def f(b):\n    return b.to(torch.float16)\nDataLoader(d, collate_fn=f)",
+            False,
+            id="a function that only converts",
+        ),
+        pytest.param("DataLoader(d, collate_fn=tool.f)", False, id="something of another file"),
+    ],
+)
+def test_loaders_that_give_tensors_on_a_gpu(source, answer):
+    program = parsed(source)
+    (call,) = program.loaders.calls
+    assert yields_gpu_tensors(program, call) is answer
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        pytest.param("def f(b):\n    return b", False, id="a batch"),
+        pytest.param("def f(b):\n    return Batch(b)", True, id="an object"),
+        pytest.param("f = lambda b: Batch(b)", True, id="an object of a lambda"),
+        pytest.param("f = Batch", True, id="the class"),
+        pytest.param("f = Pinned", False, id="a class that pins itself"),
+        pytest.param("f = Child", False, id="a class with a base"),
+        pytest.param("f = Batch(3)", False, id="an object that is called"),
+    ],
+)
+def test_batches_of_a_class_of_the_file(source, answer):
+    classes = """\
+class Batch:
+    def __call__(self, b):
+        return b
+class Pinned:
+    def pin_memory(self):
+        return self
+class Child(dict):
+    pass
+"""
+    program = parsed(f"{classes}{source}\nDataLoader(d, collate_fn=f)")
+    (call,) = program.loaders.calls
+    assert yields_own_class(program, call) is answer
