@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -121,15 +122,20 @@ def page(rule: Rule) -> str:
     return (ast.get_docstring(ast.parse(file.read_bytes())) or rule.summary).strip() + "\n"
 
 
+def cases(rule: Rule) -> frozenset[str]:
+    """Return the codes of a rule's sub-cases: those that its page names."""
+    return frozenset(re.findall(rf"\b{rule.code}[a-z]\b", page(rule)))
+
+
 def find(name: str) -> Rule:
-    """Return the rule of a code or name; a sub-case letter is ignored.
+    """Return the rule of a code, of a sub-case's code, or of a name.
 
     Raises:
         UsageError: no rule is called that.
 
     """
     for rule in all_rules():
-        if name in (rule.code, rule.name) or (name[:-1] == rule.code and name[-1:].islower()):
+        if name in (rule.code, rule.name) or (name[:-1] == rule.code and name in cases(rule)):
             return rule
     raise UsageError(f"unknown rule `{name}`{_hint(name)}; `torchlint rule --all` lists them")
 
@@ -167,10 +173,10 @@ def specificity(code: str, selectors: Iterable[str]) -> int:
 
 def check_selector(selector: str, where: str) -> None:
     """Raise a UsageError unless the selector is ALL, a prefix of some code, or a sub-case."""
-    codes = [rule.code for rule in all_rules()]
-    if selector == "ALL" or (selector and any(code.startswith(selector) for code in codes)):
+    rules = all_rules()
+    if selector == "ALL" or (selector and any(rule.code.startswith(selector) for rule in rules)):
         return
-    if selector[:-1] in codes and selector[-1:].isalpha() and selector[-1:].islower():
+    if any(selector[:-1] == rule.code and selector in cases(rule) for rule in rules):
         return
     raise UsageError(
         f"unknown rule selector `{selector}` in {where}{_hint(selector)}; "

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torchlint.config import Settings
     from torchlint.edits import Safety
     from torchlint.errors import InternalError
-    from torchlint.rule import Diagnostic, Rule
+    from torchlint.linter import Fixed, Options
+    from torchlint.rule import Diagnostic
     from torchlint.source import Source
     from torchlint.target import Target
 
@@ -121,18 +122,18 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
     settings = plan.settings_of(source.path.parent if source.path else plan.working)
     if not is_relevant(source.text):
         return Checked(source, settings, source.text, ())
-    from torchlint.linter import Options, examine, fix_source  # noqa: PLC0415  see above
+    from torchlint.linter import Options, examine  # noqa: PLC0415  see above
 
     rules = settings.rules(all_rules(), source.path)
-    fixable = frozenset(_fixable(rules, settings, source.path))
+    fixable = frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
     options = Options(rules=rules, fixable=fixable, target=_target(source, settings, plan))
     if plan.fix is not None:
-        fixed = fix_source(source, options, plan.fix)
+        fixed, notes = _fix(source, options, plan.fix, settings)
         changes = plan.write and fixed.text != source.text
         if not changes or _write(source, fixed.text, outcome):
             _tell(fixed.errors, outcome)
             found = tuple(_shown(fixed.remaining, settings, source.path))
-            return Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes)
+            return Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes + notes)
     checked = examine(source, options)
     _tell(checked.errors, outcome)
     found = tuple(_shown(checked.diagnostics, settings, source.path))
@@ -145,13 +146,27 @@ def _tell(errors: Iterable[InternalError], outcome: Outcome) -> None:
         outcome.trouble(str(error))
 
 
-def _fixable(rules: Iterable[Rule], settings: Settings, path: Path | None) -> Iterator[str]:
-    """Yield the codes, with and without the letter of a sub-case, whose fixes may be applied."""
-    for rule in rules:
-        for case in ("", *string.ascii_lowercase):
-            code = rule.code + case
-            if settings.may_fix(code) and settings.reports(code, path):
-                yield code
+def _fix(
+    source: Source, options: Options, safety: Safety, settings: Settings
+) -> tuple[Fixed, tuple[str, ...]]:
+    """Fix a file, and say what was left because a sub-case of the same rule is not wanted.
+
+    The fix loop knows rules, not their sub-cases: where it fixed one that is not wanted, it is
+    asked again without that rule.
+    """
+    from torchlint.linter import fix_source  # noqa: PLC0415
+
+    notes: tuple[str, ...] = ()
+    while True:
+        fixed = fix_source(source, options, safety)
+        done = {item.code for item in fixed.applied}
+        wrong = {c for c in done if not (settings.may_fix(c) and settings.reports(c, source.path))}
+        if not wrong:
+            return fixed, notes
+        rules = {code.rstrip(string.ascii_lowercase) for code in wrong}
+        options = replace(options, fixable=options.fixable - rules)
+        names = " and ".join(sorted(rules))
+        notes += (f"{source.filename}: {names} not fixed: some of its sub-cases may not be",)
 
 
 def _shown(

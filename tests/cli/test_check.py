@@ -572,21 +572,53 @@ def test_a_rule_that_fails_does_not_hide_the_others(concise, monkeypatch) -> Non
         assert "TL602" in codes(result.out)
 
 
-def test_a_sub_case_can_be_left_out(concise, monkeypatch) -> None:
-    examine = linter.examine
+ARRAYS = """\
+import torch
 
-    def in_cases(*arguments):
-        checked = examine(*arguments)
-        cases = (replace(each, code=each.code + "b") for each in checked.diagnostics)
-        return replace(checked, diagnostics=(*checked.diagnostics, *cases))
 
-    monkeypatch.setattr(linter, "examine", in_cases)
-    assert codes(concise("--select", "TL703").out) == ["TL703", "TL703b"]
-    assert codes(concise("--select", "TL703", "--ignore", "TL703b").out) == ["TL703"]
-    assert codes(concise("--select", "TL703b").out) == ["TL703b"]
-    out = concise("--select", "TL703", "--unfixable", "TL703b", "--unsafe-fixes").out
-    assert "TL703 [*]" in out
-    assert "TL703b [*]" not in out
+def copies(x: torch.Tensor, rows):
+    y = torch.tensor(x.detach().float())
+    return y
+"""
+BOTH = (
+    "import numpy as np\n"
+    + ARRAYS
+    + """
+
+def stacked():
+    rows = [np.zeros(3, dtype=np.float32) for _ in range(4)]
+    return torch.tensor(rows)
+"""
+)
+
+
+def test_a_rule_is_not_fixed_where_its_sub_case_may_not_be(project, run) -> None:
+    project.write("both.py", BOTH)
+    unsafe = ("check", "--select", "TL303", "--fix", "--unsafe-fixes")
+    result = run(*unsafe, "--unfixable", "TL303b")
+    assert result.err == "both.py: TL303 not fixed: some of its sub-cases may not be\n"
+    assert text_of(project, "both.py") == BOTH
+    assert run(*unsafe).code == 0
+    assert text_of(project, "both.py") != BOTH
+
+
+def test_a_sub_case_is_selected_fixed_and_left_out_by_its_letter(project, run) -> None:
+    project.write("arrays.py", ARRAYS)
+
+    def check(*arguments):
+        return run("check", "--output-format", "concise", *arguments)
+
+    assert codes(check("--select", "TL303").out) == ["TL303b"]
+    assert codes(check("--select", "TL303b").out) == ["TL303b"]
+    assert codes(check("--select", "TL303", "--ignore", "TL303b").out) == []
+    assert "[*]" in check("--select", "TL303").out
+    assert "[*]" not in check("--select", "TL303", "--unfixable", "TL303b").out
+    text = text_of(project, "arrays.py")
+    for arguments in (["--ignore", "TL303b"], ["--unfixable", "TL303b"], ["--fixable", "TL2"]):
+        check("--select", "TL303", "--fix", *arguments)
+        assert text_of(project, "arrays.py") == text
+    check("--select", "TL303b", "--fix", "--fixable", "TL303b")
+    assert text_of(project, "arrays.py") != text
 
 
 def test_a_file_that_cannot_be_written_keeps_its_findings(concise, project, monkeypatch) -> None:

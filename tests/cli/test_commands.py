@@ -45,12 +45,16 @@ def test_no_or_an_unknown_command(run, arguments) -> None:
     assert run(*arguments).code == 2
 
 
-@pytest.mark.parametrize("name", ["TL703", "bias-before-norm", "TL703b"])
+@pytest.mark.parametrize("name", ["TL703", "bias-before-norm"])
 def test_rule(run, name) -> None:
     result = run("rule", name)
     assert result.code == 0
     assert result.out.startswith("# bias-before-norm (TL703)\n\nSeverity: warning.")
     assert "\n## Why\n" in result.out
+
+
+def test_rule_of_a_sub_case(run) -> None:
+    assert run("rule", "TL303b").out == run("rule", "TL303").out
 
 
 def test_rule_of_the_engine(run) -> None:

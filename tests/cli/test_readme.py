@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,5 +40,7 @@ def test_the_table_lists_every_rule() -> None:
         for rule in all_rules()
         if rule.words
     ]
-    table = "\n".join(["| code | name | what it finds | severity | fix |", "|---|---|---|---|---|", *rows])
+    table = "\n".join(
+        ["| code | name | what it finds | severity | fix |", "|---|---|---|---|---|", *rows]
+    )
     assert table in README

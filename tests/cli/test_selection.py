@@ -90,6 +90,7 @@ def test_known_selectors(selector: str) -> None:
         pytest.param("bias-before-norm", "`TL703`", id="a name instead of a code"),
         pytest.param("", "", id="empty"),
         pytest.param("TL303B", "`TL303`", id="a sub-case is a small letter"),
+        pytest.param("TL303z", "`TL303`", id="no such sub-case"),
         pytest.param("TL303-", "`TL303`", id="no letter"),
         pytest.param("qqqqqq", "", id="like nothing"),
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from torchlint import __version__
-from torchlint.registry import all_rules, find, page
+from torchlint.registry import all_rules, page
 from torchlint.report.model import line_starts, place, split_lines
 from torchlint.report.relative import relative_name
 from torchlint.rule import Severity
@@ -52,7 +52,7 @@ def _rows(files: Sequence[Reported]) -> list[tuple[str, Rule]]:
     """Every rule, and a row of its own for each sub-case that was reported."""
     seen = {finding.code for file in files for finding in file.findings}
     known = {rule.code: rule for rule in all_rules()}
-    cases = {code: find(code) for code in seen - known.keys()}
+    cases = {code: known[code[:-1]] for code in seen - known.keys()}
     return sorted({**known, **cases}.items())
 
 
