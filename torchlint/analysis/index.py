@@ -32,7 +32,8 @@ _LEAVES = (
     cst.Pass, cst.Break, cst.Continue, cst.Ellipsis, cst.BaseBinaryOp, cst.BaseUnaryOp,
     cst.BaseCompOp, cst.BaseBooleanOp, cst.BaseAugOp, cst.ImportStar,
 )  # fmt: skip
-_fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+_NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
+_fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}  # the last one first, as a stack takes them
 
 
 def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
@@ -40,7 +41,9 @@ def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
         names: tuple[str, ...] = ()
     else:
         names = tuple(
-            item.name for item in dataclasses.fields(kind) if not item.name.startswith(_LAYOUT)
+            item.name
+            for item in reversed(dataclasses.fields(kind))
+            if not item.name.startswith(_LAYOUT)
         )
     _fields[kind] = names
     return names
@@ -139,11 +142,12 @@ class Index:
         self.module = module
         self.nodes: list[cst.CSTNode] = []
         self._parents: dict[int, cst.CSTNode] = {}
-        self._order: dict[int, int] = {}
         self._kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
         self._orders: dict[type[cst.CSTNode], list[int]] = {}
+        self._bound: dict[int, Binding] = {}
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
+        self._opened = [self.root]
         self._walk(module)
 
     # -- questions ---------------------------------------------------------------------------
@@ -155,12 +159,12 @@ class Index:
     def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes right below this one, layout left out."""
         kind = type(node)
-        for name in _fields.get(kind) or _fields_of(kind):
+        for name in reversed(_fields.get(kind) or _fields_of(kind)):
             value = getattr(node, name)
-            if isinstance(value, cst.CSTNode):
-                yield value
-            elif isinstance(value, (tuple, list)):
+            if isinstance(value, (tuple, list)):
                 yield from value
+            elif type(value) not in _NO_NODES:
+                yield value
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around this one, from the inside out."""
@@ -172,6 +176,10 @@ class Index:
     def of(self, kind: type[N]) -> list[N]:
         """All nodes of exactly this type, in the order of the walk."""
         return self._kinds.get(kind, [])  # type: ignore[return-value]  # filed by type
+
+    @cached_property
+    def _order(self) -> dict[int, int]:
+        return {id(node): place for place, node in enumerate(self.nodes)}
 
     def order(self, node: cst.CSTNode) -> int:
         """Place of the node in the walk: a parent comes before its children."""
@@ -228,55 +236,68 @@ class Index:
             child = above
         return self.root
 
+    def bound(self, node: cst.CSTNode) -> Binding | None:
+        """The binding that a name makes where it stands as a target."""
+        return self._bound.get(id(node))
+
     def opened(self, node: cst.CSTNode) -> Scope:
         """The scope that a function, class, lambda or comprehension opens."""
         return self._scopes[id(node)]
 
+    def release(self) -> None:
+        """Cut the circles between scopes and bindings: the tree goes without the collector."""
+        for scope in self._opened:
+            scope.bindings.clear()
+
     # -- the walk ----------------------------------------------------------------------------
 
     def _walk(self, module: cst.Module) -> None:
-        nodes, parents, order, kinds = self.nodes, self._parents, self._order, self._kinds
-        handlers = _HANDLERS
-        known = _fields
-        stack: list[tuple[cst.CSTNode, Scope]] = [(module, self.root)]
-        pop, push = stack.pop, stack.append
+        """Visit every node, a parent before its children, children in the order of the text.
+
+        The stack holds nodes, and scopes: one that comes up holds for the nodes that follow.
+        """
+        nodes, parents, kinds = self.nodes, self._parents, self._kinds
+        scope = self.root
+        stack: list[cst.CSTNode | Scope] = [module]
         while stack:
-            node, scope = pop()
-            order[id(node)] = len(nodes)
-            nodes.append(node)
+            node = stack.pop()
+            if isinstance(node, Scope):
+                scope = node
+                continue
             kind = type(node)
-            found = kinds.get(kind)
-            if found is None:
+            nodes.append(node)
+            try:
+                kinds[kind].append(node)
+            except KeyError:
                 kinds[kind] = [node]
-            else:
-                found.append(node)
             if kind is cst.Name:
                 self._scopes[id(node)] = scope
                 continue
-            handler = handlers.get(kind)
-            inner: dict[str, Scope] | None = None
-            if handler is not None:
-                inner = handler(self, node, scope)
-            names = known.get(kind)
-            if names is None:
-                names = _fields_of(kind)
-            base = len(stack)
-            for name in names:
+            handler = _HANDLERS.get(kind)
+            inner = None if handler is None else handler(self, node, scope)
+            names = _fields.get(kind)
+            for name in _fields_of(kind) if names is None else names:
                 value = getattr(node, name)
-                target = scope if inner is None else inner.get(name, scope)
-                if isinstance(value, cst.CSTNode):
-                    parents[id(value)] = node
-                    push((value, target))
-                elif isinstance(value, (tuple, list)):
+                sort = type(value)
+                if sort in _NO_NODES:
+                    continue
+                opened = None if inner is None else inner.get(name)
+                if opened is not None:
+                    stack.append(scope)
+                if sort is tuple or sort is list:
                     for item in value:
                         parents[id(item)] = node
-                        push((item, target))
-            if len(stack) - base > 1:
-                stack[base:] = stack[base:][::-1]
+                    stack += value[::-1]
+                else:
+                    parents[id(value)] = node
+                    stack.append(value)
+                if opened is not None:
+                    stack.append(opened)
 
     def _open(self, kind: ScopeKind, node: cst.CSTNode, parent: Scope) -> Scope:
         scope = Scope(kind, node, parent)
         self._scopes[id(node)] = scope
+        self._opened.append(scope)
         return scope
 
     def _bind(
@@ -293,7 +314,9 @@ class Index:
             scope = scope.module()
         elif declared == "nonlocal" and scope.parent is not None:
             scope = scope.parent.owner(name) or scope
-        scope.bindings.setdefault(name, []).append(Binding(name, kind, node, value, scope, path))
+        binding = Binding(name, kind, node, value, scope, path)
+        self._bound[id(node)] = binding
+        scope.bindings.setdefault(name, []).append(binding)
 
     def _bind_target(
         self,
