@@ -144,10 +144,15 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     each of its nodes several times and find nothing.
     """
     with _collector_paused():
-        clock = _Clock(source)
-        program = _parse(source, options)
-        if isinstance(program, Diagnostic):
-            return Checked((program,))
+        return _ask(source, options, rules)
+
+
+def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
+    clock = _Clock(source)
+    program = _parse(source, options)
+    if isinstance(program, Diagnostic):
+        return Checked((program,))
+    try:
         clock.look("parsing")
         errors: list[InternalError] = []
         found: list[tuple[Rule, Finding]] = []
@@ -160,6 +165,8 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
         placed = _place(source, program, found, errors) if found else []
         clock.look("placing the findings")
         return _finish(source, options, placed, errors)
+    finally:
+        program.release()
 
 
 def _finish(

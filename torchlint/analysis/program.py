@@ -57,6 +57,14 @@ class Program:
             self.module = cst.parse_module(text)
             self.index = Index(self.module)
 
+    def release(self) -> None:
+        """Forget all facts; they and the tree refer to one another in circles.
+
+        Without this a tree lives until the cyclic collector comes by, which is slow to find it.
+        """
+        self.index.release()
+        self.__dict__.clear()
+
     # -- facts -------------------------------------------------------------------------------
 
     @cached_property
