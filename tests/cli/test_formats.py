@@ -201,8 +201,11 @@ def test_statistics() -> None:
         "name": "a-pattern",
         "count": 2,
         "fixable": True,
+        "fixable_count": 2,
     }
     assert render("full", statistics=True, quiet=True) == ""
+    some = reported(SAFE, replace(SAFE, fix=None))
+    assert render("full", some, statistics=True, quiet=True) == "2\tTL201\t[-] a-pattern\n"
 
 
 def test_show_fixes() -> None:

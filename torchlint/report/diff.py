@@ -1,4 +1,4 @@
-"""`--diff`: a unified diff that `git apply` and `patch` take."""
+"""`--diff`: a unified diff that `git apply -p0` and `patch -p0` take."""
 
 from __future__ import annotations
 

@@ -66,7 +66,13 @@ def _fix(finding: Diagnostic, starts: list[int]) -> dict[str, Any] | None:
 def counts(files: Sequence[Reported], view: View) -> Iterator[str]:
     """Yield the counts by rule (`--statistics`) as one array."""
     found = [
-        {"code": code, "name": name, "count": number, "fixable": fixable}
+        {
+            "code": code,
+            "name": name,
+            "count": number,
+            "fixable": fixable == number,
+            "fixable_count": fixable,
+        }
         for number, code, name, fixable in tally(files, view)
     ]
     yield json.dumps(found, indent=2) + "\n"

@@ -58,11 +58,11 @@ def _could_be_fixed(findings: list[Diagnostic], view: View) -> str:
 
 
 def statistics(files: Sequence[Reported], view: View) -> Iterator[Line]:
-    """Yield one line a rule, the most frequent first."""
+    """Yield one line a rule, the most frequent first; `[-]` marks those with fixes for some."""
     rows = tally(files, view)
     digits = max((len(str(number)) for number, *_ in rows), default=1)
     for number, code, name, fixable in rows:
-        mark = "[*]" if fixable else "[ ]"
+        mark = "[*]" if fixable == number else "[-]" if fixable else "[ ]"
         yield [
             (f"{number:{digits}}", "bold"),
             ("\t", ""),
@@ -71,12 +71,12 @@ def statistics(files: Sequence[Reported], view: View) -> Iterator[Line]:
         ]
 
 
-def tally(files: Sequence[Reported], view: View) -> list[tuple[int, str, str, bool]]:
-    """Count findings by code: number, code, name, whether all of them can be fixed."""
+def tally(files: Sequence[Reported], view: View) -> list[tuple[int, str, str, int]]:
+    """Count findings by code: number, code, name, and how many of them can be fixed."""
     groups: dict[tuple[str, str], list[bool]] = {}
     for finding in findings_of(files):
         groups.setdefault((finding.code, finding.name), []).append(view.is_applicable(finding))
-    rows = [(len(each), code, name, all(each)) for (code, name), each in groups.items()]
+    rows = [(len(each), code, name, sum(each)) for (code, name), each in groups.items()]
     return sorted(rows, key=lambda row: (-row[0], row[1]))
 
 
