@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, ScopeKind
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
 
 
@@ -90,31 +91,48 @@ class Calls:
         return self._passed(site, param.name.value, place)
 
     def _named_sites(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """Calls by name only: values are not asked, since they ask this."""
+        """Find calls by name only: values are not asked, since they ask this."""
         name = function.name.value
-        if self._program.classes.around(function) is not None:
-            return self._sites_by_name.get((name, True), []) if name != "forward" else []
-        return [
-            call
-            for call in self._sites_by_name.get((name, False), [])
-            if isinstance(call.func, cst.Name) and self._by_name(call.func) is function
-        ]
+        program = self._program
+        owner = program.classes.around(function)
+        if owner is None or program.index.scope(function).kind is not ScopeKind.CLASS:
+            calls = self._calls_by_name.get(name, ())
+            return [call for call in calls if self.target(call) is function]
+        if name == "__init__":
+            return [c for c in self._constructions if self.target(c) is function]
+        return [c for c in self._calls_on_self.get(name, ()) if self._may_run(c, owner)]
+
+    def _may_run(self, call: cst.Call, owner: Class) -> bool:
+        """Whether ``self.method()`` may run the method of a class: of its own, a base or an heir."""
+        classes = self._program.classes
+        caller = classes.around(call)
+        return caller is not None and (
+            owner in classes.lineage(caller) or caller in classes.lineage(owner)
+        )
 
     @cached_property
-    def _sites_by_name(self) -> dict[tuple[str, bool], list[cst.Call]]:
-        found: dict[tuple[str, bool], list[cst.Call]] = {}
+    def _calls_by_name(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            if isinstance(call.func, cst.Name):
+                found.setdefault(call.func.value, []).append(call)
+        return found
+
+    @cached_property
+    def _calls_on_self(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
         for call in self._program.index.of(cst.Call):
             match call.func:
-                case cst.Name(value=name):
-                    found.setdefault((name, False), []).append(call)
-                    for owner in self._program.classes:
-                        if owner.name == name:
-                            found.setdefault(("__init__", True), []).append(call)
                 case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
-                    found.setdefault((name, True), []).append(call)
+                    found.setdefault(name, []).append(call)
                 case _:
                     pass
         return found
+
+    @cached_property
+    def _constructions(self) -> list[cst.Call]:
+        names = {owner.name for owner in self._program.classes}
+        return [call for name in names for call in self._calls_by_name.get(name, ())]
 
     def _passed(self, call: cst.Call, name: str, place: int | None) -> cst.BaseExpression | None:
         position = 0

@@ -1,8 +1,7 @@
 """Works out what is known of an expression's value, on demand and with a memory.
 
 Forward flow through names (`flow`), through ``self.x`` inside a class, through calls of functions
-of the same file and back to their parameters.  A cycle (``x = x + 1`` in a loop) is cut where it
-closes; what was computed while it was cut is not remembered.
+of the same file and back to their parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from torchlint.analysis import numpy_api, torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.narrowing import Narrowing
+from torchlint.analysis.memory import Memory
+from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
@@ -30,7 +30,6 @@ from torchlint.analysis.values import (
     Kind,
     Value,
     join,
-    join_devices,
     shared_device,
 )
 
@@ -41,8 +40,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-_DEPTH = 60  # expressions nested or chained deeper than this are not followed
-_FUEL = 4000  # steps one question may take
+_LONG = 40  # parts of an expression that is worked through from the inside
+_CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
+            cst.Subscript, cst.UnaryOperation)  # fmt: skip
 _PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm", "rich.progress.track",
                  "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
 
@@ -53,10 +53,8 @@ class Evaluator:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._cache: dict[int, Value] = {}
-        self._active: dict[int, int] = {}
-        self._cut = _DEPTH  # the shallowest level at which a cycle was cut in this question
-        self._fuel = 0
+        self._memory = Memory()
+        self._prepared: set[int] = set()
         self._growth = Growth(program)
         self._narrowing = Narrowing(program)
 
@@ -64,41 +62,38 @@ class Evaluator:
         """What is known of the value of an expression."""
         if node is None:
             return UNKNOWN
+        if self._memory.busy:
+            return self._value(node)
         value = self._value(node)
-        return UNKNOWN if value.kind is Kind.NEVER and not self._active else value
+        if self._memory.given_up(id(node)):
+            self._prepare(node)
+            value = self._value(node)
+            self._memory.settle(id(node), value)  # what is still cut short stays so
+        return value
+
+    def _prepare(self, node: cst.CSTNode) -> None:
+        """Work through a long chain of questions from its start, so that none leads deep."""
+        index = self._program.index
+        home: cst.CSTNode = self._program.function(node) or index.module
+        if id(home) not in self._prepared:
+            self._prepared.add(id(home))
+            for kind in (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.NamedExpr):
+                for statement in index.below(home, kind):
+                    value = statement.iter if isinstance(statement, cst.For) else statement.value
+                    if value is not None:
+                        self._prepare_parts(value)
+        self._prepare_parts(node)
+
+    def _prepare_parts(self, node: cst.CSTNode) -> None:
+        index = self._program.index
+        below = index.nodes[index.order(node) + 1 : index.end(node)]
+        for part in reversed(below) if len(below) > _LONG else ():
+            if isinstance(part, _CHAINED):
+                self._value(part)
+        self._value(node)
 
     def _value(self, node: cst.CSTNode) -> Value:
-        return self._remember(node, lambda: self._evaluate(node))
-
-    def _remember(self, node: cst.CSTNode, compute: Callable[[], Value]) -> Value:
-        key = id(node)
-        found = self._cache.get(key)
-        if found is not None:
-            return found
-        level = len(self._active)
-        if level == 0:
-            self._fuel = _FUEL
-        if key in self._active:
-            self._cut = min(self._cut, self._active[key])
-            return NEVER
-        self._fuel -= 1
-        if level >= _DEPTH or self._fuel < 0:
-            self._cut = -1  # an unfinished answer is remembered by nobody
-            return UNKNOWN
-        outer, self._cut = self._cut, _DEPTH
-        self._active[key] = level
-        try:
-            value = compute()
-        finally:
-            del self._active[key]
-        if self._cut >= level:
-            self._cache[key] = value
-            self._cut = outer
-        else:
-            self._cut = min(self._cut, outer)
-        if level == 0:
-            self._cut = _DEPTH
-        return value
+        return self._memory.answer(id(node), lambda: self._evaluate(node))
 
     # -- expressions -------------------------------------------------------------------------
 
@@ -221,6 +216,9 @@ class Evaluator:
             return BOOL
         if node.value == "None":
             return NONE
+        bound = program.index.bound(node)
+        if bound is not None and bound.kind is not Bind.AUGMENT:
+            return self.binding(bound)
         bindings = program.flow.reaching(node)
         if not bindings:
             return Value(Kind.FUNCTION, type=node.value) if program.is_builtin(node) else UNKNOWN
@@ -233,10 +231,7 @@ class Evaluator:
 
     def binding(self, binding: Binding) -> Value:
         """What a name gets from one of its bindings."""
-        if binding.kind in (Bind.PARAMETER, Bind.AUGMENT, Bind.FOR, Bind.IMPORT, Bind.FROM):
-            assert binding.value is not None
-            return self._remember(binding.node, lambda: self._bound(binding))
-        return self._bound(binding)
+        return self._memory.answer(id(binding), lambda: self._bound(binding))
 
     def _bound(self, binding: Binding) -> Value:
         value = binding.value
@@ -293,7 +288,7 @@ class Evaluator:
                 return self._instance(owner.node)
         if param.annotation is not None:
             value = self.annotated(param.annotation.annotation)
-            if value.known:
+            if value.known or alternatives(param.annotation.annotation):
                 return value
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
@@ -308,14 +303,37 @@ class Evaluator:
 
     def annotated(self, node: cst.BaseExpression) -> Value:
         """The value that an annotation promises."""
+        choices = alternatives(node)
+        if choices is not None:
+            return join(
+                NONE if literal(choice) == "None" else self.annotated(choice) for choice in choices
+            )
         if isinstance(node, cst.Subscript):
-            return UNKNOWN
+            return self._container(node)
         name = self._program.names.qualified(node)
         if isinstance(node, cst.SimpleString):
             text = node.evaluated_value
             name = {"torch.Tensor": "torch.Tensor", "Tensor": "torch.Tensor",
                     "np.ndarray": "numpy.ndarray"}.get(str(text), "")  # fmt: skip
         return self.instance_of(name, None)
+
+    def _container(self, node: cst.Subscript) -> Value:
+        """Evaluate ``list[np.ndarray]``."""
+        kind = dotted(node.value).rpartition(".")[2]
+        inner = node.slice[0].slice
+        if kind not in ("list", "List", "Sequence") or not isinstance(inner, cst.Index):
+            return UNKNOWN
+        return Value(Kind.LIST, element=self.annotated(inner.value))
+
+    def optional(self, node: cst.BaseExpression) -> bool:
+        """Tell whether a name is a parameter that is None where it is not given."""
+        if not isinstance(node, cst.Name):
+            return False
+        params = [b.value for b in self._program.flow.reaching(node) if b.kind is Bind.PARAMETER]
+        return any(
+            isinstance(p, cst.Param) and p.default is not None and literal(p.default) == "None"
+            for p in params
+        )
 
     # -- attributes and subscripts -----------------------------------------------------------
 
@@ -475,8 +493,8 @@ class Evaluator:
         returns = program.returns(function)
         if not returns:
             return NONE
-        return self._remember(
-            function,
+        return self._memory.answer(
+            id(function),
             lambda: join(NONE if r.value is None else self._value(r.value) for r in returns),
         )
 
@@ -869,10 +887,6 @@ class Evaluator:
             return Value(Kind.SCALER, type=name, made=node)
         return None
 
-    def operands(self, nodes: Iterable[cst.CSTNode]) -> list[Value]:
-        """Values of several expressions."""
-        return [self._value(node) for node in nodes]
-
 
 # -- helpers without state --------------------------------------------------------------------
 
@@ -972,6 +986,3 @@ def _like_device(node: cst.CSTNode) -> bool:
     """Whether an expression is named like a device: ``device``, ``args.device``, ``self.gpu``."""
     text = dotted(node).rpartition(".")[2].lower()
     return any(word in text for word in ("device", "gpu", "cuda", "rank")) or text == "dev"
-
-
-__all__ = ["Evaluator", "join_devices"]
