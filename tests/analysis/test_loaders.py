@@ -75,6 +75,8 @@ def moved(source: str) -> list[str]:
             "g = torch.empty(9).cuda()\nfor b in A:\n    g.copy_(b)", id="into a buffer on the GPU"
         ),
         pytest.param("def f(b):\n    b.cuda()\nfor x in A:\n    f(x)", id="in a function"),
+        pytest.param("f = lambda n, t: t.cuda()\nfor x in A:\n    f(1, x)", id="in a lambda"),
+        pytest.param("for x, y in A:\n    a = map(lambda t: t.cuda(), (x, y))", id="in map"),
         pytest.param("def f(l):\n    for x in l:\n        x.cuda()\nf(A)", id="passed on"),
         pytest.param("def f(*, l):\n    for x in l:\n        x.cuda()\nf(l=A)", id="by name"),
         pytest.param(
@@ -289,6 +291,10 @@ def test_batches_of_loaders_in_larger_structures(loop, loaders):
         pytest.param("for x in A:\n    print(x, device)", id="shown"),
         pytest.param("for m in (model, A.dataset):\n    m.cuda()", id="its dataset"),
         pytest.param("f = lambda x: x.cuda()", id="a lambda that nobody is seen to call"),
+        pytest.param(
+            "f = lambda *x, k: [x[0].cuda(), k.cuda()]\nf(A, k=A)", id="a lambda of any number"
+        ),
+        pytest.param("for x in A:\n    f = sorted(x, key=lambda t: t.cuda())", id="as a key"),
         pytest.param("del A\nA.cuda()", id="deleted"),
         pytest.param("A[1:2].cuda()", id="a slice"),
     ],

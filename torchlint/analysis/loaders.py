@@ -339,12 +339,41 @@ class Loaders:
     def _passed(self, param: cst.Param, level: _Level, path: Path) -> Iterator[_State]:
         program = self._program
         function = program.parent(program.parent(param) or param)
+        if isinstance(function, cst.Lambda):
+            yield from self._passed_to_lambda(function, param, level, path)
         if not isinstance(function, cst.FunctionDef):
             return
         for site in program.calls.sites(function):
             given = program.calls.passed(function, param, site)
             if given is not None:
                 yield given, level, path
+
+    def _passed_to_lambda(
+        self, function: cst.Lambda, param: cst.Param, level: _Level, path: Path
+    ) -> Iterator[_State]:
+        """Yield what ``map(lambda x: ..., xs)`` and calls by name pass."""
+        places = (i for i, item in enumerate(function.params.params) if item is param)
+        place = next(places, -1)
+        program = self._program
+        above = program.parent(function)
+        call = None if above is None else program.parent(above)
+        if isinstance(above, cst.Arg) and isinstance(call, cst.Call):
+            if dotted(call.func) == "map" and 0 <= place < len(call.args) - 1:
+                yield call.args[place + 1].value, level, (None, *path)
+            return
+        for site in self._calls_by_name.get(_target_of(above), ()):
+            assert isinstance(site.func, cst.Name)
+            meant = (binding.value for binding in program.flow.reaching(site.func))
+            if function in meant and 0 <= place < len(site.args):
+                yield site.args[place].value, level, path
+
+    @cached_property
+    def _calls_by_name(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            if isinstance(call.func, cst.Name):
+                found.setdefault(call.func.value, []).append(call)
+        return found
 
     def _attribute(self, node: cst.Attribute, level: _Level, path: Path) -> Iterator[_State]:
         program = self._program
@@ -523,6 +552,15 @@ class Loaders:
                 return None if around is None else (id(around.node), node.attr.value)
             case _:
                 return None
+
+
+def _target_of(statement: cst.CSTNode | None) -> str:
+    """Return the name that a plain assignment gives."""
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            return name
+        case _:
+            return ""
 
 
 def _step(node: cst.Subscript) -> Step | slice:
