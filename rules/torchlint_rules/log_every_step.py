@@ -112,7 +112,8 @@ def purpose(program: Program, sync: Sync) -> str:
         if isinstance(above, cst.BaseStatement):
             return ""
         if isinstance(above, cst.Call):
-            last = dotted(above.func).rpartition(".")[2]
+            func = above.func
+            last = func.attr.value if isinstance(func, cst.Attribute) else dotted(func)
             if last == "print" or last in ("write", "info", "debug", "warning"):
                 return "to print it "
             if last == "append":
