@@ -385,9 +385,11 @@ def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, S
     return dict.fromkeys(("elt", "key", "value", "for_in"), inner)
 
 
-def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.CompFor)
     index._bind_target(scope, node.target, Bind.FOR, node.iter)
+    first = not isinstance(index.parent(node), cst.CompFor)
+    return {"iter": scope.parent} if first and scope.parent is not None else {}
 
 
 def _assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:

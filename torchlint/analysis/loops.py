@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -93,7 +94,9 @@ class Loops:
         self._program = program
         self._contexts: dict[int, Context] = {}
         self._called: dict[int, Context] = {}
+        self._passing: dict[int, Context] = {}
         self._asking: set[int] = set()
+        self._skips: dict[int, int] = {}  # block -> where a periodic ``continue`` stands
 
     # -- roles of loops ----------------------------------------------------------------------
 
@@ -279,44 +282,47 @@ class Loops:
     # -- how often a node runs ---------------------------------------------------------------
 
     def context(self, node: cst.CSTNode) -> Context:
-        """How often a node runs."""
-        found = self._contexts.get(id(node))
-        if found is None:
-            found = self._contexts[id(node)] = self._context(node)
+        """Tell how often a node runs."""
+        known, index = self._contexts, self._program.index
+        way: list[tuple[cst.CSTNode, cst.CSTNode | None]] = []
+        child: cst.CSTNode | None = node
+        while child is not None and id(child) not in known:
+            above = index.parent(child)
+            way.append((child, above))
+            child = above
+        found = _NOWHERE if child is None else known[id(child)]
+        for child, above in reversed(way):
+            if above is not None:
+                found = self._entered(above, child, found)
+            if not self._asking:  # inside a circle of calls the answer is not complete
+                known[id(child)] = found
         return found
 
-    def _context(self, node: cst.CSTNode) -> Context:
-        guarded = False
-        child = node
-        for above in self._program.index.ancestors(node):
-            guarded = guarded or self._guards(above, child)
-            match above:
-                case cst.For() | cst.While() if child is not above.orelse and not (
-                    isinstance(above, cst.For) and child is not above.body
-                ):
-                    role = self._roles[id(above)]
-                    if role is Role.EVAL:
-                        return self._evaluation(above, guarded=guarded)
-                    if role is not Role.OTHER:
-                        return Context(role, guarded, above)
-                case cst.With() if self.turns_gradients_off(above):
-                    pass
-                case cst.FunctionDef() if child is above.body:
-                    found = self._of_function(above)
-                    return replace(found, guarded=found.guarded or guarded)
-                case _:
-                    pass
-            child = above
-        return _NOWHERE
+    def _entered(self, above: cst.CSTNode, child: cst.CSTNode, around: Context) -> Context:
+        """How often a node runs, by how often the node above it does."""
+        match above:
+            case cst.For() | cst.While() if child is above.body or (
+                isinstance(above, cst.While) and child is above.test
+            ):
+                role = self._roles[id(above)]
+                if role is Role.EVAL:
+                    return self._evaluation(above)
+                return around if role is Role.OTHER else Context(role, loop=above)
+            case cst.FunctionDef() if child is above.body:
+                return self._of_function(above)
+            case _ if not around.guarded and self._guards(above, child):
+                return replace(around, guarded=True)
+            case _:
+                return around
 
-    def _evaluation(self, loop: Loop, *, guarded: bool) -> Context:
+    def _evaluation(self, loop: Loop) -> Context:
         """A loop without gradients: evaluation, or a metric that training computes in every step."""
         function = self._program.function(loop)
         if function is not None and not self._named_eval(function):
             caller = self._of_function(function)
             if caller.role is Role.TRAIN:
-                return replace(caller, guarded=caller.guarded or guarded)
-        return Context(Role.EVAL, guarded, loop)
+                return caller
+        return Context(Role.EVAL, loop=loop)
 
     @staticmethod
     def _named_eval(function: cst.FunctionDef) -> bool:
@@ -324,8 +330,9 @@ class Loops:
 
     def _of_function(self, function: cst.FunctionDef) -> Context:
         key = id(function)
-        if key in self._called:
-            return self._called[key]
+        found = self._called.get(key) or self._passing.get(key)
+        if found is not None:
+            return found
         if key in self._asking:
             return _NOWHERE
         self._asking.add(key)
@@ -333,7 +340,11 @@ class Loops:
             found = self._function_context(function)
         finally:
             self._asking.discard(key)
-        self._called[key] = found
+        if self._asking:
+            self._passing[key] = found  # a circle of calls may be open
+        else:
+            self._called[key] = found
+            self._passing.clear()
         return found
 
     def _function_context(self, function: cst.FunctionDef) -> Context:
@@ -387,18 +398,20 @@ class Loops:
 
     def _skipped_before(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
         """``if step % n: continue`` guards what follows."""
-        for statement in block.body:
-            if statement is child:
-                return False
-            if (
-                isinstance(statement, cst.If)
-                and statement.orelse is None
-                and isinstance(statement.body, cst.BaseSuite)
-                and _last(statement.body, (cst.Continue,))
-                and self.is_guard(statement.test)
-            ):
-                return True
-        return False
+        first = self._skips.get(id(block))
+        if first is None:
+            order = self._program.index.order
+            places = (order(one) for one in block.body if self._skips_rest(one))
+            first = self._skips[id(block)] = next(places, sys.maxsize)
+        return first < self._program.index.order(child)
+
+    def _skips_rest(self, statement: cst.CSTNode) -> bool:
+        return (
+            isinstance(statement, cst.If)
+            and statement.orelse is None
+            and _last(statement.body, (cst.Continue,))
+            and self.is_guard(statement.test)
+        )
 
     def is_guard(self, test: cst.BaseExpression) -> bool:
         """Whether a condition holds only now and then: every n steps, on one rank, on request."""
