@@ -48,7 +48,9 @@ its own without a `pin_memory` method, which PyTorch hands on unpinned without a
 Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done
 beside the training.  It takes page-locked memory for a few batches.  Unsafe without workers, where
 the main thread does the pinning and may become slower; where the number of workers is not known;
-where the file does not name CUDA itself; and where `pin_memory=False` was written.
+where the file does not name CUDA itself; where `pin_memory=False` was written; and where a
+`collate_fn` may return a tuple that the loop does not take apart, which older versions pin as a
+list.
 
 Where the device depends, so does what is written: `device.type == "cuda"` if `device` is known to
 be a `torch.device` made before the loader, else `torch.cuda.is_available()`, or
@@ -71,7 +73,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given, literal
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loaders import yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
@@ -199,23 +201,57 @@ def count_of(program: Program, node: cst.BaseExpression, depth: int) -> int | No
 
 def fix(
     program: Program, call: cst.Call, pinned: Argument, moves: list[Move], workers: Workers
-) -> Fix:
+) -> Fix | None:
     """Return the fix: the argument, written so that it holds wherever the script runs."""
-    code, imports = wanted(program, call, moves)
+    value = wanted(program, call, moves)
+    if value is None:
+        return None
+    code, imports = value
     rewrite: Rewrite = AddArgument(call, "pin_memory", code)
     if pinned.arg is not None:
         rewrite = Replace(pinned.arg.value, code)
-    safe = workers is Workers.SOME and program.devices.named and pinned.arg is None
+    doubts = (
+        ("the main thread pins each batch, if there are no workers", workers is not Workers.SOME),
+        ("a GPU is an assumption", not program.devices.named),
+        ("False was written on purpose", pinned.arg is not None),
+        (
+            "old versions of torch make a list of a batch that is a tuple",
+            not keeps_type(program, call),
+        ),
+    )
+    changes = "; ".join(text for text, holds in doubts if holds)
     return Fix(
         f"{'Pass' if pinned.absent else 'Change to'} pin_memory={code}",
-        Safety.SAFE if safe else Safety.UNSAFE,
+        Safety.UNSAFE if changes else Safety.SAFE,
         (rewrite, *imports),
-        changes="" if safe else "batches are pinned; without workers the main thread does it",
+        changes=changes,
     )
 
 
-def wanted(program: Program, call: cst.Call, moves: list[Move]) -> tuple[str, tuple[Rewrite, ...]]:
-    """Return the value to pass, and the import that it needs."""
+def keeps_type(program: Program, call: cst.Call) -> bool:
+    """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
+    collate = program.argument(call, "collate_fn")
+    if collate.absent or collate.literal() == "None":
+        return True
+    loops = program.loaders.loops(call)
+    return bool(loops) and all(is_unpacked(loop) for loop in loops)
+
+
+def is_unpacked(loop: cst.For) -> bool:
+    """Whether a loop takes the batch apart: ``for x, y in`` or ``for i, (x, y) in enumerate``."""
+    target: cst.BaseExpression = loop.target
+    node = loop.iter
+    while isinstance(node, cst.Call) and node.args:
+        if dotted(node.func) == "enumerate" and isinstance(target, cst.Tuple):
+            target = target.elements[-1].value
+        node = node.args[0].value
+    return isinstance(target, cst.Tuple)
+
+
+def wanted(
+    program: Program, call: cst.Call, moves: list[Move]
+) -> tuple[str, tuple[Rewrite, ...]] | None:
+    """Return the value to pass and the import that it needs; None where torch has no name."""
     text = program.text
     if all(move.device is Device.CUDA for move in moves) and "is_available" not in text:
         return "True", ()
@@ -224,6 +260,8 @@ def wanted(program: Program, call: cst.Call, moves: list[Move]) -> tuple[str, tu
             if isinstance(move.target, cst.Name) and is_device_before(program, move.target, call):
                 return f'{move.target.value}.type == "cuda"', ()
     name = torch_name(program, call)
+    if not name and program.index.scope(call).owner("torch") is not None:
+        return None
     module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
     imports = () if name else (AddImport("torch"),)
     return f"{name or 'torch'}.{module}.is_available()", imports

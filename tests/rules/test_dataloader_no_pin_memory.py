@@ -199,6 +199,10 @@ def test_is_silent(source):
             Severity.INFO, Safety.UNSAFE, id="perhaps workers",
         ),
         pytest.param(
+            "num_workers=4, collate_fn=f", "", Severity.WARNING, Safety.SAFE,
+            id="a batch of one's own, taken apart",
+        ),
+        pytest.param(
             "num_workers=4, pin_memory=False", "", Severity.WARNING, Safety.UNSAFE,
             id="refused without a reason",
         ),
@@ -276,6 +280,32 @@ def test_a_batch_class_that_may_be_pinned_keeps_its_fix(collate, reported):
     source = loaded("num_workers=4, collate_fn=Batch", collate)
     found = check(source, CODE)
     assert [d.fix is not None for d in found] == [True] * reported
+
+
+@pytest.mark.parametrize(
+    ("collate", "loop", "safety"),
+    [
+        ("f", "for b in loader:\n    b[0].cuda()\n", Safety.UNSAFE),
+        ("f", "for i, b in enumerate(loader):\n    b[0].cuda()\n", Safety.UNSAFE),
+        ("f", "for i, (x, y) in enumerate(tqdm(loader)):\n    x.cuda()\n", Safety.SAFE),
+        ("None", "for b in loader:\n    b[0].cuda()\n", Safety.SAFE),
+    ],
+)
+def test_a_batch_of_ones_own_may_change_its_type(collate, loop, safety):
+    (found,) = check(loaded(f"num_workers=4, collate_fn={collate}", loop=loop), CODE)
+    assert found.fix.safety is safety
+
+
+def test_there_is_no_fix_where_torch_means_something_else():
+    source = """
+    from torch.utils.data import DataLoader
+
+    def train(torch, dataset, device):
+        for x in DataLoader(dataset):
+            x.to(device).cuda()
+    """
+    (found,) = check(source, CODE)
+    assert found.fix is None
 
 
 def test_a_device_that_comes_from_outside_is_only_advice():
