@@ -121,6 +121,8 @@ def returning_move(program: Program, sync: Sync) -> cst.Call | None:
         return None
     if program.frameworks or not sync.sure or not program.devices.single:
         return None
+    if _plain(move) and program.code(move.args[0].value) == program.devices.sole:
+        return move
     if program.value(sync.tensor).device is not Device.CUDA:
         return None
     if program.values.moved_to(move, Device.CPU) is Device.CUDA and _plain(move):

@@ -110,3 +110,12 @@ def test_a_named_copy_is_unsafe_to_drop() -> None:
 def test_reported_without_a_fix(statements: str) -> None:
     (found,) = check(loop(statements), CODE)
     assert found.fix is None
+
+
+def test_the_only_device_of_the_file_is_where_everything_is() -> None:
+    source = loop("kept.append(out.cpu().to(device) + 1)").replace(
+        'torch.device("cuda")', 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    )
+    assert "kept.append(out + 1)" in fixed(source, CODE, unsafe=False)
+    other = source.replace("optimizer =", "spare = model.to(second)\noptimizer =")
+    assert [found.fix for found in check(other, CODE)] == [None]

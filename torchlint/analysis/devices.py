@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.values import Device, join_devices
+from torchlint.analysis.values import Device, Kind, join_devices
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -65,6 +65,26 @@ class Devices:
         """Whether the GPU may be Apple's: the file names MPS, or never says that it means CUDA."""
         text = self._program.text
         return "cuda" not in text or "mps" in text or "torch.accelerator" in text
+
+    @cached_property
+    def sole(self) -> str:
+        """The one device name that everything in the file is moved to, or "" if there are several.
+
+        Whatever is on a GPU is then where that name says.
+        """
+        program, found = self._program, set[str]()
+        for call, _ in program.method_calls("cuda"):
+            found.add(program.code(call.func))
+        for call in program.index.of(cst.Call):
+            for arg in call.args:
+                moves = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
+                keyword = arg.keyword is not None and arg.keyword.value == "device"
+                if (moves and arg.keyword is None) or keyword:
+                    named = program.values.device(arg.value) is not Device.CPU
+                    if named and program.value(arg.value).kind is not Kind.DTYPE:
+                        found.add(program.code(arg.value))
+        name = found.pop() if len(found) == 1 else ""
+        return name if len(program.index.root.bindings.get(name, ())) == 1 else ""
 
     @cached_property
     def single(self) -> bool:
