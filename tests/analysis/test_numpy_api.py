@@ -180,7 +180,8 @@ np.array_split(b, 2)|np.dot(a, b)|np.dot(b, b)|np.matmul(a, b)|np.matmul(square,
 np.tile(3, 2)
 np.tile(3, ())|np.tile(a, (2, 1))|np.pad(a, 1)|np.einsum("ij,kj->ik", a, a)|np.einsum("i,i->", b, b)
 np.einsum("ii->i", square)|np.isscalar(3)|np.allclose(a, a)|np.ndim(a)|np.interp(2, b, b)
-np.concatenate([a, a])|np.stack([a, a])|np.stack([b])|np.stack(xs)|np.hstack((a, a))|np.sqrt(xs)
+np.concatenate([a, a])|np.stack([a, a])|np.stack([b])
+np.stack(xs)|np.hstack((a, a.astype(f32)))|np.cos(a)|np.sin(a.astype(f32))|np.hstack((a, a))|np.sqrt(xs)
 np.frombuffer(b"12345678")|np.broadcast_to(b, (2, 3))|np.diag(b)|np.diag(a)|np.flip(a)
 np.squeeze(one)
 np.asarray(xs)|np.asarray(a)|np.asarray(3)|np.asarray([1, 2], dtype=np.float32)|np.require(a)
@@ -193,7 +194,9 @@ np.random.uniform(size=n)|np.random.standard_normal((2, 2))|np.random.triangular
 np.random.poisson(1.0, 3)|rng.permutation(3)|rng.random(3, dtype=np.float32)|np.random.seed(0)
 np.reshape(a, (3, 2))|np.atleast_2d(b)|np.atleast_3d(b)|np.expand_dims(c, 0)|np.load|np.float32(c)
 np.sum(a, out=np.zeros(()))|np.random.rand(3).sum()|np.random.rand(3)[1:]|np.zeros((2, 3))[0]
-np.concatenate((b, b)).reshape(2, 3)|np.zeros(3)[0]|np.cov(b)|np.errstate()|np.zeros((n, n))[:n]
+np.concatenate((b, b)).reshape(2, 3)
+np.full(3, 1)|np.full(3, 2.5)|np.full(3, -1.0)|np.hstack([a, a])
+np.zeros(3)[0]|np.cov(b)|np.errstate()|np.zeros((n, n))[:n]
 np.load("/dev/null", allow_pickle=True) if False else 1|[row for row in a][0]|[x for x in b][0]
 """
 
@@ -224,7 +227,10 @@ def test_no_name_stands_in_two_tables() -> None:
         pytest.param("np.array(things) / 255", Kind.NDARRAY, MAYBE_SCALAR, True, id="scaled"),
         pytest.param("np.array(things, copy=False)", Kind.NDARRAY, 0, False, id="array shares"),
         pytest.param("np.asarray(things)", Kind.NDARRAY, 0, False, id="asarray may share"),
-        pytest.param("np.random.normal(size=things)", Kind.NDARRAY, -1, True, id="size unknown"),
+        pytest.param("np.random.normal(size=optional)", Kind.NDARRAY, -1, True, id="size from a parameter"),
+        pytest.param("np.random.rand(*things)", Kind.NDARRAY, -1, True, id="dimensions unknown"),
+        pytest.param("np.random.normal(size=things)", Kind.NDARRAY, 1, True, id="size unknown"),
+        pytest.param("np.zeros((3, *things))", Kind.NDARRAY, 1, True, id="dimensions starred"),
         pytest.param("np.load(things)", Kind.NDARRAY, 0, True, id="file"),
         pytest.param("np.load(things)['x']", Kind.NDARRAY, 0, True, id="member of an archive"),
         pytest.param("np.load(things, mmap_mode='r')", Kind.NDARRAY, 0, False, id="mapped"),
@@ -248,7 +254,8 @@ def test_no_name_stands_in_two_tables() -> None:
     ],
 )
 def test_unknown_arguments(expression: str, kind: Kind, rank: int, fresh: bool) -> None:
-    found = value(expression)
+    program = Program(f"{SETUP}\ndef f(things, optional=None):\n    return {expression}\n")
+    found = program.value(program.index.of(cst.Return)[0].value)
     assert (found.kind, found.rank, found.fresh) == (kind, rank, fresh)
 
 

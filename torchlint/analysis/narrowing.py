@@ -142,6 +142,20 @@ def leaves(block: cst.BaseSuite) -> bool:
     return isinstance(last, _LEAVES)
 
 
+def alternatives(annotation: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """Return the types of ``A | B``, ``Union[A, B]`` or ``Optional[A]``; None for one type."""
+    match annotation:
+        case cst.BinaryOperation(operator=cst.BitOr()):
+            return _alternatives(annotation)
+        case cst.Subscript(value=cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name))):
+            if name not in ("Union", "Optional"):
+                return None
+            parts = [element.slice for element in annotation.slice]
+            return [part.value for part in parts if isinstance(part, cst.Index)]
+        case _:
+            return None
+
+
 def _alternatives(types: cst.BaseExpression) -> list[cst.BaseExpression]:
     match types:
         case cst.Tuple():

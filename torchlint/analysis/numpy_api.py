@@ -154,6 +154,9 @@ def _function(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
         return _array(node, evaluator)
     if last in tables.FRESH:
         default = "float64" if last in tables.FLOAT64 else ""
+        if last in tables.JOINS:
+            inner = _first(node, evaluator)
+            default = _common(inner.items or [inner.each()])
         return array(_made_rank(last, node, evaluator), _dtype(node, default), fresh=True)
     if last in tables.FILLED:
         return _filled(last, node, evaluator)
@@ -163,7 +166,7 @@ def _function(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
     if last in tables.SCALAR_TYPES:
         return _cast(node, evaluator, tables.SCALAR_TYPES[last])
     if last in tables.ELEMENTWISE:
-        return _elementwise(node, evaluator)
+        return _elementwise(last, node, evaluator)
     if last in tables.REDUCTIONS:
         return _reduced(last, node, evaluator)
     if last in tables.VIEWS:
@@ -268,6 +271,9 @@ def _filled(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
     rank = 0 if shape is None else _shape_rank(evaluator.of(shape))
     place = 2 if last == "full" else 1
     default = "float64" if last in tables.FLOAT64 else ""
+    fill = _argument(node, 1, "fill_value")
+    if last == "full" and fill is not None:
+        default = _dtype_inside(fill, evaluator.of(fill))
     given = _argument(node, place, "dtype")
     return array(rank, default if given is None else dtype_named(given), fresh=True)
 
@@ -276,6 +282,8 @@ def _shape_rank(shape: Value) -> int:
     """Return the dimensions of an array with this shape, as far as it shows."""
     if shape.kind is Kind.NUMBER:
         return 1
+    if isinstance(shape.made, (cst.Tuple, cst.List)) and shape.items is None:
+        return sum(isinstance(element, cst.Element) for element in shape.made.elements)
     return len(shape.items) if shape.kind in _SEQUENCES and shape.items is not None else 0
 
 
@@ -302,11 +310,18 @@ def _cast(node: cst.Call, evaluator: Evaluator, dtype: str) -> Value:
     return Value(Kind.NPSCALAR, dtype=dtype) if inner.kind in _SCALARS else UNKNOWN
 
 
-def _elementwise(node: cst.Call, evaluator: Evaluator) -> Value:
+def _common(values: Sequence[Value]) -> str:
+    """Return the floating dtype that all values share, or ""."""
+    dtypes = {value.dtype for value in values}
+    return dtypes.pop() if len(dtypes) == 1 and min(dtypes).startswith("float") else ""
+
+
+def _elementwise(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
     values = _operands(node, evaluator)
     if any(value.kind is Kind.NDARRAY or value.kind in _SEQUENCES for value in values):
         rank = max(rank_of(value) for value in values)
-        return array(rank if rank > 0 else MAYBE_SCALAR, fresh=True)
+        dtype = _common(values) if last in tables.KEEPS_DTYPE else ""
+        return array(rank if rank > 0 else MAYBE_SCALAR, dtype, fresh=True)
     if values and all(value.kind in _SCALARS for value in values):
         return Value(Kind.NPSCALAR)
     return UNKNOWN
@@ -419,8 +434,14 @@ def draw(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
         picked = size is None and last == "choice"  # a member of what was given: a row, perhaps
         return UNKNOWN if picked else Value(Kind.NPSCALAR, dtype=dtype)
     value = evaluator.of(size)
-    known = value.kind is Kind.NUMBER or value.kind in _SEQUENCES
-    return array(_shape_rank(value) if known else MAYBE_SCALAR, dtype, fresh=True)
+    if value.kind in _SEQUENCES:
+        return array(_shape_rank(value), dtype, fresh=True)
+    return array(MAYBE_SCALAR if _may_be_none(value, evaluator, size) else 1, dtype, fresh=True)
+
+
+def _may_be_none(value: Value, evaluator: Evaluator, size: cst.BaseExpression) -> bool:
+    """Tell whether a size is handed through from a parameter that need not be given."""
+    return value.kind is not Kind.NUMBER and evaluator.optional(size)
 
 
 # -- methods --------------------------------------------------------------------------------------

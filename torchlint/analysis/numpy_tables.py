@@ -40,6 +40,14 @@ ELEMENTWISE = names(
     degrees radians sinc heaviside greater less equal not_equal greater_equal less_equal fabs
     logaddexp isclose unwrap angle"""
 )
+# ... of the floating dtype that its arguments share.
+KEEPS_DTYPE = names(
+    """abs absolute sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
+    arctan2 sinh cosh tanh clip maximum minimum add subtract multiply divide true_divide floor ceil
+    rint trunc square negative reciprocal"""
+)
+# Functions that put arrays together, of one dtype as well.
+JOINS = names("stack concatenate hstack vstack dstack column_stack")
 # A scalar without an axis -> the place of the axis among the positional arguments.
 REDUCTIONS: dict[str, int] = {
     **_each("sum mean std var max min amax amin prod median average argmax argmin any all nansum "

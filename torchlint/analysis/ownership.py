@@ -193,7 +193,7 @@ class Ownership:
     def _returned(
         self, function: cst.FunctionDef, path: tuple[int | None, ...], asked: _Question
     ) -> Holding:
-        """Ask about what a function of this file returns; a method may be another one in a subclass."""
+        """Ask about what a function returns; a method may be another one in a subclass."""
         program = self._program
         returns = program.returns(function)
         if program.yields(function) or not returns or function.asynchronous is not None:
@@ -226,7 +226,7 @@ class Ownership:
         return holding | Holding(self._by_uses(node, earlier, asked))
 
     def _with_earlier(self, bindings: list[Binding]) -> Iterator[Binding]:
-        """Yield the bindings, and for ``a += 1``, which changes an array in place, those before it."""
+        """Yield the bindings, and for ``a += 1``, which changes in place, those before it."""
         todo, seen = list(bindings), set[int]()
         while todo:
             binding = todo.pop()
@@ -306,7 +306,8 @@ class _Question:
         if any(index.inside(use, loop) for loop in self._loops(bindings)):
             return True
         if index.order(use) < index.order(self.here):
-            return None if self._apart(use) else False
+            # what is returned before has ended the run
+            return None if self._apart(use) or self._returned(use) else False
         return True if not self._apart(use) and self._reached(use) else None
 
     def repeats(self, bindings: Sequence[Binding]) -> bool:
@@ -336,6 +337,14 @@ class _Question:
                 if any(index.inside(use, branch) for branch in others):
                     return True
             child = above
+        return False
+
+    def _returned(self, use: cst.CSTNode) -> bool:
+        for above in self.program.index.ancestors(use):
+            if isinstance(above, cst.BaseStatement):
+                return False
+            if isinstance(above, cst.Return):
+                return True
         return False
 
     def _reached(self, use: cst.CSTNode) -> bool:
