@@ -149,7 +149,7 @@ def why_not(program: Program, layer: cst.Call) -> str:
         return f"`{program.code(elsewhere)}` may set the bias, in another file"
     loaded = module_uses.pretrained_weights(program)
     if loaded is not None:
-        return f"`{program.code(loaded.func)}` loads pretrained weights, which hold the bias"
+        return f"`{program.code(loaded)}` loads pretrained weights, which hold the bias"
     return ""
 
 

@@ -64,6 +64,7 @@ from packaging.version import Version
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.gradients import Gradients, gradients
+from torchlint.analysis.index import dotted
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
@@ -124,9 +125,30 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
             return True if any(base.startswith("torch.optim.") for base in bases) else None
         case Kind.UNKNOWN if not _is_self(receiver):
             own = any("zero_grad" in other.methods for other in classes)
-            return False if imports_torch(program) and not own else None
+            likely = imports_torch(program) and not own and not is_wrapper(program, receiver)
+            return False if likely else None
         case _:
             return None
+
+
+def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
+    """Whether a class of another file, given no parameters, made the receiver."""
+    made: list[cst.CSTNode | None] = []
+    match receiver:
+        case cst.Name():
+            made = [binding.value for binding in program.flow.reaching(receiver)]
+        case cst.Attribute(value=cst.Name(value="self"), attr=attr):
+            owner = program.classes.around(receiver)
+            stores = [] if owner is None else program.classes.stores(owner, attr.value)
+            made = [store.value for store in stores]
+        case _:
+            pass
+    calls = [node for node in made if isinstance(node, cst.Call)]
+    return any(
+        dotted(call.func).rpartition(".")[2][:1].isupper()
+        and not any("param" in program.code(arg).lower() for arg in call.args)
+        for call in calls
+    )
 
 
 def _is_self(node: cst.BaseExpression) -> bool:

@@ -48,6 +48,7 @@ ABOUT_MODULES = frozenset(
 _SAME_MODULE = frozenset(
     {"to", "cuda", "cpu", "half", "float", "double", "train", "eval", "requires_grad_", "apply"}
 )
+_ITERATES = frozenset({"list", "tuple", "enumerate", "zip", "iter", "reversed"})
 _ASKING = frozenset({"len", "isinstance", "hasattr", "type", "id", "range", "issubclass"})
 
 
@@ -88,7 +89,21 @@ class Run:
                 continue
             owner = scope.owner(name.value)
             if owner is not None and owner.node is self._scope:
-                self._reader.escape(env[name.value], opened=True)
+                self._reader.escape(env[name.value], opened=self._opens(name))
+
+    def _opens(self, name: cst.Name) -> bool:
+        """Whether a use of a module looks at its members."""
+        above = self._program.parent(name)
+        match above:
+            case cst.Subscript(value=inside) | cst.For(iter=inside) | cst.CompFor(iter=inside):
+                return inside is name
+            case cst.Attribute(value=inside, attr=attr):
+                return inside is name and attr.value not in ABOUT_MODULES | _SAME_MODULE
+            case cst.Arg():
+                call = self._program.parent(above)
+                return isinstance(call, cst.Call) and dotted(call.func) in _ITERATES
+            case _:
+                return False
 
     # -- statements --------------------------------------------------------------------------
 
@@ -242,16 +257,19 @@ class Run:
     def _store(self, target: cst.BaseExpression, value: Value, env: Env) -> None:
         key = _key(target)
         match target:
+            case cst.Attribute() if isinstance(value, Output):
+                self._reader.escape(value)
+                self._store(target, None, env)
             case _ if key is not None:
                 env[key] = value
             case cst.Subscript():
                 self._store_item(target, value, env)
             case cst.Tuple() | cst.List():
-                self._reader.escape(value, opened=True)
+                self._reader.escape(value)
                 for element in target.elements:
                     self._store(element.value, None, env)
             case _:
-                self._reader.escape(value, opened=True)
+                self._reader.escape(value)
                 self._leak(target, env)
 
     def _store_item(self, target: cst.Subscript, value: Value, env: Env) -> None:
@@ -322,7 +340,7 @@ class Run:
     def _leak(self, node: cst.CSTNode, env: Env) -> None:
         """Evaluate what is below a node; nothing is known of what it is used for."""
         if isinstance(node, cst.BaseExpression):
-            self._reader.escape(self._value(node, env), opened=True)
+            self._reader.escape(self._value(node, env))
             return
         for child in self._program.index.children(node):
             self._leak(child, env)

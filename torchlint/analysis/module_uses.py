@@ -103,18 +103,22 @@ def _is_seen(program: Program, function: cst.BaseExpression) -> bool:
     return value.kind is Kind.FUNCTION and value.made is not None
 
 
-def pretrained_weights(program: Program) -> cst.Call | None:
-    """Return the call that loads pretrained weights into a model of this file, if there is one."""
+def pretrained_weights(program: Program) -> cst.BaseExpression | None:
+    """Return what loads pretrained weights into a model of this file: a call, or a base class."""
+    for owner in program.classes:
+        for arg in owner.node.bases:
+            if dotted(arg.value).endswith("PreTrainedModel"):
+                return arg.value
     for call in program.index.of(cst.Call):
         if _builds_pretrained(program, call):
-            return call
+            return call.func
     loads = [call for call, func in program.method_calls("load_state_dict") if _own(program, func)]
     named = [call for call in loads if _is_pretrained(program, call)]
     if named or not loads:
-        return named[0] if named else None
+        return named[0].func if named else None
     for call in program.index.of(cst.Call):
         if dotted(call.func).rpartition(".")[2] in _DOWNLOADS:
-            return loads[0]
+            return loads[0].func
     return None
 
 

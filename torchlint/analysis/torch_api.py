@@ -12,7 +12,7 @@ _CONV_TRANSPOSE = ("in_channels", "out_channels", "kernel_size", "stride", "padd
                    "output_padding", "groups", "bias", "dilation", "padding_mode", "device",
                    "dtype")  # fmt: skip
 _BATCH_NORM = ("num_features", "eps", "momentum", "affine", "track_running_stats", "device",
-               "dtype")  # fmt: skip
+               "dtype", "*", "bias")  # fmt: skip
 _FACTORY = ("*", "dtype", "device", "requires_grad", "pin_memory")
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -23,7 +23,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "pin_memory_device", "in_order",
     ),
     "torch.tensor": ("data", *_FACTORY),
-    "torch.as_tensor": ("data", "dtype", "device"),
+    "torch.as_tensor": ("data", "*", "dtype", "device"),
     "torch.from_numpy": ("ndarray",),
     **{f"torch.nn.Conv{n}d": _CONV for n in (1, 2, 3)},
     **{f"torch.nn.ConvTranspose{n}d": _CONV_TRANSPOSE for n in (1, 2, 3)},
@@ -32,26 +32,30 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     **{f"torch.nn.InstanceNorm{n}d": _BATCH_NORM for n in (1, 2, 3)},
     "torch.nn.SyncBatchNorm": (
         "num_features", "eps", "momentum", "affine", "track_running_stats", "process_group",
-        "device", "dtype",
+        "device", "dtype", "*", "bias",
     ),
+    **{f"torch.nn.LazyConv{n}d": _CONV[1:] for n in (1, 2, 3)},
+    **{f"torch.nn.LazyConvTranspose{n}d": _CONV_TRANSPOSE[1:] for n in (1, 2, 3)},
+    "torch.nn.LazyLinear": ("out_features", "bias", "device", "dtype"),
+    **{f"torch.nn.LazyBatchNorm{n}d": _BATCH_NORM[1:] for n in (1, 2, 3)},
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.Tensor.to": ("device", "dtype", "non_blocking", "copy", "*", "memory_format"),
-    "torch.Tensor.cuda": ("device", "non_blocking", "memory_format"),
-    "torch.Tensor.cpu": ("memory_format",),
+    "torch.Tensor.cuda": ("device", "non_blocking", "*", "memory_format"),
+    "torch.Tensor.cpu": ("*", "memory_format"),
 }  # fmt: skip
 
 # torch.<name> that gives no tensor.
 NO_TENSOR = frozenset(
-    """
-    device dtype is_tensor is_storage is_complex is_floating_point is_nonzero is_grad_enabled numel
-    set_default_dtype get_default_dtype set_default_device set_default_tensor_type manual_seed seed
-    initial_seed get_rng_state set_rng_state save load compile no_grad enable_grad inference_mode
-    set_grad_enabled autocast set_num_threads get_num_threads set_printoptions set_flush_denormal
-    use_deterministic_algorithms set_float32_matmul_precision equal allclose finfo iinfo Size
-    Generator typename is_inference_mode_enabled result_type promote_types can_cast broadcast_shapes
-    """.split()
-)
+    {"device", "dtype", "is_tensor", "is_storage", "is_complex", "is_floating_point", "is_nonzero",
+     "is_grad_enabled", "numel", "set_default_dtype", "get_default_dtype", "set_default_device",
+     "set_default_tensor_type", "manual_seed", "seed", "initial_seed", "get_rng_state",
+     "set_rng_state", "save", "load", "compile", "no_grad", "enable_grad", "inference_mode",
+     "set_grad_enabled", "autocast", "set_num_threads", "get_num_threads", "set_printoptions",
+     "set_flush_denormal", "use_deterministic_algorithms", "set_float32_matmul_precision", "equal",
+     "allclose", "finfo", "iinfo", "Size", "Generator", "typename", "is_inference_mode_enabled",
+     "result_type", "promote_types", "can_cast", "broadcast_shapes"}
+)  # fmt: skip
 # Functions and methods that give (values, indices) when a dimension is given ...
 PAIR_WITH_DIM = frozenset({"max", "min", "median", "mode", "nanmedian"})
 # ... and those that always do.
@@ -89,24 +93,9 @@ RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.GRU", "torch.nn.LSTM"})
 
 OPTIMIZERS = frozenset(
     f"torch.optim.{name}"
-    for name in (
-        "Adadelta",
-        "Adafactor",
-        "Adagrad",
-        "Adam",
-        "AdamW",
-        "Adamax",
-        "ASGD",
-        "LBFGS",
-        "Muon",
-        "NAdam",
-        "RAdam",
-        "RMSprop",
-        "Rprop",
-        "SGD",
-        "SparseAdam",
-    )  # fmt: skip
-)
+    for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS",
+                 "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam")
+)  # fmt: skip
 GRAD_SCALERS = frozenset(
     {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cpu.amp.GradScaler"}
 )

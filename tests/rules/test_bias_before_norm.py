@@ -1,0 +1,476 @@
+"""TL703: a bias that the normalisation after it subtracts again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tools import check, fixed, silent
+
+from torchlint.rule import Severity
+
+CODE = "TL703"
+HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
+CONV, NORM = "nn.Conv2d(3, 8, 3)", "nn.BatchNorm2d(8)"
+
+
+def chain(*layers: str, tail: str = "") -> str:
+    return f"{HEAD}model = nn.Sequential({', '.join(layers)})\n{tail}"
+
+
+def module(init: str, forward: str, tail: str = "", bases: str = "nn.Module") -> str:
+    lines = [
+        f"class Net({bases}):",
+        "    def __init__(self, norm=True):",
+        "        super().__init__()",
+    ]
+    lines += [f"        {line}" for line in init.splitlines()]
+    lines += ["", "    def forward(self, x):"]
+    lines += [f"        {line}" for line in forward.splitlines()]
+    return HEAD + "\n".join(lines) + "\n" + tail
+
+
+PLAIN = f"self.conv = {CONV}\nself.bn = {NORM}"
+DIRECT = "return self.bn(self.conv(x))"
+
+
+# -- what is left alone -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(chain("nn.Conv2d(3, 8, 3, bias=False)", NORM), id="no bias"),
+        pytest.param(chain("nn.Conv2d(3, 8, 3, bias=use_bias)", NORM), id="a variable decides"),
+        pytest.param(chain("nn.Conv2d(3, 8, 3, 1, 1, 1, 1, True)", NORM), id="given by position"),
+        pytest.param(chain("nn.Conv2d(3, 8, 3, **options)", NORM), id="options are not known"),
+        pytest.param(chain("nn.Conv2d(3, 8, 3, **{'bias': True})", NORM), id="in a dictionary"),
+        pytest.param(chain(CONV, "nn.GroupNorm(2, 8)"), id="GroupNorm averages over channels"),
+        pytest.param(chain("nn.Linear(4, 8)", "nn.LayerNorm(8)"), id="LayerNorm does too"),
+        pytest.param(chain(CONV, "nn.ReLU()", NORM), id="an activation between"),
+        pytest.param(chain(CONV, "nn.Dropout2d()", NORM), id="dropout between"),
+        pytest.param(chain(CONV, "nn.MaxPool2d(2)", NORM), id="pooling between"),
+        pytest.param(chain("nn.Linear(4, 8)", "nn.Unflatten(1, (2, 4))", "nn.BatchNorm1d(2)"),
+                     id="a reshape between"),
+        pytest.param(chain("nn.Conv1d(3, 8, 3)", NORM), id="another rank"),
+        pytest.param(chain("nn.Linear(4, 8)", NORM), id="a linear layer before BatchNorm2d"),
+        pytest.param(chain("nn.Linear(4, 8)", "nn.BatchNorm1d(16)"),
+                     id="another width: the norm runs over positions"),
+        pytest.param(chain("nn.Linear(4, 8)", "nn.InstanceNorm1d(8)"),
+                     id="a linear layer before InstanceNorm"),
+        pytest.param(chain(CONV, "nn.InstanceNorm2d(8, track_running_stats=True)"),
+                     id="running statistics"),
+        pytest.param(chain(CONV, "nn.InstanceNorm2d(8, track_running_stats=stats)"),
+                     id="perhaps running statistics"),
+        pytest.param(chain(CONV, f"{NORM} if norm else nn.Identity()"), id="perhaps no norm"),
+        pytest.param(chain(CONV, "norm(8)"), id="the norm is not known"),
+        pytest.param(chain(CONV, "*rest", NORM), id="something not known between"),
+        pytest.param(chain(f"spectral_norm({CONV})", NORM), id="the layer is wrapped"),
+        pytest.param(chain("MyConv2d(3, 8, 3)", NORM), id="another class"),
+        pytest.param(chain(CONV, NORM, tail="features = model[0](x)\n"), id="layers are picked"),
+        pytest.param(chain(CONV, NORM, tail="for layer in model:\n    x = layer(x)\n"),
+                     id="layers run one by one"),
+        pytest.param(chain(CONV, NORM, tail="h = layer.register_forward_hook(keep)\n"),
+                     id="hooks see outputs"),
+        pytest.param(chain(CONV, NORM, tail="m = torch.ao.quantization.prepare(model)\n"),
+                     id="quantised"),
+        pytest.param(chain(CONV, NORM, tail="fuse_conv_and_bn(conv, bn)\n"), id="fused"),
+        pytest.param(
+            chain(CONV, NORM, tail="""
+for m in model.modules():
+    if isinstance(m, nn.BatchNorm2d):
+        m.eval()
+"""), id="norms stay in evaluation mode"),
+        pytest.param(
+            chain(CONV, NORM, tail="""
+for name, p in model.named_parameters():
+    if "bn" in name:
+        p.requires_grad = False
+"""), id="norms are frozen"),
+        pytest.param(module(PLAIN, DIRECT, tail="Net().bn.eval()\n"), id="one norm is frozen"),
+        pytest.param(module(PLAIN, "y = self.conv(x)\nreturn self.bn(y) + y"), id="used twice"),
+        pytest.param(
+            module(PLAIN, "y = self.conv(x)\nself.kept = y\nreturn self.bn(y)"), id="kept"
+        ),
+        pytest.param(module(PLAIN, "return self.bn(F.relu(self.conv(x)))"), id="relu between"),
+        pytest.param(
+            module(PLAIN, "return self.bn(self.conv(x).flatten(1))"), id="flatten between"
+        ),
+        pytest.param(
+            module(PLAIN, "y = self.conv(x)\nif norm:\n    y = self.bn(y)\nreturn y"),
+            id="not always normalised"),
+        pytest.param(
+            module(PLAIN, "for _ in range(3):\n    x = self.bn(self.conv(x))\nreturn x"),
+            id="runs several times"),
+        pytest.param(
+            module(PLAIN, "y = self.bn(self.conv(x))\nreturn self.bn(self.conv(y))"),
+            id="runs at several places"),
+        pytest.param(module(PLAIN, "return checkpoint(self.conv, x)"), id="handed on"),
+        pytest.param(
+            module(f"self.conv = {CONV}\nself.bn = {NORM} if norm else None", DIRECT),
+            id="perhaps no norm in self"),
+        pytest.param(module(PLAIN, DIRECT, tail="net = Net()\nnet.bn = nn.Identity()\n"),
+                     id="the norm is replaced"),
+        pytest.param(module(PLAIN, DIRECT, tail="net = Net()\ny = net.conv(x)\n"),
+                     id="the layer is called from outside"),
+        pytest.param(
+            module(PLAIN, DIRECT, tail="""
+class Sub(Net):
+    def forward(self, x):
+        return F.relu(self.conv(x))
+"""), id="a subclass uses it in another way"),
+        pytest.param(
+            chain(CONV, NORM, tail="def first(x):\n    return model[0](x)\n"),
+            id="layers are picked in a function",
+        ),
+        pytest.param(
+            chain(CONV, NORM, tail="def taps(x):\n    return [f(x) for f in model]\n"),
+            id="layers run one by one in a function",
+        ),
+        pytest.param(
+            chain(CONV, NORM, tail="def taps(x):\n    return zip(model, model.children())\n"),
+            id="layers are listed in a function",
+        ),
+        pytest.param(
+            module(f"self.net = nn.Sequential({CONV}, {NORM})", "return self.net[0](x)"),
+            id="only the first layer runs"),
+        pytest.param(
+            module(f"layers = [{CONV}]\nif norm:\n    layers.append({NORM})\n"
+                   "layers.append(nn.ReLU())\nself.net = nn.Sequential(*layers)",
+                   "return self.net(x)"),
+            id="appended under a condition"),
+        pytest.param(
+            module(f"self.layers = nn.ModuleList([{CONV}, {NORM}])",
+                   "for layer in self.layers:\n    x = layer(x)\nreturn x"),
+            id="a ModuleList runs in any order"),
+        pytest.param(
+            module(f"self.convs = nn.ModuleList([{CONV}])\nself.bns = nn.ModuleList([{NORM}])",
+                   "for conv, bn in zip(self.convs, self.bns):\n    x = bn(F.relu(conv(x)))\n"
+                   "return x"),
+            id="relu between in a loop"),
+    ],
+)  # fmt: skip
+def test_leaves_alone(source):
+    silent(source, CODE)
+
+
+# -- what is reported -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layer", "norm"),
+    [
+        *((f"nn.{kind}{n}d(3, 8, 3)", f"nn.BatchNorm{n}d(8)")
+          for kind in ("Conv", "ConvTranspose") for n in (1, 2, 3)),
+        (CONV, "nn.InstanceNorm2d(8)"),
+        (CONV, "nn.InstanceNorm2d(8, track_running_stats=False)"),
+        (CONV, "nn.SyncBatchNorm(8)"),
+        ("nn.Conv2d(3, 8, 3, bias=True)", NORM),
+        ("nn.Conv2d(3, 8, 3, **{'stride': 2})", NORM),
+        ("nn.LazyConv2d(8, 3)", "nn.LazyBatchNorm2d()"),
+        ("nn.Linear(4, 8)", "nn.BatchNorm1d(8)"),
+        ("nn.LazyLinear(width)", "nn.BatchNorm1d(width)"),
+    ],
+)  # fmt: skip
+def test_in_sequential(layer, norm):
+    [found] = check(chain(layer, norm, "nn.ReLU()"), CODE)
+    assert found.severity is Severity.WARNING
+    assert found.location.row == 5
+    assert norm.partition("(")[0] in found.message
+    assert ("(N, C)" in found.message) == ("Linear" in layer)
+
+
+BUILDERS = {
+    "calls in calls": (PLAIN, "return F.relu(self.bn(self.conv(x)))"),
+    "one name": (PLAIN, "x = self.conv(x)\nx = self.bn(x)\nreturn x"),
+    "two names": (PLAIN, "y = self.conv(x)\nz = self.bn(y)\nreturn z"),
+    "a walrus": (PLAIN, "return self.bn(y := self.conv(x))"),
+    "its shape is read": (PLAIN, "y = self.conv(x)\nprint(y.shape, y.size(0))\nreturn self.bn(y)"),
+    "a norm for two layers": (
+        f"self.conv = {CONV}\nself.bn = {NORM}\nself.relu = nn.ReLU()",
+        "y = self.bn(self.conv(x))\nreturn self.bn(self.relu(y))",
+    ),
+    "a sequence before a norm": (
+        f"self.conv = nn.Sequential(nn.ReLU(), {CONV})\nself.bn = {NORM}",
+        DIRECT,
+    ),
+    "an OrderedDict": (
+        (
+            "from collections import OrderedDict\n"
+            f"self.net = nn.Sequential(OrderedDict([('conv', {CONV}), ('bn', {NORM})]))"
+        ),
+        "return self.net(x)",
+    ),
+    "a list": (
+        f"layers = [{CONV}, {NORM}]\nself.net = nn.Sequential(*layers)",
+        "return self.net(x)",
+    ),
+    "appended": (
+        (
+            f"layers = []\nlayers.append({CONV})\nlayers.append({NORM})\n"
+            "self.net = nn.Sequential(*layers)"
+        ),
+        "return self.net(x)",
+    ),
+    "extended in a loop": (
+        (
+            f"layers = []\nfor _ in range(3):\n    layers += [{CONV}, {NORM}, nn.ReLU()]\n"
+            "self.net = nn.Sequential(*layers)"
+        ),
+        "return self.net(x)",
+    ),
+    "a helper gives a list": (
+        f"def block():\n    return [{CONV}, {NORM}]\nself.net = nn.Sequential(*block(), nn.ReLU())",
+        "return self.net(x)",
+    ),
+    "module lists side by side": (
+        (
+            f"self.convs = nn.ModuleList([{CONV} for _ in range(3)])\n"
+            f"self.bns = nn.ModuleList()\nfor _ in range(3):\n    self.bns.append({NORM})"
+        ),
+        "for conv, bn in zip(self.convs, self.bns):\n    x = F.relu(bn(conv(x)))\nreturn x",
+    ),
+    "module lists by index": (
+        (
+            f"self.convs = nn.ModuleList()\nself.bns = nn.ModuleList()\nfor _ in range(3):\n"
+            f"    self.convs.append({CONV})\n    self.bns.append({NORM})"
+        ),
+        "for i, conv in enumerate(self.convs):\n    x = F.relu(self.bns[i](conv(x)))\nreturn x",
+    ),
+    "add_module": (
+        (
+            f"self.net = nn.Sequential()\nself.net.add_module('conv', {CONV})\n"
+            f"self.net.add_module('bn', {NORM})"
+        ),
+        "return self.net(x)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("init", "forward"), BUILDERS.values(), ids=BUILDERS)
+def test_in_modules(init, forward):
+    [found] = check(module(init, forward), CODE)
+    assert found.fix is not None
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "def train(x):\n    return model.train().to(device)(x)\n",
+        "def train(x):\n    run(model, x)\n",
+        "run(model)\nnet.head = model\n",
+    ],
+)
+def test_at_the_top_of_a_script(tail):
+    [found] = check(chain(CONV, NORM, "nn.ReLU()", tail=tail), CODE)
+    assert found.fix is not None
+
+
+def test_messages_name_the_attribute():
+    [found] = check(module(PLAIN, DIRECT), CODE)
+    assert "`self.conv`" in found.message
+    assert "`nn.BatchNorm2d`" in found.message
+    assert "conv.bias" in found.fix.changes
+
+
+def test_checkpoints_are_mentioned_where_there_are_some():
+    plain = check(module(PLAIN, DIRECT), CODE)[0].message
+    tail = "net = Net()\nnet.load_state_dict(torch.load(path))\n"
+    [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
+    assert "load" in found.message.removeprefix(plain)
+    assert found.fix is not None
+
+
+# -- what the fix writes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (CONV, "nn.Conv2d(3, 8, 3, bias=False)"),
+        ("nn.Conv2d(3, 8, 3, bias=True)", "nn.Conv2d(3, 8, 3, bias=False)"),
+        ("nn.Conv2d(3, 8, 3, **{'stride': 2})", "nn.Conv2d(3, 8, 3, bias=False, **{'stride': 2})"),
+        (
+            "nn.Conv2d(\n    3,\n    8,  # wide\n    kernel_size=3,\n)",
+            "nn.Conv2d(\n    3,\n    8,  # wide\n    kernel_size=3,\n    bias=False,\n)",
+        ),
+    ],
+)
+def test_fix(before, after):
+    assert fixed(chain(before, NORM), CODE) == chain(after, NORM)
+
+
+def test_never_safe():
+    source = chain(CONV, NORM)
+    assert fixed(source, CODE, unsafe=False, settles=False) == source
+
+
+INIT = """
+for m in model.modules():
+    if isinstance(m, {kind}):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(INIT.format(kind="nn.Conv2d", body="m.bias.data.zero_()"), id="zeroed"),
+        pytest.param(INIT.format(kind="nn.Conv2d", body="nn.init.zeros_(m.bias)"), id="nn.init"),
+        pytest.param(
+            INIT.format(kind="(nn.Conv2d, nn.Linear)", body="m.bias.data.fill_(0)"), id="a tuple"
+        ),
+        pytest.param(
+            "for m in model.modules():\n"
+            "    if 'Conv' in type(m).__name__:\n        m.bias.zero_()\n",
+            id="by the name of the class",
+        ),
+        pytest.param(
+            "for m in model.modules():\n    if hasattr(m, 'bias'):\n        m.bias.data.zero_()\n",
+            id="hasattr says nothing of None",
+        ),
+        pytest.param("model[3].bias.data.zero_()\n", id="by place"),
+        pytest.param(
+            "from weights import start\nmodel.apply(start)\n", id="a function of another file"
+        ),
+        pytest.param(
+            "from weights import init_weights\ninit_weights(model)\n", id="called in another file"
+        ),
+    ],
+)
+def test_no_fix_where_biases_are_used(tail):
+    [found] = check(chain("nn.ReLU()", CONV, NORM, tail=tail.replace("model[3]", "other[3]")), CODE)
+    assert found.fix is None
+    assert "not fixed, since" in found.message
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(
+            INIT.format(
+                kind="nn.Conv2d", body="if m.bias is not None:\n            m.bias.zero_()"
+            ),
+            id="checked",
+        ),
+        pytest.param(INIT.format(kind="nn.BatchNorm2d", body="m.bias.data.zero_()"), id="of norms"),
+        pytest.param(INIT.format(kind="nn.Linear", body="m.bias.data.zero_()"), id="of others"),
+        pytest.param(
+            "for m in model.modules():\n"
+            "    if m.__class__.__name__.find('Conv') != -1:\n"
+            "        m.weight.data.zero_()\n"
+            "    elif m.__class__.__name__.find('BatchNorm2d') != -1:\n"
+            "        m.bias.data.zero_()\n",
+            id="of norms, by name",
+        ),
+        pytest.param("head = nn.Linear(3, 3)\nhead.bias.data.zero_()\n", id="of a known layer"),
+        pytest.param("other.fc.bias.data.zero_()\n", id="of another attribute"),
+        pytest.param("for m in model.modules():\n    m.bias = None\n", id="only set"),
+        pytest.param(
+            "def start(m):\n    pass\nmodel.apply(start)\nmodel.apply(lambda m: None)\n",
+            id="a function of this file",
+        ),
+        pytest.param("model.apply(nn.init.normal_)\n", id="a function of torch"),
+        pytest.param("nn.init.zeros_(model)\n", id="an initialiser of torch"),
+    ],
+)
+def test_fixed_where_this_bias_is_not_used(tail):
+    [found] = check(chain(CONV, NORM, tail=tail), CODE)
+    assert found.fix is not None
+
+
+def test_the_bias_of_the_attribute_itself():
+    used = "        self.conv.bias.data.zero_()"
+    source = module(f"{PLAIN}\n{used.strip()}", DIRECT)
+    [found] = check(source, CODE)
+    assert found.fix is None
+    assert "`self.conv.bias`" in found.message
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(
+            "def build(pretrained=False):\n    net = Net()\n    if pretrained:\n"
+            "        net.load_state_dict(torch.load(path))\n    return net\n",
+            id="under a condition",
+        ),
+        pytest.param(
+            "def load_pretrained(path):\n    net = Net()\n"
+            "    net.load_state_dict(torch.load(path))\n",
+            id="by the name of the function",
+        ),
+        pytest.param(
+            "from torch.hub import load_state_dict_from_url\nnet = Net()\n"
+            "net.load_state_dict(load_state_dict_from_url(url))\n",
+            id="from an address",
+        ),
+        pytest.param(
+            "def tiny(pretrained=False):\n    return build_model(Net, 'tiny', pretrained)\n",
+            id="by a builder of another file",
+        ),
+    ],
+)
+def test_no_fix_where_pretrained_weights_are_loaded(tail):
+    [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
+    assert found.fix is None
+    assert "pretrained" in found.message
+
+
+def test_no_fix_in_a_pretrained_model():
+    head = "from transformers import PreTrainedModel\n"
+    [found] = check(head + module(PLAIN, DIRECT, bases="PreTrainedModel"), CODE)
+    assert found.fix is None
+    assert "`PreTrainedModel`" in found.message
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        (
+            "import torchvision\nvgg = torchvision.models.vgg16()\nvgg.load_state_dict(torch.hub."
+            "load_state_dict_from_url(url))\n"
+        ),
+        "opt = torch.optim.SGD(Net().parameters())\nopt.load_state_dict(pretrained)\n",
+        "def f(optimizer):\n    optimizer.load_state_dict(pretrained)\n",
+    ],
+    ids=["another model", "an optimizer", "an optimizer by name"],
+)
+def test_fixed_where_other_weights_are_loaded(tail):
+    [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
+    assert found.fix is not None
+
+
+# -- trap 6: where the bias does matter, and what goes with it --------------------------------
+
+
+def difference(layers, shape, *, training=True) -> float:
+    """How far the bias of the first layer moves the output of the second."""
+    torch.manual_seed(0)
+    first, norm = layers
+    norm.train(training)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        first.bias.fill_(3.0)
+        with_bias = norm(first(x))
+        first.bias.zero_()
+        return (with_bias - norm(first(x))).abs().max().item()
+
+
+def test_the_bias_matters_only_where_the_rule_is_silent():
+    conv, norm = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)
+    assert difference((conv, norm), (4, 3, 9, 9)) < 1e-5
+    assert difference((conv, norm), (4, 3, 9, 9), training=False) > 0.1, "a frozen norm"
+    linear = torch.nn.Linear(3, 8)
+    assert difference((linear, torch.nn.BatchNorm1d(8)), (16, 3)) < 1e-5
+    assert difference((conv, torch.nn.InstanceNorm2d(8)), (4, 3, 9, 9)) < 1e-5
+
+
+def test_other_norms_do_not_subtract_it():
+    torch.manual_seed(0)
+    conv = torch.nn.Conv2d(3, 8, 3)
+    x = torch.randn(4, 3, 9, 9)
+    for norm in (torch.nn.GroupNorm(2, 8), torch.nn.LayerNorm((8, 7, 7))):
+        with torch.no_grad():
+            before = norm(conv(x))
+            conv.bias[0] += 3.0
+            assert (norm(conv(x)) - before).abs().max() > 0.1

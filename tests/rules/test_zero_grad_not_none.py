@@ -1,0 +1,434 @@
+"""TL602: gradients that are filled with zeros instead of dropped."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tools import check, fixed, silent
+
+from torchlint.rule import Severity
+
+CODE = "TL602"
+
+SCRIPT = """
+import torch
+
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in data:
+    {line}
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def script(line: str, *, head: str = "", tail: str = "") -> str:
+    return head + SCRIPT.replace("{line}", line) + tail
+
+
+# -- what is left alone -----------------------------------------------------------------------
+
+CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script("optimizer.zero_grad(set_to_none=True)"), id="None is asked for"),
+        pytest.param(script("optimizer.zero_grad(True)"), id="None is asked for by position"),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=args.none)"), id="a condition decides"
+        ),
+        pytest.param(script("optimizer.zero_grad(**options)"), id="the arguments are not known"),
+        pytest.param(script("optimizer.zero_grad"), id="it is not called"),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=False)", tail=CAPTURE),
+            id="a CUDA graph keeps the addresses",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Wrapper:
+                def __init__(self, inner):
+                    self.inner = inner
+
+                def zero_grad(self):
+                    pass
+
+            def train(optimizer):
+                Wrapper(optimizer).zero_grad()
+                optimizer.zero_grad()
+            """,
+            id="a class of this file has a zero_grad of its own",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Net(torch.nn.Module):
+                def zero_grad(self):
+                    super().zero_grad()
+
+            net = Net()
+            net.zero_grad()
+            """,
+            id="a module with its own zero_grad, and its call of torch's",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Agent:
+                def learn(self):
+                    self.zero_grad()
+            """,
+            id="self of a class whose base is not known",
+        ),
+        pytest.param(
+            """
+            from tinygrad.nn.optim import Adam
+
+            def train(opt):
+                opt.zero_grad()
+            """,
+            id="another library",
+        ),
+        pytest.param(
+            """
+            import torch
+            from trainer import MixedPrecisionTrainer
+
+            trainer = MixedPrecisionTrainer(model=net)
+            trainer.zero_grad()
+            """,
+            id="an object of another file, made without parameters",
+        ),
+        pytest.param(
+            """
+            import torch
+            from trainer import MixedPrecisionTrainer
+
+            class Loop:
+                def __init__(self, net):
+                    self.trainer = MixedPrecisionTrainer(model=net)
+
+                def step(self):
+                    self.trainer.zero_grad()
+            """,
+            id="an object of another file, kept in self",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=False)\n    w.grad += noise"),
+            id="gradients are added to by hand: zeros are needed",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=False)\n    w.grad.data.copy_(noise)"),
+            id="gradients are copied into",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=False)\n    w.grad[0] = 1"),
+            id="gradients are written into",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=False)\n    w.grad = flat[:4].view_as(w)"),
+            id="gradients are views of a buffer",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Mine(torch.optim.Optimizer):
+                def zero_grad(self):
+                    for group in self.param_groups:
+                        for p in group["params"]:
+                            p.grad.zero_()
+            """,
+            id="this is a zero_grad",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            for p in model.parameters():
+                p.data -= 0.1 * p.grad
+                p.grad.zero_()
+            """,
+            id="the loop does something else as well",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            for x in inputs:
+                x.grad.zero_()
+            """,
+            id="not parameters",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            for p in model.parameters():
+                p.grad = torch.zeros_like(p)
+            for p, g in zip(model.parameters(), gradients):
+                p.grad += g
+            """,
+            id="the zeros are a buffer to add to",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            for p in model.parameters():
+                p.grad.fill_(0.01)
+            for p in model.parameters():
+                if p.requires_grad:
+                    p.grad.zero_()
+            for p in model.parameters():
+                p.grad = None
+            for p in model.parameters():
+                for q in p:
+                    pass
+            """,
+            id="not zeros, not all, not with zeros",
+        ),
+    ],
+)
+@pytest.mark.parametrize("target", [None, "1.13", "2.0"])
+def test_leaves_alone(source, target):
+    silent(source, CODE, target)
+
+
+def test_a_bare_call_drops_gradients_since_2_0():
+    silent(script("optimizer.zero_grad()\n    model.zero_grad()"), CODE, "2.0")
+    silent(script("optimizer.zero_grad()"), CODE, "2.13.1")
+
+
+def test_below_1_7_there_is_no_such_argument():
+    silent(script("optimizer.zero_grad()"), CODE, "1.6")
+
+
+# -- what is reported -------------------------------------------------------------------------
+
+
+def test_a_bare_call_where_the_version_is_not_known():
+    [found] = check(script("optimizer.zero_grad()"), CODE)
+    assert found.severity is Severity.INFO
+    assert "below 2.0" in found.message
+    assert "`torch-version`" in found.message
+    assert "`--torch-version`" in found.message
+    assert found.location.row == 7
+
+
+def test_a_bare_call_on_an_old_torch():
+    [found] = check(script("optimizer.zero_grad()"), CODE, "1.13")
+    assert found.severity is Severity.WARNING
+    assert "1.13" in found.message
+    assert "--torch-version" not in found.message
+
+
+@pytest.mark.parametrize("target", [None, "1.13", "2.13"])
+def test_zeros_that_are_asked_for(target):
+    [found] = check(script("optimizer.zero_grad(set_to_none=False)"), CODE, target)
+    assert found.severity is Severity.WARNING
+    assert found.fix is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("model.zero_grad()", id="a module"),
+        pytest.param("something.zero_grad()", id="not known, in a file with torch"),
+        pytest.param("optimizers[0].zero_grad()", id="one of a list"),
+    ],
+)
+def test_other_receivers(line):
+    assert len(check(script(line), CODE)) == 1
+
+
+def test_optimizers_of_this_file():
+    source = """
+    import torch
+
+    class Lookahead(torch.optim.Optimizer):
+        pass
+
+    opt = Lookahead(model.parameters())
+    opt.zero_grad()
+    """
+    [found] = check(source, CODE)
+    assert found.fix is not None
+
+
+def test_optimizers_of_other_libraries():
+    source = """
+    import torch
+    from lion import Lion
+
+    opt = Lion(model.parameters())
+    opt.zero_grad()
+    """
+    [found] = check(source, CODE)
+    assert found.fix is None, "its zero_grad may take no argument"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p.grad.zero_()",
+        "p.grad.data.zero_()",
+        "p.grad.detach_()\n    p.grad.zero_()",
+        "if p.grad is not None:\n        p.grad.zero_()",
+        "p.grad = torch.zeros_like(p)",
+        "p.grad.data.fill_(0)",
+        "if p.grad is not None: p.grad.data.zero_()",
+    ],
+)
+@pytest.mark.parametrize(
+    "over",
+    ["model.parameters()", "list(model.parameters())", 'group["params"]', "params"],
+)
+def test_loops_over_parameters(over, body):
+    source = f"import torch\nparams = list(net.parameters())\nfor p in {over}:\n    {body}\n"
+    [found] = check(source, CODE, "2.13")
+    assert found.severity is Severity.WARNING
+    assert found.location.row == 3
+    assert found.fix is None
+
+
+# -- what the fix writes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "line", "becomes"),
+    [
+        (None, "optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=True)"),
+        ("1.13", "optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=True)"),
+        (None, "optimizer.zero_grad(set_to_none=False)", "optimizer.zero_grad(set_to_none=True)"),
+        ("1.9", "optimizer.zero_grad(False)", "optimizer.zero_grad(True)"),
+        ("2.0", "optimizer.zero_grad(set_to_none=False)", "optimizer.zero_grad()"),
+        ("2.13", "optimizer.zero_grad(False,)  # keep", "optimizer.zero_grad()  # keep"),
+    ],
+)
+def test_fix(target, line, becomes):
+    assert fixed(script(line), CODE, target=target) == script(becomes)
+
+
+@pytest.mark.parametrize(
+    ("target", "call"), [(None, "set_to_none=True"), ("1.13", "set_to_none=True"), ("2.1", "")]
+)
+def test_a_loop_becomes_a_call(target, call):
+    loop = (
+        "for p in model.parameters():\n        if p.grad is not None:\n            p.grad.zero_()"
+    )
+    assert fixed(script(loop), CODE, target=target) == script(f"optimizer.zero_grad({call})")
+
+
+def test_a_loop_over_other_parameters_stays():
+    [found] = check(script("for p in other.parameters():\n        p.grad.zero_()"), CODE)
+    assert found.fix is None
+    assert "None" in found.help
+
+
+def test_never_safe():
+    source = script("optimizer.zero_grad(set_to_none=False)")
+    assert fixed(source, CODE, unsafe=False, settles=False) == source
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param("norm = w.grad.norm()", id="an attribute"),
+        pytest.param("print(w.grad)", id="printed"),
+        pytest.param("if w.grad is None:\n        g = 1 + w.grad", id="checked, the wrong way"),
+        pytest.param(
+            "if x or w.grad is not None:\n        g = w.grad.norm()", id="not always checked"
+        ),
+        pytest.param("g = [p.grad.norm() for p in model.parameters()]", id="in a comprehension"),
+    ],
+)
+def test_no_fix_where_gradients_are_read(read):
+    [found] = check(script(f"optimizer.zero_grad()\n    {read}"), CODE)
+    assert found.fix is None
+    assert ".grad" in found.help
+    [found] = check(script(f"optimizer.zero_grad(set_to_none=False)\n    {read}"), CODE)
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param("if w.grad is not None:\n        g = w.grad.norm()", id="behind a check"),
+        pytest.param("if not w.grad is None:\n        g = w.grad", id="behind a negated check"),
+        pytest.param("if w.grad is None:\n        pass\n    else:\n        g = w.grad", id="else"),
+        pytest.param("if w.grad is None:\n        continue\n    g = w.grad", id="left before"),
+        pytest.param("assert w.grad is not None\n    g = w.grad", id="asserted before"),
+        pytest.param("g = w.grad if w.grad is not None else 0", id="in an expression"),
+        pytest.param("g = w.grad is not None and w.grad.norm()", id="and"),
+        pytest.param("g = w.grad is None or w.grad.norm()", id="or"),
+        pytest.param("if w.grad:\n        g = w.grad", id="truth"),
+        pytest.param("while w.grad is not None:\n        g = w.grad", id="while"),
+        pytest.param("g = hasattr(w.grad, 'norm') and w.grad.norm()", id="hasattr"),
+        pytest.param(
+            "g = [p.grad for p in params if p.grad is not None]", id="in a filtered comprehension"
+        ),
+        pytest.param(
+            "g = {p.grad for ps in all for p in ps if p.grad is not None}",
+            id="nested comprehension",
+        ),
+        pytest.param(
+            "try:\n        g = w.grad.norm()\n    except AttributeError:\n        pass", id="try"
+        ),
+        pytest.param("w.grad = None", id="only set"),
+        pytest.param("w.grad: object = None", id="only set, annotated"),
+        pytest.param("del w.grad", id="only deleted"),
+        pytest.param("g = torch.autograd.grad(loss, w)", id="a function of that name"),
+    ],
+)
+def test_fixed_where_gradients_are_checked(read):
+    [found] = check(script(f"optimizer.zero_grad()\n    {read}"), CODE)
+    assert found.fix is not None
+
+
+def test_no_fix_under_a_framework():
+    head = "from accelerate import Accelerator\n"
+    for line in ("optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=False)"):
+        [found] = check(script(line, head=head), CODE, "1.13")
+        assert found.fix is None
+        assert found.severity is Severity.INFO
+
+
+def test_no_fix_where_a_dictionary_carries_the_argument():
+    line = "options = {'set_to_none': False}\n    optimizer.zero_grad(**options)"
+    [found] = check(script(line), CODE)
+    assert found.fix is None
+
+
+# -- the trap: what None changes --------------------------------------------------------------
+
+
+def test_zeros_let_momentum_move_a_parameter_and_none_does_not():
+    """Trap 13: what the fix says that it changes."""
+
+    def train(source: str) -> float:
+        torch.manual_seed(0)
+        scope: dict = {}
+        exec(compile(source, "snippet.py", "exec"), scope)  # noqa: S102 - our own text
+        return scope["unused"].item()
+
+    before = """
+import torch
+
+used, unused = (torch.nn.Parameter(torch.ones(())) for _ in range(2))
+optimizer = torch.optim.SGD([used, unused], lr=0.1, momentum=0.9)
+(used * unused).backward()
+optimizer.step()
+for _ in range(5):
+    optimizer.zero_grad(set_to_none=False)
+    (used * 2).backward()
+    optimizer.step()
+"""
+    after = fixed(before, CODE, target="2.13")
+    assert train(after) == pytest.approx(0.9)
+    assert train(before) < 0.6
