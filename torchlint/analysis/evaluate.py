@@ -36,6 +36,7 @@ from torchlint.analysis.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.growth import Gift
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
@@ -379,7 +380,10 @@ class Evaluator:
         owner = classes.named(base.type) or classes.get(base.made)
         if owner is None:
             return UNKNOWN
-        stores = classes.stores(owner, attr)
+        return self._memory.answer((id(owner), attr), lambda: self._stored_in(owner, attr))
+
+    def _stored_in(self, owner: Class, attr: str) -> Value:
+        stores = self._program.classes.stores(owner, attr)
         values = [
             UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
             for store in stores
@@ -387,7 +391,7 @@ class Evaluator:
         # what a method once sets to None is not None where it is used
         if values:
             return self._grown(join(values), lambda: self._growth.of_attribute(attr))
-        method = classes.method(owner, attr)
+        method = self._program.classes.method(owner, attr)
         if method is not None and self._program.is_property(method):
             return self.returned(method)
         return UNKNOWN

@@ -11,7 +11,7 @@ import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
 
@@ -32,6 +32,12 @@ _LEAVES = (
     cst.Pass, cst.Break, cst.Continue, cst.Ellipsis, cst.BaseBinaryOp, cst.BaseUnaryOp,
     cst.BaseCompOp, cst.BaseBooleanOp, cst.BaseAugOp, cst.ImportStar,
 )  # fmt: skip
+# What stands, in the text, before fields that libcst lists first.
+_FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
+    cst.Arg: ("keyword",),
+    cst.ClassDef: ("decorators", "name", "type_parameters", "bases", "keywords"),
+    cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
+}
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}  # the last one first, as a stack takes them
 
@@ -45,6 +51,8 @@ def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
             for item in reversed(dataclasses.fields(kind))
             if not item.name.startswith(_LAYOUT)
         )
+        first = _FIRST.get(kind, ())
+        names = (*(name for name in names if name not in first), *reversed(first))
     _fields[kind] = names
     return names
 
@@ -134,6 +142,11 @@ class Scope:
         return scope
 
 
+_Late: TypeAlias = tuple[
+    Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int | None, ...]
+]
+
+
 class Index:
     """Everything that one walk over a module finds out."""
 
@@ -145,10 +158,12 @@ class Index:
         self._kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
         self._orders: dict[type[cst.CSTNode], list[int]] = {}
         self._bound: dict[int, Binding] = {}
+        self._late: list[_Late] = []
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
         self._opened = [self.root]
         self._walk(module)
+        self._bind_late()
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -294,6 +309,15 @@ class Index:
                 if opened is not None:
                     stack.append(opened)
 
+    def _bind_late(self) -> None:
+        """Bind what functions declare ``nonlocal`` before the function around them binds it."""
+        late, self._late = self._late, []
+        for scope, name, kind, node, value, path in late:
+            assert scope.parent is not None
+            owner = scope.parent.owner(name) or scope
+            binding = self._bound[id(node)] = Binding(name, kind, node, value, owner, path)
+            owner.bindings.setdefault(name, []).append(binding)
+
     def _open(self, kind: ScopeKind, node: cst.CSTNode, parent: Scope) -> Scope:
         scope = Scope(kind, node, parent)
         self._scopes[id(node)] = scope
@@ -313,7 +337,11 @@ class Index:
         if declared == "global":
             scope = scope.module()
         elif declared == "nonlocal" and scope.parent is not None:
-            scope = scope.parent.owner(name) or scope
+            owner = scope.parent.owner(name)
+            if owner is None or owner.kind is ScopeKind.MODULE:  # bound further down
+                self._late.append((scope, name, kind, node, value, path))
+                return
+            scope = owner
         binding = Binding(name, kind, node, value, scope, path)
         self._bound[id(node)] = binding
         scope.bindings.setdefault(name, []).append(binding)
@@ -378,6 +406,17 @@ def _class(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.ClassDef)
     index._bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
     return {"body": index._open(ScopeKind.CLASS, node, scope)}
+
+
+def _type_parameter(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    """``def f[T]``: bound where the function or class is, which is near enough."""
+    assert isinstance(node, (cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec))
+    index._bind(scope, node.name.value, Bind.DECLARE, node.name, None)
+
+
+def _type_alias(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+    assert isinstance(node, cst.TypeAlias)
+    index._bind(scope, node.name.value, Bind.ASSIGN, node.name, node.value)
 
 
 def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
@@ -499,6 +538,10 @@ _HANDLERS = {
     cst.MatchStar: _match,
     cst.MatchMapping: _match,
     cst.Del: _delete,
+    cst.TypeVar: _type_parameter,
+    cst.TypeVarTuple: _type_parameter,
+    cst.ParamSpec: _type_parameter,
+    cst.TypeAlias: _type_alias,
 }
 
 

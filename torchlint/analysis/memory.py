@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchlint.analysis.values import NEVER, UNKNOWN, Kind, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 _DEPTH = 60  # questions that lead on to questions deeper than this are not followed
 _STEPS = 4000  # how many of them one question may lead to
@@ -21,14 +21,14 @@ _SHORT = 1  # the bit of answers that were given up
 
 
 class Memory:
-    """Answers by the identity of what was asked about."""
+    """Answers by a key of what was asked about, such as the identity of a node."""
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self._settled: dict[int, Value] = {}
-        self._open: dict[int, int] = {}  # what is being answered -> its bit
-        self._passing: dict[int, tuple[Value, int]] = {}  # answers that rest on open questions
-        self._resting: list[list[int]] = [[]]  # the keys of those, by the innermost of them
+        self._settled: dict[Hashable, Value] = {}
+        self._open: dict[Hashable, int] = {}  # what is being answered -> its bit
+        self._passing: dict[Hashable, tuple[Value, int]] = {}  # answers that rest on open questions
+        self._resting: list[list[Hashable]] = [[]]  # the keys of those, by the innermost of them
         self._rests = 0  # bits of the open questions that the present answer rests on
         self._steps = 0
 
@@ -37,15 +37,15 @@ class Memory:
         """Whether a question is being answered."""
         return bool(self._open)
 
-    def settle(self, key: int, value: Value) -> None:
+    def settle(self, key: Hashable, value: Value) -> None:
         """Make an answer final."""
         self._settled[key] = value
 
-    def given_up(self, key: int) -> bool:
+    def given_up(self, key: Hashable) -> bool:
         """Whether the last answer was cut short: too deep, or too many steps."""
         return key not in self._settled
 
-    def answer(self, key: int, compute: Callable[[], Value]) -> Value:
+    def answer(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """The answer to a question, worked out only where it is not yet known."""
         found = self._settled.get(key)
         if found is not None:
@@ -65,7 +65,7 @@ class Memory:
             return UNKNOWN
         return self._work_out(key, level, compute)
 
-    def _work_out(self, key: int, level: int, compute: Callable[[], Value]) -> Value:
+    def _work_out(self, key: Hashable, level: int, compute: Callable[[], Value]) -> Value:
         bit = 2 << level
         before, self._rests = self._rests, 0
         self._open[key] = bit

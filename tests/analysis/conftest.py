@@ -1,0 +1,8 @@
+"""Lets the tests of the analysis import their vocabulary, `probing`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

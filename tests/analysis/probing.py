@@ -1,0 +1,53 @@
+"""The vocabulary of these tests: a snippet calls ``probe(x)``, and the question is about ``x``."""
+
+from __future__ import annotations
+
+import textwrap
+
+import libcst as cst
+
+from torchlint.analysis.program import Program
+
+HEAD = """\
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, Dataset
+"""
+
+
+def parsed(source: str, head: str = "") -> Program:
+    """The program of a snippet."""
+    return Program(head + textwrap.dedent(source))
+
+
+def probes(program: Program) -> list[cst.Call]:
+    """The calls of ``probe``, in the order of the text."""
+    return [
+        call
+        for call in program.index.of(cst.Call)
+        if isinstance(call.func, cst.Name) and call.func.value == "probe"
+    ]
+
+
+def probed(program: Program) -> cst.BaseExpression:
+    """The argument of the one call of ``probe``."""
+    (call,) = probes(program)
+    return call.args[0].value
+
+
+def bound_to(program: Program) -> list[str]:
+    """What the probed name may stand for: the line that binds it, by its text."""
+    name = probed(program)
+    assert isinstance(name, cst.Name)
+    lines = []
+    for binding in program.flow.reaching(name):
+        node = binding.node
+        while not isinstance(node, (cst.BaseSmallStatement, cst.BaseStatement, cst.MatchCase)):
+            above = program.parent(node)
+            if above is None or isinstance(above, (cst.IndentedBlock, cst.Parameters)):
+                break
+            node = above
+        lines.append(program.code(node).strip().partition("\n")[0])
+    return sorted(lines)
