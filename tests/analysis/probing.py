@@ -49,5 +49,5 @@ def bound_to(program: Program) -> list[str]:
             if above is None or isinstance(above, (cst.IndentedBlock, cst.Parameters)):
                 break
             node = above
-        lines.append(program.code(node).strip().partition("\n")[0])
+        lines.append(program.code(node).strip().partition("\n")[0].rstrip(";"))
     return sorted(lines)

@@ -36,6 +36,9 @@ _LEAVES = (
 _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.Arg: ("keyword",),
     cst.ClassDef: ("decorators", "name", "type_parameters", "bases", "keywords"),
+    cst.ExceptHandler: ("type", "name"),
+    cst.ExceptStarHandler: ("type", "name"),
+    cst.MatchCase: ("pattern", "guard"),
     cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
 }
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
