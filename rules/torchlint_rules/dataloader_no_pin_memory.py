@@ -72,12 +72,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import Given, literal
-from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.loaders import yields_gpu_tensors, yields_own_class
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
-from torchlint.analysis.values import Device, Kind
+from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -179,24 +178,10 @@ def workers_of(program: Program, call: cst.Call) -> Workers:
     given = program.argument(call, "num_workers")
     if given.given is not Given.YES:
         return Workers.NONE if given.absent else Workers.UNSURE
-    counts = [count_of(program, value, 0) for value in given.values]
+    counts = [program.arguments.number(value) for value in given.values]
     if counts and all(count is not None for count in counts):
         return Workers.SOME if all(counts) else Workers.UNSURE if any(counts) else Workers.NONE
     return Workers.GIVEN
-
-
-def count_of(program: Program, node: cst.BaseExpression, depth: int) -> int | None:
-    """Return the number that an expression always is, through constants of this file."""
-    text = literal(node)
-    if isinstance(node, cst.Integer) and text is not None:
-        return int(text, 0)
-    if not isinstance(node, cst.Name) or depth > 4:
-        return None
-    bindings = program.flow.reaching(node)
-    if len(bindings) != 1 or bindings[0].kind is not Bind.ASSIGN or bindings[0].path:
-        return None
-    value = bindings[0].value
-    return count_of(program, value, depth + 1) if isinstance(value, cst.BaseExpression) else None
 
 
 def fix(
@@ -228,69 +213,13 @@ def fix(
     )
 
 
-def keeps_type(program: Program, call: cst.Call) -> bool:
-    """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
-    collate = program.argument(call, "collate_fn")
-    if collate.absent or collate.literal() == "None":
-        return True
-    loops = program.loaders.loops(call)
-    return bool(loops) and all(is_unpacked(loop) for loop in loops)
-
-
-def is_unpacked(loop: cst.For) -> bool:
-    """Whether a loop takes the batch apart: ``for x, y in`` or ``for i, (x, y) in enumerate``."""
-    target: cst.BaseExpression = loop.target
-    node = loop.iter
-    while isinstance(node, cst.Call) and node.args:
-        if dotted(node.func) == "enumerate" and isinstance(target, cst.Tuple):
-            target = target.elements[-1].value
-        node = node.args[0].value
-    return isinstance(target, cst.Tuple)
-
-
 def wanted(
     program: Program, call: cst.Call, moves: list[Move]
 ) -> tuple[str, tuple[Rewrite, ...]] | None:
     """Return the value to pass and the import that it needs; None where torch has no name."""
-    text = program.text
-    if all(move.device is Device.CUDA for move in moves) and "is_available" not in text:
+    if all(move.device is Device.CUDA for move in moves) and "is_available" not in program.text:
         return "True", ()
-    if "torch.accelerator" not in text:
-        for move in moves:
-            if isinstance(move.target, cst.Name) and is_device_before(program, move.target, call):
-                return f'{move.target.value}.type == "cuda"', ()
-    name = torch_name(program, call)
-    if not name and program.index.scope(call).owner("torch") is not None:
+    there = program.devices.condition(call, [move.target for move in moves])
+    if there is None:
         return None
-    module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
-    imports = () if name else (AddImport("torch"),)
-    return f"{name or 'torch'}.{module}.is_available()", imports
-
-
-def is_device_before(program: Program, target: cst.Name, call: cst.Call) -> bool:
-    """Whether a name is a ``torch.device`` that has certainly been made where a call stands."""
-    index = program.index
-    owner = index.scope(call).owner(target.value)
-    if owner is None or owner is not index.scope(target).owner(target.value):
-        return False
-    bindings = owner.bindings[target.value]
-    if len(bindings) != 1:
-        return False
-    binding = bindings[0]
-    value = program.values.binding(binding)
-    if value.kind is not Kind.DEVICE or index.order(binding.node) > index.order(call):
-        return False
-    if binding.kind is Bind.PARAMETER:
-        return True
-    block = program.parent(program.statement(binding.node))
-    return block is not None and (block is owner.node or index.inside(call, block))
-
-
-def torch_name(program: Program, call: cst.Call) -> str:
-    """Return the name under which the module torch is known where a call stands, or ""."""
-    root = program.index.root
-    for name, bindings in root.bindings.items():
-        imported = bindings[0].kind is Bind.IMPORT and program.names.root(name, root) == "torch"
-        if imported and program.index.scope(call).owner(name) is root:
-            return name
-    return ""
+    return there.code, (AddImport("torch"),) if there.needs_torch else ()

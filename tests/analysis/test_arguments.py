@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 
+import libcst as cst
 import pytest
 from torch.utils.data import DataLoader
 
@@ -274,6 +275,24 @@ def test_the_literal_that_is_passed(source, literal):
     found = program.argument(call, "num_workers")
     assert found.literal() == literal
     assert found.absent is (found.given is Given.NO)
+
+
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        ("f(0x10)", 16),
+        ("a = 3\nb = a\nf(b)", 3),
+        ("a = 3\nif c:\n    a = 4\nf(a)", None),
+        ("a, b = 3, 4\nf(a)", None),
+        ("a = a\nf(a)", None),
+        ("f(3.0)", None),
+        ("f(a)", None),
+    ],
+)
+def test_a_number_through_constants(source, number):
+    program = Program(HEAD + source)
+    call = program.index.of(cst.Call)[-1]
+    assert program.arguments.number(call.args[0].value) == number
 
 
 def test_a_tangle_of_dictionaries_ends():

@@ -347,6 +347,23 @@ def value_of(source: str) -> str:
             id="a parameter that is annotated",
         ),
         pytest.param(
+            script(
+                "def train(device: torch.device = None):",
+                "    loader = DataLoader(dataset, num_workers=4)\n    for x in loader:\n"
+                "        model(x.to(device)).cuda()",
+            ),
+            "torch.cuda.is_available()",
+            id="a parameter that may be None",
+        ),
+        pytest.param(
+            loaded(
+                "64",
+                device='device = torch.device("cuda") if torch.cuda.is_available() else None\n',
+            ),
+            "torch.cuda.is_available()",
+            id="a device that may be None",
+        ),
+        pytest.param(
             loaded("64", device='device = "cuda" if torch.cuda.is_available() else "cpu"\n'),
             "torch.cuda.is_available()",
             id="a string has no type",

@@ -10,13 +10,17 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.analysis.dictionaries import Dictionaries, Keys, literal
+from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.torch_api import SIGNATURES
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.analysis.program import Program
+
+
+_DEPTH = 4  # names that stand for names
 
 
 class Given(enum.Enum):
@@ -96,6 +100,18 @@ class Arguments:
                     return Argument(Given.YES, arg, (arg.value,))
                 place += 1
         return unpacked or _ABSENT
+
+    def number(self, node: cst.CSTNode | None, depth: int = 0) -> int | None:
+        """Return the whole number that an expression always is, through constants of the file."""
+        if isinstance(node, cst.Integer):
+            return int(node.value, 0)
+        if not isinstance(node, cst.Name) or depth > _DEPTH:
+            return None
+        match self._program.flow.reaching(node):
+            case (Binding(kind=Bind.ASSIGN, path=(), value=value),):
+                return self.number(value, depth + 1)
+            case _:
+                return None
 
 
 def _look_up(keys: Keys, name: str) -> Argument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,23 @@ from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Device, Kind, join_devices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchlint.analysis.program import Program
 
 _CUDA_STRING = re.compile(r"cuda(:|$)")
 _CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An expression that is true where the script uses a GPU.
+
+    ``needs_torch``: the module torch has to be imported for it.
+    """
+
+    code: str
+    needs_torch: bool = False
 
 
 class Devices:
@@ -132,6 +146,62 @@ class Devices:
             if last == "device" and dotted(node.value) in ("accelerator", "fabric"):
                 return True
         return False
+
+    def condition(
+        self, at: cst.CSTNode, devices: Iterable[cst.BaseExpression | None]
+    ) -> Condition | None:
+        """Return an expression that is true, at a node, where the script uses a GPU.
+
+        Args:
+            at: the expression has to be valid in the place of this node.
+            devices: expressions of the script for the device; the first that can be asked is.
+
+        None where the name torch means something else.
+
+        """
+        text = self._program.text
+        if "torch.accelerator" not in text:
+            for device in devices:
+                if isinstance(device, cst.Name) and self._is_made_before(device, at):
+                    return Condition(f'{device.value}.type == "cuda"')
+        name = self._torch_name(at)
+        if not name and self._program.index.scope(at).owner("torch") is not None:
+            return None
+        module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
+        return Condition(f"{name or 'torch'}.{module}.is_available()", needs_torch=not name)
+
+    def _is_made_before(self, device: cst.Name, at: cst.CSTNode) -> bool:
+        """Whether a name is a ``torch.device`` that has certainly been made at a node."""
+        index = self._program.index
+        owner = index.scope(at).owner(device.value)
+        if owner is None or owner is not index.scope(device).owner(device.value):
+            return False
+        if len(owner.bindings[device.value]) != 1:
+            return False
+        (binding,) = owner.bindings[device.value]
+        value = self._program.values.binding(binding)
+        if value.kind is not Kind.DEVICE or index.order(binding.node) > index.order(at):
+            return False
+        if isinstance(binding.value, cst.Param):
+            return binding.value.annotation is not None and binding.value.default is None
+        block = self._program.parent(self._program.statement(binding.node))
+        always = block is owner.node or (block is not None and index.inside(at, block))
+        made = binding.value
+        return (
+            always
+            and isinstance(made, cst.Call)
+            and self._program.qualified(made.func) == "torch.device"
+        )
+
+    def _torch_name(self, at: cst.CSTNode) -> str:
+        """Return the name under which the module torch is known at a node, or the empty string."""
+        root = self._program.index.root
+        for name, bindings in root.bindings.items():
+            imported = bindings[0].kind is Bind.IMPORT
+            means_torch = imported and self._program.names.root(name, root) == "torch"
+            if means_torch and self._program.index.scope(at).owner(name) is root:
+                return name
+        return ""
 
     def of_string(self, node: cst.CSTNode) -> Device:
         """Return the device that an expression made of strings names.

@@ -655,3 +655,23 @@ def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef 
         return None if owner is None else program.classes.method(owner, node.attr.value)
     owner = program.classes.named(value.type)
     return None if owner is None else program.classes.method(owner, "__call__")
+
+
+def keeps_type(program: Program, call: cst.Call) -> bool:
+    """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
+    collate = program.argument(call, "collate_fn", LOADER)
+    if collate.absent or collate.literal() == "None":
+        return True
+    loops = program.loaders.loops(call)
+    return bool(loops) and all(_is_taken_apart(loop) for loop in loops)
+
+
+def _is_taken_apart(loop: cst.For) -> bool:
+    """``for x, y in loader`` or ``for i, (x, y) in enumerate(loader)``."""
+    target: cst.BaseExpression = loop.target
+    node = loop.iter
+    while isinstance(node, cst.Call) and node.args:
+        if dotted(node.func) == "enumerate" and isinstance(target, cst.Tuple):
+            target = target.elements[-1].value
+        node = node.args[0].value
+    return isinstance(target, cst.Tuple)
