@@ -8,6 +8,8 @@ import libcst as cst
 
 from torchlint.analysis.program import Program
 
+_LINES = (cst.BaseSmallStatement, cst.BaseStatement, cst.MatchCase, cst.ExceptHandler,
+          cst.ExceptStarHandler)  # fmt: skip
 HEAD = """\
 import numpy as np
 import torch
@@ -44,7 +46,7 @@ def bound_to(program: Program) -> list[str]:
     lines = []
     for binding in program.flow.reaching(name):
         node = binding.node
-        while not isinstance(node, (cst.BaseSmallStatement, cst.BaseStatement, cst.MatchCase)):
+        while not isinstance(node, _LINES):
             above = program.parent(node)
             if above is None or isinstance(above, (cst.IndentedBlock, cst.Parameters)):
                 break
