@@ -45,9 +45,10 @@ class Reader:
         self._sites.clear()
         self._run_all()
         self._reached_from_elsewhere()
-        for key, sites in self._sites.items():
-            if len(sites) > 1:
-                self.escape(self._attributes.get(key))
+        for key, value in self._attributes.items():
+            unseen = isinstance(value, Layers) and value.chain and key not in self._sites
+            if unseen or len(self._sites.get(key, ())) > 1:
+                self.escape(value)
         return self._follow if self._fuel > 0 else {}
 
     def _run_all(self) -> None:

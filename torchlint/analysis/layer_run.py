@@ -62,7 +62,8 @@ class Run:
         self._owner = owner
         self.returned: list[Value] = []
         self._ends: list[Env] = []
-        self._breaks: list[list[Env]] = []
+        self._breaks: list[list[Env]] = []  # what holds where the loops around are left,
+        self._turns: list[list[Env]] = []  # and where their next turns begin
         self._turning: list[set[str]] = []  # names that the loops around bind in each turn
 
     def run(self, body: Sequence[cst.CSTNode]) -> None:
@@ -74,6 +75,8 @@ class Run:
         for name, value in env.items():
             if name.startswith("self."):
                 self._reader.store(self._owner, name[5:], value)
+            elif isinstance(value, Layers) and value.chain and self._owner is None:
+                self._reader.escape(value)  # for all we know, others run it
         self._close_over(env)
         own = env.get("self")
         if isinstance(own, Layers):
@@ -138,9 +141,11 @@ class Run:
                 self.returned.append(value if isinstance(value, Layers) else None)
                 self._ends.append(env)
                 return None
-            case cst.Break() | cst.Continue():
-                if self._breaks:
-                    self._breaks[-1].append(env)
+            case cst.Break():
+                self._breaks[-1].append(env)
+                return None
+            case cst.Continue():
+                self._turns[-1].append(env)
                 return None
             case cst.Raise():
                 self._leak(node, env)
@@ -183,20 +188,24 @@ class Run:
         if isinstance(node, cst.For):
             bound = {name.value for name in self._program.index.below(node.target, cst.Name)}
         self._turning.append(bound)
+        self._breaks.append([])
         for _ in range(2):
             inner = dict(env)
             if isinstance(node, cst.For):
                 self._bind(node.target, self._each(node.iter, inner), inner)
             else:
                 self._test(node.test, inner)
-            self._breaks.append([])
+            self._turns.append([])
             end = self._suite(node.body, inner)
-            ends = [*self._breaks.pop(), *([] if end is None else [end])]
+            ends = [*self._turns.pop(), *([] if end is None else [end])]
             before, env = env, self._merge([env, *ends])
             if all(before.get(name) is value for name, value in env.items()):
                 break
         self._turning.pop()
-        return env if node.orelse is None else self._suite(node.orelse.body, env)
+        left = self._breaks.pop()
+        whole = env if node.orelse is None else self._suite(node.orelse.body, env)
+        left += [] if whole is None else [whole]
+        return self._merge(left) if left else None
 
     def _attempt(self, node: cst.Try | cst.TryStar, env: Env) -> Env | None:
         tried = self._suite(node.body, dict(env))
@@ -428,11 +437,12 @@ class Run:
 
     def _operation(self, node: cst.BinaryOperation, env: Env) -> Value:
         left, right = self._value(node.left, env), self._value(node.right, env)
-        if isinstance(left, Layers) and left.listed:
-            if isinstance(node.operator, cst.Multiply):
-                return repeat(left)
-            if isinstance(node.operator, cst.Add) and isinstance(right, Layers) and right.listed:
-                return concatenate(left, right)
+        lists = [isinstance(side, Layers) and side.listed for side in (left, right)]
+        if isinstance(node.operator, cst.Add) and any(lists):
+            return concatenate(self._unpacked(left), self._unpacked(right))
+        if isinstance(node.operator, cst.Multiply) and isinstance(left, Layers) and left.listed:
+            self._reader.escape(left)  # the same layers several times
+            return repeat(left)
         self._reader.escape(left)
         self._reader.escape(right)
         return None
