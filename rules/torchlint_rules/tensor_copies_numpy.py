@@ -31,7 +31,8 @@ modules, lists and numbers (TL303 looks at lists of arrays), NumPy scalars such 
 changed, returned or kept after the call, and tensors that are changed in place
 while somebody else holds the array: there the copy is needed.  Memory that is, or
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
-an unknown object.  Conversions that copy anyway: to a dtype that is known to
+an unknown object.  Functions that also have a branch without the copy, for the same
+array.  Conversions that copy anyway: to a dtype that is known to
 differ, as `np.random.rand` to float32 above, and to a GPU.  `requires_grad=True`, which neither
 `as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and
 `torch.FloatTensor(array)`, which convert and are another matter.
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.values import Value
 
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
+KEYWORDS = (*UNTAKEN, "data", "dtype", "device")
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
 STRIDES = "the tensor keeps the gaps of the slice, so `.view()` may ask for `.reshape()`"
 
@@ -89,6 +91,8 @@ def tensor_copies_numpy(program: Program) -> Iterator[Finding]:
     for call in program.calls_of("torch.tensor"):
         data = program.argument(call, "data", "torch.tensor")
         if data.arg is None or not copies(program, call, data.arg.value):
+            continue
+        if deliberate(program, call, data.arg.value):
             continue
         holding = ownership.of(data.arg.value)
         fate = ownership.fate(call)
@@ -103,11 +107,23 @@ def copies(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
     value = program.value(data)
     if value.kind is not Kind.NDARRAY:
         return False
+    if any(arg.keyword and arg.keyword.value not in KEYWORDS for arg in call.args):
+        return False
     for name in UNTAKEN:
         given = program.argument(call, name, "torch.tensor")
         if given.given is not Given.NO and given.literal() != "False":
             return False
     return not converts(program, call, value)
+
+
+def deliberate(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether the same function also shares this array: then the copy here is a choice."""
+    here = program.function(call)
+    code = program.code(data)
+    return any(
+        program.function(other) is here and other.args and program.code(other.args[0].value) == code
+        for other in program.calls_of("torch.as_tensor", "torch.from_numpy")
+    )
 
 
 def converts(program: Program, call: cst.Call, array: Value) -> bool:

@@ -28,8 +28,8 @@ What they do is `x.detach().clone()`, which says so and does not warn.
 ## Leaves alone
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
 (`env.step()` returns what the environment likes); lists of tensors, which
-`torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory, or where
-a default device is set in the file, it is reported without a fix.
+`torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory,
+or where a default device is set in the file, it is reported without a fix.
 
 ## Fix safety
 A list of arrays: safe for a list that is written out, whose elements are of one
@@ -38,8 +38,10 @@ known floating dtype and one known shape.  Otherwise unsafe: of an empty list
 int64 and float32 NumPy makes float64.  `np.array` and not `np.stack`, because it takes
 an empty list and always gives rows without gaps, as `torch.tensor` does.
 
-A tensor (TL303b): safe.  A dtype or device goes into `.to(..., copy=True)`, which copies
-once, as `torch.tensor` does, and `requires_grad=True` becomes `.requires_grad_(True)`.
+A tensor (TL303b): safe; unsafe where it is a parameter without annotation, which only
+the calls in this file show to be a tensor.  A dtype or device goes into
+`.to(..., copy=True)`, which copies once, as `torch.tensor` does, and `requires_grad=True`
+becomes `.requires_grad_(True)`.
 
 ## Evidence
 Not measured yet.
@@ -63,6 +65,7 @@ from torchlint.analysis.conversions import (
     spelled,
     torch_dtype,
 )
+from torchlint.analysis.index import Bind
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
@@ -83,6 +86,7 @@ LEGACY = {
 }  # fmt: skip
 CUDA = tuple(f"torch.cuda.{name}" for name in ("FloatTensor", "DoubleTensor", "LongTensor"))
 FLOATS = ("float16", "float32", "float64")
+CALLERS = "callers in other files may pass something that is no tensor"
 CHANGES = (
     "of an empty list, and of integers mixed with floats, NumPy makes float64 and "
     "`torch.tensor` float32"
@@ -137,16 +141,16 @@ def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix |
     array = numpy_function(program, call, "array")
     if array is None or name in CUDA or (name == "torch.Tensor" and sets_dtype(program)):
         return None
-    joined = Replace(data.value, f"{array[0]}({program.code(data.value)})")
+    joined = f"{array[0]}({program.code(data.value)})"
     if name in LEGACY:
-        rewrites = legacy(program, call, name, f"{array[0]}({program.code(data.value)})")
+        rewrites = legacy(program, call, name, joined)
         function = "from_numpy"
     else:
-        if not takes(program, call, ("dtype", "device")):
+        if not takes(call, ("dtype", "device")):
             return None
         bare = len(call.args) == 1 and data.keyword is None and not sets_device(program)
         function = "from_numpy" if bare else "as_tensor"
-        rewrites = called(program, call, function, joined)
+        rewrites = called(program, call, function, data, joined)
     if rewrites is None:
         return None
     safe = exact(program, call, name, data.value)
@@ -158,21 +162,27 @@ def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix |
     )
 
 
-def takes(program: Program, call: cst.Call, names: tuple[str, ...]) -> bool:
+def takes(call: cst.Call, names: tuple[str, ...]) -> bool:
     """Whether a call of `torch.tensor` passes nothing besides the data and these keywords."""
-    passed = {arg.keyword.value for arg in call.args[1:] if arg.keyword is not None}
-    del program
+    passed = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     return passed <= {*names, "data"} and not any(arg.star for arg in call.args)
 
 
 def called(
-    program: Program, call: cst.Call, function: str, joined: Replace
+    program: Program, call: cst.Call, function: str, data: cst.Arg, joined: str
 ) -> tuple[Rewrite, ...] | None:
     """Return the rewrites that call another function on the joined array."""
     name = spelled(program, call.func, function)
     if name is None:
         return None
-    return (Replace(call.func, name), joined, *imports(program, call.func, function))
+    added = imports(program, call.func, function)
+    if not data.value.lpar:
+        return (Replace(call.func, name), Replace(data.value, joined), *added)
+    # brackets of a tuple would stay around what replaces it
+    args = [program.code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in call.args]
+    place = next(i for i, arg in enumerate(call.args) if arg is data)
+    args[place] = joined if data.keyword is None else f"data={joined}"
+    return (Replace(call, f"{name}({', '.join(args)})"), *added)
 
 
 def legacy(program: Program, call: cst.Call, name: str, array: str) -> tuple[Rewrite, ...] | None:
@@ -190,7 +200,7 @@ def exact(program: Program, call: cst.Call, name: str, data: cst.BaseExpression)
         return False
     values = [program.value(element.value) for element in data.elements]
     dtypes = {value.dtype for value in values}
-    if len(dtypes) > 1 or not dtypes <= {*FLOATS} or any(value.rank < 1 for value in values):
+    if len(dtypes) > 1 or not dtypes <= {*FLOATS} or any(value.rank < 0 for value in values):
         return False
     for wanted in program.argument(call, "dtype", "torch.tensor").values:
         if torch_dtype(program, wanted) not in FLOATS:
@@ -224,7 +234,7 @@ def from_tensor(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
 
 def cloned(program: Program, call: cst.Call, tensor: cst.BaseExpression) -> Fix | None:
     """Return the fix: a detached copy, with the dtype, device and gradient that are asked for."""
-    if not takes(program, call, ("dtype", "device", "requires_grad")) or sets_device(program):
+    if not takes(call, ("dtype", "device", "requires_grad")) or sets_device(program):
         return None
     moved = [
         f"{name}={program.code(argument.values[0])}"
@@ -236,7 +246,18 @@ def cloned(program: Program, call: cst.Call, tensor: cst.BaseExpression) -> Fix 
     grad = program.argument(call, "requires_grad", "torch.tensor")
     if grad.values and grad.literal() != "False":
         code += f".requires_grad_({program.code(grad.values[0])})"
-    return Fix("Copy it with `.detach().clone()`", Safety.SAFE, (Replace(call, code),))
+    title = f"Copy it with `.detach(){'.to()' if moved else '.clone()'}`"
+    if by_callers(program, tensor):
+        return Fix(title, Safety.UNSAFE, (Replace(call, code),), changes=CALLERS)
+    return Fix(title, Safety.SAFE, (Replace(call, code),))
+
+
+def by_callers(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether it is a parameter that only the calls in this file show to be a tensor."""
+    if not isinstance(node, cst.Name):
+        return False
+    params = [b.value for b in program.flow.reaching(node) if b.kind is Bind.PARAMETER]
+    return any(isinstance(param, cst.Param) and param.annotation is None for param in params)
 
 
 def detached(program: Program, tensor: cst.BaseExpression) -> str:

@@ -152,8 +152,10 @@ class Ownership:
             return SHARED
         if base.type == "numpy.load" and program.value(node).fresh:
             return SOLE  # a member of an archive is read anew each time
-        holding = SOLE if program.value(node).fresh else self._of(node.value, asked)
-        return replace(holding, part=holding.part or (holding is not SOLE and _leaves_gaps(node)))
+        if program.value(node).fresh:
+            return SOLE
+        holding = self._of(node.value, asked)
+        return replace(holding, part=holding.part or _leaves_gaps(node))
 
     def _call(self, node: cst.Call, asked: _Question) -> Holding:
         program = self._program
@@ -260,14 +262,15 @@ class Ownership:
     def _by_uses(self, node: cst.Name, bindings: Sequence[Binding], asked: _Question) -> Owner:
         """Return what the other uses of a name mean for the one that is asked about."""
         worst = Owner.SOLE
+        rebound = _rebinds(self._program, asked.here, node.value)
         for use in self._uses(node, bindings):
             if any(self._program.index.inside(use, passed) for passed in asked.passed):
                 continue
             after = asked.after(use, bindings)
-            if after is None:
+            if after is None or (after and rebound):
                 continue
             worst = max(worst, _verdict(effect_of(self._program, use), after=after))
-        if asked.repeats(bindings):
+        if asked.repeats(bindings) and not rebound:
             worst = max(worst, Owner.SHARED)
         return worst
 
@@ -376,6 +379,17 @@ def _returns(block: cst.IndentedBlock) -> bool:
     last = block.body[-1] if block.body else None
     if isinstance(last, cst.SimpleStatementLine):
         return isinstance(last.body[-1], (cst.Return, cst.Raise))
+    return False
+
+
+def _rebinds(program: Program, here: cst.CSTNode, name: str) -> bool:
+    """Whether the name stands for something else from there on: ``x = torch.tensor(x)``."""
+    for above in program.index.ancestors(here):
+        if isinstance(above, (cst.Assign, cst.BaseStatement)):
+            targets = above.targets if isinstance(above, cst.Assign) else ()
+            return any(isinstance(t.target, cst.Name) and t.target.value == name for t in targets)
+        if isinstance(above, (cst.Lambda, cst.ListComp, cst.GeneratorExp)):
+            return False
     return False
 
 

@@ -1,0 +1,540 @@
+from __future__ import annotations
+
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL302"
+HEAD = "import numpy as np\nimport torch\n"
+
+
+def script(body: str) -> str:
+    return HEAD + textwrap.dedent(body)
+
+
+def one(body: str) -> str:
+    """What the fix of a function of one line makes of it."""
+    return fixed(script(f"def f(x, n, dev):\n    return {body}\n"), CODE).splitlines()[-1].strip()
+
+
+# -- left alone -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("torch.tensor(x)", id="a parameter may be anything"),
+        pytest.param("torch.tensor([1, 2])", id="from_numpy takes no list"),
+        pytest.param("torch.tensor(3.0)", id="nor a number"),
+        pytest.param("torch.tensor(np.mean(x))", id="a mean is a NumPy scalar"),
+        pytest.param("torch.tensor(np.max(np.zeros(3)))", id="and so is a maximum"),
+        pytest.param("torch.tensor(np.zeros(3).sum())", id="and a sum by method"),
+        pytest.param("torch.tensor(np.random.rand())", id="one random number"),
+        pytest.param("torch.tensor(np.random.randint(5))", id="one random integer"),
+        pytest.param("torch.tensor(np.float32(n))", id="a cast of something unknown"),
+        pytest.param("torch.tensor(np.array(3.0))", id="nothing to copy in one number"),
+        pytest.param("torch.tensor(np.array('text'))", id="torch takes no strings"),
+        pytest.param("torch.tensor(np.zeros(3).tolist())", id="a list again"),
+        pytest.param("torch.tensor(np.zeros(3)[0])", id="one element is a scalar"),
+        pytest.param("torch.tensor(np.dot(x, x))", id="a product of vectors is a scalar"),
+        pytest.param("torch.tensor(np.zeros(3), requires_grad=True)", id="a leaf with gradient"),
+        pytest.param("torch.tensor(np.zeros(3), requires_grad=n)", id="perhaps a leaf"),
+        pytest.param("torch.tensor(np.zeros(3), pin_memory=True)", id="torch raises here"),
+        pytest.param("torch.tensor(np.zeros(3), copy=True)", id="a keyword torch has not"),
+        pytest.param("torch.tensor(np.zeros(3), **n)", id="keywords that are not known"),
+        pytest.param("torch.tensor(*n)", id="starred arguments"),
+        pytest.param("torch.tensor(np.broadcast_to(x, (3, 3)))", id="read-only memory"),
+        pytest.param("torch.tensor(np.frombuffer(x, np.uint8))", id="a buffer is read-only"),
+        pytest.param("torch.tensor(np.load(x, mmap_mode='r'))", id="a memory map"),
+        pytest.param("torch.tensor(np.asarray(x))", id="perhaps an image, read-only"),
+        pytest.param("torch.tensor(np.array(x, copy=False))", id="the same for array(copy=False)"),
+        pytest.param("torch.tensor(np.flip(np.zeros(3)))", id="torch raises: negative strides"),
+        pytest.param("torch.tensor(np.zeros(3), dtype=torch.float32)", id="converts anyway"),
+        pytest.param("torch.tensor(np.random.rand(3), dtype=torch.half)", id="converts to half"),
+        pytest.param("torch.tensor(np.zeros(3), device='cuda')", id="goes to a GPU anyway"),
+        pytest.param("torch.Tensor(np.zeros(3))", id="a conversion: another rule's"),
+        pytest.param("torch.FloatTensor(np.zeros(3))", id="the same for FloatTensor"),
+        pytest.param("torch.as_tensor(np.zeros(3))", id="as_tensor does not copy"),
+        pytest.param("torch.from_numpy(np.zeros(3))", id="nor does from_numpy"),
+        pytest.param("torch.tensor(np.zeros(3)).resize_(5)", id="torch's memory can be resized"),
+        pytest.param("torch.tensor(x.values)", id="perhaps a view of a data frame"),
+        pytest.param("torch.tensor(x.to_numpy())", id="pandas again"),
+    ],
+)  # fmt: skip
+def test_leaves_alone(expression: str) -> None:
+    silent(script(f"def f(x, n):\n    return {expression}\n"), CODE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                a[0] = 1
+                return t
+            """,
+            id="changed afterwards",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                a += 1
+                return t
+            """,
+            id="changed in place by an operator",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                np.random.shuffle(a)
+                return t
+            """,
+            id="shuffled afterwards",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                np.add(t, 1, out=a)
+                return t
+            """,
+            id="written as an output",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                return t, a
+            """,
+            id="returned beside the tensor",
+        ),
+        pytest.param(
+            """\
+            def f(kept):
+                a = np.zeros(3)
+                t = torch.tensor(a)
+                kept.append(a)
+                return t
+            """,
+            id="kept in a list",
+        ),
+        pytest.param(
+            """\
+            class Buffer:
+                def f(self):
+                    a = np.zeros(3)
+                    t = torch.tensor(a)
+                    self.a = a
+                    return t
+            """,
+            id="kept in an object",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                for i in range(3):
+                    show(torch.tensor(a))
+                    a[i] = 1
+            """,
+            id="changed in the next turn of the loop",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                for i in range(3):
+                    a[i] = 1
+                    show(torch.tensor(a))
+            """,
+            id="changed earlier in the next turn",
+        ),
+        pytest.param(
+            """\
+            class Memory:
+                def __init__(self):
+                    self.states = np.zeros((8, 4))
+
+                def add(self, i, state):
+                    self.states[i] = state
+
+                def recent(self):
+                    return torch.tensor(self.states[:4])
+            """,
+            id="a buffer that is written to",
+        ),
+        pytest.param(
+            """\
+            def f(a: np.ndarray):
+                t = torch.tensor(a)
+                t.mul_(2)
+                return t
+            """,
+            id="the tensor is changed, the array is the caller's",
+        ),
+        pytest.param(
+            """\
+            def f(a: np.ndarray):
+                t = torch.tensor(a).float()
+                t[0] = 2
+                return t
+            """,
+            id="the tensor is written to",
+        ),
+        pytest.param(
+            """\
+            def f(a: np.ndarray):
+                return torch.nn.Parameter(torch.tensor(a))
+            """,
+            id="training would write into the caller's array",
+        ),
+        pytest.param(
+            """\
+            def f(a: np.ndarray, copy=True):
+                if copy:
+                    return torch.tensor(a)
+                return torch.as_tensor(a)
+            """,
+            id="the copy is a choice",
+        ),
+        pytest.param(
+            """\
+            def f(a):
+                if isinstance(a, np.ndarray):
+                    return torch.from_numpy(a)
+                return torch.tensor(a)
+            """,
+            id="arrays went another way",
+        ),
+    ],
+)
+def test_leaves_alone_what_needs_the_copy(body: str) -> None:
+    silent(script(body), CODE)
+
+
+def test_a_torch_of_another_name_is_no_torch() -> None:
+    silent("import numpy as np\nimport mytorch as torch\nt = torch.tensor(np.zeros(3))\n", CODE)
+    silent("import jax.numpy as np\nimport torch\nt = torch.tensor(np.zeros(3))\n", CODE)
+
+
+# -- reported and fixed ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.tensor(np.stack(x))", "torch.from_numpy(np.stack(x))"),
+        ("torch.tensor(np.array(x))", "torch.from_numpy(np.array(x))"),
+        ("torch.tensor(np.random.rand(n, 3))", "torch.from_numpy(np.random.rand(n, 3))"),
+        ("torch.tensor(np.load(x))", "torch.from_numpy(np.load(x))"),
+        ("torch.tensor(np.array(x).T)", "torch.from_numpy(np.array(x).T)"),
+        ("torch.tensor(np.eye(3)[[0, 1]])", "torch.from_numpy(np.eye(3)[[0, 1]])"),
+        ("torch.tensor(np.array(x) / 255)", "torch.as_tensor(np.array(x) / 255)"),
+        ("torch.tensor(data=np.stack(x))", "torch.as_tensor(data=np.stack(x))"),
+        ("torch.tensor(np.stack(x), requires_grad=False)", "torch.from_numpy(np.stack(x))"),
+        ("torch.tensor(np.stack(x), dtype=n)", "torch.as_tensor(np.stack(x), dtype=n)"),
+        ("torch.tensor(np.stack(x), device=dev)", "torch.as_tensor(np.stack(x), device=dev)"),
+        ("torch.tensor(np.zeros(3), dtype=torch.double)",
+         "torch.as_tensor(np.zeros(3), dtype=torch.double)"),
+        ("torch.tensor(np.stack(x), dtype=torch.float, pin_memory=False)",
+         "torch.as_tensor(np.stack(x), dtype=torch.float)"),
+        ("torch.tensor(np.array(x, dtype=np.float32), dtype=torch.float)",
+         "torch.as_tensor(np.array(x, dtype=np.float32), dtype=torch.float)"),
+        ("torch.tensor(np.zeros(3), dtype=float)", "torch.as_tensor(np.zeros(3), dtype=float)"),
+    ],
+)  # fmt: skip
+def test_fixes_a_fresh_array_safely(before: str, after: str) -> None:
+    assert one(before) == f"return {after}"
+    (finding,) = check(script(f"def f(x, n, dev):\n    return {before}\n"), CODE)
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.SAFE
+    assert "which nothing else uses" in finding.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                a[0] = 1
+                a += 1
+                total = a.sum() + len(a) + np.mean(a)
+                print(total, a.shape)
+                t = torch.tensor(a)
+                return t, a.shape
+            """,
+            id="made, filled and read before",
+        ),
+        pytest.param(
+            """\
+            def f():
+                a = np.zeros(3)
+                a = a.reshape(3, 1)
+                a = torch.tensor(a)
+                a[0] = 1
+                return a
+            """,
+            id="the name goes on as the tensor",
+        ),
+        pytest.param(
+            """\
+            def f(n):
+                for i in range(n):
+                    a = np.zeros(3)
+                    a[0] = i
+                    show(torch.tensor(a))
+            """,
+            id="made anew in each turn",
+        ),
+        pytest.param(
+            """\
+            def make(n):
+                a = np.zeros(n)
+                if n > 3:
+                    return a
+                a[:] = 1
+                return a
+
+            def f():
+                return torch.tensor(make(3))
+            """,
+            id="made by a function of this file",
+        ),
+        pytest.param(
+            """\
+            def make(n):
+                return np.zeros(n), n
+
+            def f():
+                a, n = make(3)
+                return torch.tensor(a)
+            """,
+            id="one of several results",
+        ),
+        pytest.param(
+            """\
+            def f(flag):
+                a = np.zeros(3)
+                if flag:
+                    return torch.tensor(a)
+                return a
+            """,
+            id="returned itself on the other path",
+        ),
+        pytest.param(
+            """\
+            class Memory:
+                def __init__(self, size):
+                    self.states = np.zeros((8, 4))
+
+                def add(self, i, state):
+                    self.states[i] = state
+
+                def sample(self, count):
+                    rows = np.random.choice(8, count)
+                    return torch.tensor(self.states[rows])
+            """,
+            id="rows picked by their indices are a copy",
+        ),
+        pytest.param(
+            """\
+            def f(flag):
+                return torch.tensor(np.zeros(3) if flag else np.ones(3))
+            """,
+            id="one of two fresh arrays",
+        ),
+        pytest.param(
+            """\
+            data = np.load("data.npz")
+            t = torch.tensor(data["x"])
+            """,
+            id="a member of an archive is read anew",
+        ),
+        pytest.param(
+            """\
+            def f():
+                t = torch.tensor(np.zeros(3))
+                t.mul_(2)
+                return t
+            """,
+            id="the tensor is changed, and nobody holds the array",
+        ),
+    ],
+)
+def test_safe_where_nobody_else_holds_the_array(body: str) -> None:
+    (finding,) = check(script(body), CODE)
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.SAFE
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        pytest.param("def f(a: np.ndarray):\n    return torch.tensor(a)", "shares", id="caller's"),
+        pytest.param(
+            "def f(a: np.ndarray):\n    return torch.tensor(a[None])", "shares", id="a view of it"
+        ),
+        pytest.param(
+            "def f(a: np.ndarray):\n    return torch.tensor(a.reshape(1, -1))", "shares",
+            id="a reshape may be a view",
+        ),
+        pytest.param(
+            "def f(x):\n    return torch.tensor(x.numpy())", "shares", id="a tensor's memory"
+        ),
+        pytest.param(
+            "def f(x):\n    if isinstance(x, np.ndarray):\n        "
+            "x = torch.tensor(x)\n    keep(x)",
+            "shares", id="shown by a test",
+        ),
+        pytest.param(
+            "def f():\n    a = np.zeros(3)\n    t = torch.tensor(a)\n    return t, a.sum()",
+            "shares", id="read afterwards",
+        ),
+        pytest.param(
+            "def f():\n    a = np.zeros(3)\n    show(a)\n    return torch.tensor(a)", "shares",
+            id="handed to a function that is not known",
+        ),
+        pytest.param(
+            "def f():\n    a = np.zeros(3)\n    b = a\n    return torch.tensor(a), b", "shares",
+            id="another name for it",
+        ),
+        pytest.param(
+            "def f():\n    a = np.zeros(3)\n    return [torch.tensor(a) for _ in range(3)]",
+            "shares", id="several tensors of one array",
+        ),
+        pytest.param("def f():\n    return torch.tensor(np.zeros((3, 4))[:, 1:])", "gaps",
+                     id="rows with gaps between them"),
+    ],
+)  # fmt: skip
+def test_unsafe_where_somebody_else_may_hold_it(body: str, changes: str) -> None:
+    (finding,) = check(script(body), CODE)
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.UNSAFE
+    assert changes in finding.fix.changes
+
+
+def test_a_device_that_may_be_a_gpu_is_advice() -> None:
+    (finding,) = check(script("def f(d):\n    return torch.tensor(np.zeros(3), device=d)\n"), CODE)
+    assert finding.severity is Severity.INFO
+    (finding,) = check(script("t = torch.tensor(np.zeros(3), device='cpu')\n"), CODE)
+    assert finding.severity is Severity.WARNING
+
+
+def test_follows_the_spelling_of_the_file() -> None:
+    source = "import numpy\nfrom torch import tensor\nt = tensor(numpy.stack([a, b]))  # joined\n"
+    assert fixed(source, CODE).splitlines()[1:] == [
+        "from torch import tensor, from_numpy",
+        "t = from_numpy(numpy.stack([a, b]))  # joined",
+    ]
+    source = "import numpy as np, torch as th\nt = th.tensor(\n    np.stack(x),  # rows\n)\n"
+    assert "th.from_numpy(\n    np.stack(x),  # rows\n)" in fixed(source, CODE)
+
+
+def test_no_fix_where_the_name_is_taken() -> None:
+    source = "import numpy as np\nfrom torch import tensor\nfrom_numpy = 1\nt = tensor(np.eye(3))\n"
+    (finding,) = check(source, CODE)
+    assert finding.fix is None
+
+
+def test_from_numpy_does_not_follow_a_default_device() -> None:
+    for line in ("torch.set_default_device('cpu')", "with torch.device('cpu'): pass"):
+        source = script(f"{line}\nt = torch.tensor(np.eye(3))\n")
+        assert "torch.as_tensor(np.eye(3))" in fixed(source, CODE)
+
+
+def test_a_long_array_is_named_by_what_makes_it() -> None:
+    (finding,) = check(script(f"t = torch.tensor(np.stack([{'abc, ' * 20}]))\n"), CODE)
+    assert "the array that `np.stack` gives" in finding.message
+    (finding,) = check(script(f"t = torch.tensor(np.eye(3) + {'1 + ' * 20}1)\n"), CODE)
+    assert "copies a NumPy array" in finding.message
+
+
+# -- what the rewrite rests on, run on torch ------------------------------------------------------
+
+ARRAYS = {
+    "C": np.arange(6.0).reshape(2, 3),
+    "transposed": np.arange(6.0).reshape(2, 3).T,
+    "float32": np.ones((2, 3), np.float32),
+    "bool": np.ones((2, 3)) > 0,
+    "0-d": np.array(3),
+    "empty": np.zeros((0, 3)),
+    "uint16": np.array([1, 2], np.uint16),
+    "complex": np.array([1j]),
+    "picked": np.eye(4)[:, [0, 2]],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_tensor_is_the_same(name: str) -> None:
+    array = ARRAYS[name]
+    copied = torch.tensor(array)
+    for shared in (torch.from_numpy(array), torch.as_tensor(array)):
+        assert torch.equal(shared, copied)
+        assert (shared.dtype, shared.stride()) == (copied.dtype, copied.stride())
+    real = (torch.float32, torch.float64)
+    for dtype in () if np.iscomplexobj(array) else real:
+        cast = torch.as_tensor(array, dtype=dtype)
+        assert torch.equal(cast, torch.tensor(array, dtype=dtype))
+        assert cast.stride() == torch.tensor(array, dtype=dtype).stride()
+
+
+def test_what_makes_a_copy_necessary() -> None:
+    array = np.zeros(3)
+    shared = torch.from_numpy(array)
+    array[0] = 1
+    assert shared[0] == 1
+    shared[1] = 2
+    assert array[1] == 2
+    with pytest.raises(RuntimeError, match="not resizable"):
+        shared.resize_(5)
+    gaps = np.zeros((3, 4))[:, 1:]
+    assert torch.tensor(gaps).stride() != torch.from_numpy(gaps).stride()
+    read_only = np.broadcast_to(np.zeros(3), (2, 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.as_tensor(read_only)
+    assert any("not writable" in str(warning.message) for warning in caught) or not caught
+
+
+@pytest.mark.parametrize("scalar", [np.float64(3), np.float32(3), np.int64(3), np.bool_(1)])
+def test_scalars_go_to_as_tensor_only(scalar: np.generic) -> None:
+    with pytest.raises(TypeError):
+        torch.from_numpy(scalar)
+    assert torch.as_tensor(scalar).dtype == torch.tensor(scalar).dtype
+    assert torch.equal(torch.as_tensor(scalar), torch.tensor(scalar))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros(3)[::-1], np.zeros(3, ">f4"), np.array(["a"]), np.array([None, 1]),
+     np.zeros(3, np.longdouble), np.zeros(3, "datetime64[s]")],
+    ids=["negative strides", "big-endian", "strings", "objects", "long double", "dates"],
+)  # fmt: skip
+def test_what_torch_does_not_take_raises_either_way(array: np.ndarray) -> None:
+    for function in (torch.tensor, torch.from_numpy, torch.as_tensor):
+        with pytest.raises((TypeError, ValueError)):
+            function(array)
+
+
+def test_a_pinned_copy_of_an_array_raises() -> None:
+    with pytest.raises(RuntimeError, match="pin"):
+        torch.tensor(np.zeros(3), pin_memory=True)
