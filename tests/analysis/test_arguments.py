@@ -110,6 +110,14 @@ def test_one_call(source, answer):
         pytest.param("for k in a:\n    pass", UNSURE, id="a loop variable"),
         pytest.param("k = {'pin_memory': True}\nk = {}", NO, id="given up"),
         pytest.param("k = {}\nj = [k]\nlog(k)", NO, id="kept and logged"),
+        pytest.param("k = {}\nlen(k)", NO, id="given to a builtin"),
+        pytest.param(
+            "def f(k):\n    class A:\n        k\n    k['pin_memory'] = True\nk = {}\nf(k)",
+            YES,
+            id="of a name that a class uses as well",
+        ),
+        pytest.param("k = {}\n[k['pin_memory'] for k in a]", NO, id="another k in an expression"),
+        pytest.param("k = {}\nprint(k[1:2], k[1, 2])", NO, id="read in other ways"),
         pytest.param("k = {}\nfill(k)", UNSURE, id="given to something that may change it"),
         pytest.param("k = {}\nConfig(k)", NO, id="given to a class"),
         pytest.param(

@@ -295,6 +295,15 @@ def test_batches_of_loaders_in_larger_structures(loop, loaders):
             "f = lambda *x, k: [x[0].cuda(), k.cuda()]\nf(A, k=A)", id="a lambda of any number"
         ),
         pytest.param("for x in A:\n    f = sorted(x, key=lambda t: t.cuda())", id="as a key"),
+        pytest.param("T = T\nfor x in A:\n    x.type(T)", id="a type that is itself"),
+        pytest.param("T, n = torch.cuda.FloatTensor, 1\nfor x in A:\n    x.type(T)", id="unpacked"),
+        pytest.param(
+            "loaders = {}\nloaders[1:2] = A\nfor x in loaders:\n    x.cuda()", id="a part"
+        ),
+        pytest.param("f().x['a'] = A\nf().x.append(A)\nfor x in f():\n    x.cuda()", id="in f()"),
+        pytest.param("def f():\n    yield\n    return\nfor x in f():\n    x.cuda()", id="empty"),
+        pytest.param("for x in A[0, 1]:\n    pass\nA[0, 1].cuda()", id="two indices"),
+        pytest.param("while c:\n    n = x.next()\nA.x.cuda()", id="next of something else"),
         pytest.param("del A\nA.cuda()", id="deleted"),
         pytest.param("A[1:2].cuda()", id="a slice"),
     ],

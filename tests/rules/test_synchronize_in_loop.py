@@ -65,6 +65,15 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
             loop("try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    break"),
             id="errors of the GPU are caught here",
         ),
+        pytest.param(
+            loop("if cuda and step % 9 == 0:\n    torch.cuda.synchronize()"), id="every nth step"
+        ),
+        pytest.param(
+            loop("if not cuda % debug:\n    torch.cuda.synchronize()"), id="a computed condition"
+        ),
+        pytest.param(
+            loop("if wanted[step] and debug:\n    torch.cuda.synchronize()"), id="if debugging"
+        ),
         pytest.param(loop("wait = torch.cuda.synchronize"), id="not called"),
         pytest.param(loop("print(torch.cuda.synchronize())"), id="not a statement of its own"),
         pytest.param(
@@ -118,6 +127,16 @@ def test_the_name_of_the_file_may_say_that_it_measures(name, count):
         ),
         pytest.param(
             loop("if device.type != 'cpu':\n    torch.cuda.synchronize()"), 10, id="not on a CPU"
+        ),
+        pytest.param(
+            loop("try:\n    torch.cuda.synchronize()\nfinally:\n    log()"),
+            10,
+            id="in a try that catches nothing",
+        ),
+        pytest.param(
+            loop("host = loss.to('cpu', non_blocking=False)\ntorch.cuda.synchronize()"),
+            10,
+            id="a copy to the host that waited",
         ),
         pytest.param(
             loop("x = x.to(device, non_blocking=True)\ntorch.cuda.synchronize()"),

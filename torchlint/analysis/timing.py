@@ -1,0 +1,96 @@
+"""Code that measures time, or orders the work of the GPU by hand: there a wait is the point."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.values import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_CLOCKS = re.compile(
+    r"time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?|timeit\.default_timer|"
+    r"datetime\.(datetime\.)?(now|utcnow)|torch\.(cuda|mps|xpu)\.(event\.)?Event|torch\.Event"
+)
+_TIMER_WORDS = re.compile(
+    r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency", re.IGNORECASE
+)
+_MEASURES = re.compile(
+    r"bench|profil|measur|latenc|throughput|speed|warm_?up|(^|_)(time|timed|timing|timeit)(_|$)",
+    re.IGNORECASE,
+)
+_BY_HAND = re.compile(
+    r"torch\.(cuda|xpu|mps)\.(Stream|stream|Event|ExternalStream|CUDAGraph|graph|set_stream|"
+    r"current_stream|default_stream|make_graphed_callables|nvtx\.|profiler\.|cudart)|"
+    r"torch\.(Stream|Event)$|torch\.utils\.(cpp_extension|dlpack)|torch\.profiler|torch\.autograd\.profiler"
+)
+_OTHER_KERNELS = frozenset(
+    {"cupy", "numba", "pycuda", "ctypes", "triton", "cuda", "pynvml", "nvtx"}
+)
+_SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp|barrier)")
+
+
+def measures(program: Program, places: list[cst.CSTNode]) -> bool:
+    """Whether functions and loops measure time: by their name, the file's, or a clock they read."""
+    names = [place.name.value for place in places if isinstance(place, cst.FunctionDef)]
+    stem = program.path.stem if program.path is not None else ""
+    if any(_MEASURES.search(name) for name in (*names, stem)):
+        return True
+    return any(_reads_clock(program, place) for place in places)
+
+
+def _reads_clock(program: Program, place: cst.CSTNode) -> bool:
+    """Whether a clock, a timer or an event is used in a function or loop."""
+    index = program.index
+    if any(_CLOCKS.fullmatch(program.qualified(call.func)) for call in _own(program, place)):
+        return True
+    if isinstance(place, cst.Module):
+        return False
+    return any(_TIMER_WORDS.search(name.value) for name in index.below(place, cst.Name))
+
+
+def orders_by_hand(program: Program) -> bool:
+    """Whether the file has work on streams of its own, or kernels that PyTorch does not order."""
+    for bindings in program.index.root.bindings.values():
+        for binding in bindings:
+            name = program.names.root(binding.name, program.index.root)
+            if name.partition(".")[0] in _OTHER_KERNELS or _BY_HAND.match(name):
+                return True
+    return any(_BY_HAND.match(program.qualified(node)) for node in program.index.of(cst.Attribute))
+
+
+def communicates(program: Program, place: cst.CSTNode) -> bool:
+    """Whether tensors are sent to other processes, or copied to the host without waiting."""
+    for call in _own(program, place):
+        name = program.qualified(call.func)
+        if name.startswith("torch.distributed.") and not _SETS_UP.match(name):
+            return True
+        if _copies_without_waiting(program, call):
+            return True
+    return False
+
+
+def _own(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
+    """Yield calls at or below a place; in a module, those outside of functions."""
+    for call in program.index.below(place, cst.Call):
+        if not isinstance(place, cst.Module) or program.function(call) is None:
+            yield call
+
+
+def _copies_without_waiting(program: Program, call: cst.Call) -> bool:
+    """``x.to("cpu", non_blocking=True)``: the host has to wait before it reads the copy."""
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    given = [a for a in call.args if a.keyword is not None and a.keyword.value == "non_blocking"]
+    if not given or literal(given[0].value) == "False":
+        return False
+    if call.func.attr.value != "to":
+        return call.func.attr.value != "cuda"
+    return not program.values.moved_to(call, Device.UNKNOWN).gpu
