@@ -119,7 +119,7 @@ def test_expressions(source, links):
         ("if a:\n    ls = [~C]\nelse:\n    raise ValueError\nls.append(~B)", ["C-B"]),
         ("ls = []\nfor _ in range(2):\n    ls.append(~C)\n    ls.append(~B)", ["C-B"]),
         ("ls = []\nfor i in y:\n    if i:\n        continue\n    ls += [~C, ~B]", ["C-B"]),
-        ("ls = []\nfor i in range(2):\n    ls += [~C]\n    if i:\n        break\n    ls += [~B]\nls += [~R]",
+        ("ls = []\nfor i in y:\n    ls += [~C]\n    if i: break\n    ls += [~B]\nls += [~R]",
          ["C-BR", "B-CR"]),
         ("ls = []\nwhile len(ls) < 4:\n    ls += [~C, ~B]\nelse:\n    ls += [~R]",
          ["C-B", "B-CR"]),

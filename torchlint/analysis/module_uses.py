@@ -107,8 +107,9 @@ def pretrained_weights(program: Program) -> cst.BaseExpression | None:
     """Return what loads pretrained weights into a model of this file: a call, or a base class."""
     for owner in program.classes:
         for arg in owner.node.bases:
-            if dotted(arg.value).endswith("PreTrainedModel"):
-                return arg.value
+            base: cst.BaseExpression = arg.value
+            if dotted(base).endswith("PreTrainedModel"):
+                return base
     for call in program.index.of(cst.Call):
         if _builds_pretrained(program, call):
             return call.func
