@@ -76,9 +76,18 @@ class Calls:
         return None if owner is None else classes.method(owner, name)
 
     def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
-        """What the calls of a function in this file pass for a parameter."""
-        found = [self.passed(function, param, site) for site in self._named_sites(function)]
-        return [node for node in found if node is not None]
+        """What the calls of a function in this file pass for a parameter.
+
+        Empty where one of them hides it behind a star.
+        """
+        found: list[cst.BaseExpression] = []
+        for site in self._named_sites(function):
+            node = self.passed(function, param, site)
+            if node is not None:
+                found.append(node)
+            elif any(arg.star for arg in site.args):
+                return []
+        return found
 
     def passed(
         self, function: cst.FunctionDef, param: cst.Param, site: cst.Call

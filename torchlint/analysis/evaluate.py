@@ -41,11 +41,18 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
+_PLAIN = (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.NONE)
+_TRANSPARENT = frozenset({"functools.lru_cache", "functools.cache", "functools.wraps",
+                          "typing.overload", "typing.no_type_check"})  # fmt: skip
+_LEGACY_TENSORS = frozenset(
+    {"Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
+     "HalfTensor", "ByteTensor"}
+)  # fmt: skip
 _LONG = 40  # parts of an expression that is worked through from the inside
 _CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
             cst.Subscript, cst.UnaryOperation)  # fmt: skip
-_PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm", "rich.progress.track",
-                 "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
+_PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm",
+                 "rich.progress.track", "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
 
 
 class Evaluator:
@@ -171,7 +178,9 @@ class Evaluator:
             result = self._arithmetic(result, self._value(item.comparator))
         if result.kind is Kind.NDARRAY:
             return replace(result, dtype="bool")
-        return BOOL if result.kind in (Kind.NUMBER, Kind.STRING, Kind.LIST, Kind.TUPLE) else result
+        plain = all(self._value(side).kind in _PLAIN for side in
+                    (node.left, *(item.comparator for item in node.comparisons)))  # fmt: skip
+        return BOOL if plain else result
 
     def operation(self, node: cst.BinaryOperation, left: Value, right: Value) -> Value:
         """The value of ``left op right``."""
@@ -240,6 +249,9 @@ class Evaluator:
             case Bind.ASSIGN:
                 assert value is not None
                 found = _unpacked(self._value(value), binding.path)
+                statement = self._program.parent(binding.node)
+                if isinstance(statement, cst.AnnAssign) and not found.known:
+                    found = self.annotated(statement.annotation.annotation)
                 return self._grown(found, lambda: self._growth.of_binding(binding))
             case Bind.AUGMENT:
                 assert isinstance(value, cst.AugAssign)
@@ -251,7 +263,7 @@ class Evaluator:
                 return _unpacked(self.each(value), binding.path)
             case Bind.WITH:
                 assert value is not None
-                return _unpacked(self._value(value), binding.path)
+                return _unpacked(self._entered(self._value(value)), binding.path)
             case Bind.PARAMETER:
                 assert isinstance(value, cst.Param)
                 return self._parameter(value)
@@ -262,6 +274,15 @@ class Evaluator:
                 return Value(Kind.UNKNOWN, type=name)
             case _:
                 return UNKNOWN
+
+    def _entered(self, context: Value) -> Value:
+        """What ``with`` gives to its target: the context itself, of all but the file's classes."""
+        if context.kind is not Kind.INSTANCE:
+            return context
+        classes = self._program.classes
+        owner = classes.named(context.type) or classes.get(context.made)
+        method = None if owner is None else classes.method(owner, "__enter__")
+        return UNKNOWN if method is None else self.returned(method)
 
     def _grown(self, value: Value, gifts: Callable[[], list[Gift]]) -> Value:
         """Add to a list what is appended to it, wherever that happens."""
@@ -353,8 +374,10 @@ class Evaluator:
 
     def _member(self, base: Value, attr: str) -> Value:
         match base.kind:
+            case Kind.NEVER:
+                return base
             case Kind.TENSOR | Kind.BATCH:
-                if attr in ("shape",):
+                if attr == "shape":
                     return Value(Kind.TUPLE, element=NUMBER)
                 if attr in ("ndim", "itemsize", "nbytes"):
                     return NUMBER
@@ -463,17 +486,24 @@ class Evaluator:
     def _called(self, function: Value, node: cst.Call) -> Value:
         match function:
             case Value(kind=Kind.FUNCTION, made=cst.FunctionDef() as made):
-                return self.returned(made)
+                plain = all(self._is_transparent(item) for item in made.decorators)
+                return self.returned(made) if plain else self.derived(node)
             case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
                 return self._value(made.body)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
                 return self._instance(made)
             case Value(kind=Kind.MODULE):
                 return self._forward(function, node)
-            case Value(kind=Kind.TENSOR | Kind.BATCH):
+            case Value(kind=Kind.TENSOR | Kind.BATCH | Kind.NEVER):
                 return function
             case _:
                 return self.derived(node)
+
+    def _is_transparent(self, item: cst.Decorator) -> bool:
+        """Whether a decorator leaves alone what the function returns."""
+        node = item.decorator
+        name = self._program.names.qualified(node.func if isinstance(node, cst.Call) else node)
+        return name.startswith("torch.") or name in _TRANSPARENT
 
     def derived(self, node: cst.Call) -> Value:
         """The result of an unknown function: nothing but where its tensor arguments live."""
@@ -533,6 +563,8 @@ class Evaluator:
         base = self._value(func.value)
         method = func.attr.value
         match base.kind:
+            case Kind.NEVER:
+                return base
             case Kind.TENSOR | Kind.BATCH:
                 return self._tensor_method(base, method, node)
             case Kind.NDARRAY | Kind.NPSCALAR:
@@ -757,6 +789,8 @@ class Evaluator:
             return Value(Kind.DEVICE, made=node, device=self._device_call(node))
         if name == "torch.compile" and node.args:
             return self._value(node.args[0].value)
+        if last in _LEGACY_TENSORS:
+            return Value(Kind.TENSOR, device=Device.CUDA if "cuda" in name else Device.CPU)
         if name.startswith(("torch.cuda.", "torch.backends.", "torch.mps.", "torch.xpu.")):
             if last.startswith(("is_", "can_")):
                 return BOOL
@@ -782,10 +816,7 @@ class Evaluator:
             return self._data_call(last, node) if space == "torch.utils.data" else UNKNOWN
         if space == "torch" and last not in torch_api.NO_TENSOR and last[:1].islower():
             return _shaped(last, len(node.args) - 1, self._result(node))
-        if last in ("Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor",
-                    "BoolTensor", "HalfTensor", "ByteTensor"):  # fmt: skip
-            return Value(Kind.TENSOR, device=Device.CUDA if "cuda" in name else Device.CPU)
-        if space == "torch" and last in ("numel",):
+        if space == "torch" and last == "numel":
             return NUMBER
         if space == "torch" and last in ("is_tensor", "equal", "allclose", "is_floating_point"):
             return BOOL

@@ -1,8 +1,9 @@
 """Remembers answers that are worked out from other answers, some of which lead back in a circle.
 
 Where a question comes up while it is being answered (``x = x + 1`` in a loop) it is answered by
-`Kind.NEVER`, which adds nothing to a join.  What was worked out with such a stand-in is
-remembered only as long as the circle is open, so that no answer depends on who asked first.
+`Kind.NEVER`, which adds nothing to a join, and asked again with the answer that this gave until
+nothing changes.  What was worked out with such a stand-in is remembered only as long as the
+circle is open, so that no answer depends on who asked first.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.values import NEVER, UNKNOWN, Kind, Value
+from torchlint.analysis.values import NEVER, UNKNOWN, Kind, Value, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 _DEPTH = 60  # questions that lead on to questions deeper than this are not followed
-_STEPS = 4000  # how many of them one question may lead to
+_STEPS = 4000  # how many of them one question may lead to ...
+_FEW = 100  # ... and how many where so many led nowhere:
+_WASTE = 20_000
+_ROUNDS = 3  # after which a circle that finds no rest says nothing
 _SHORT = 1  # the bit of answers that were given up
 
 
@@ -29,8 +33,10 @@ class Memory:
         self._open: dict[Hashable, int] = {}  # what is being answered -> its bit
         self._passing: dict[Hashable, tuple[Value, int]] = {}  # answers that rest on open questions
         self._resting: list[list[Hashable]] = [[]]  # the keys of those, by the innermost of them
+        self._assumed: dict[Hashable, Value] = {}  # answers of an earlier round
         self._rests = 0  # bits of the open questions that the present answer rests on
         self._steps = 0
+        self._wasted = 0
 
     @property
     def busy(self) -> bool:
@@ -53,13 +59,15 @@ class Memory:
         bit = self._open.get(key)
         if bit is not None:
             self._rests |= bit
-            return NEVER
+            return self._assumed.get(key, NEVER)
         passing = self._passing.get(key)
         if passing is not None:
             self._rests |= passing[1]
             return passing[0]
         level = len(self._open)
-        self._steps = _STEPS if level == 0 else self._steps - 1
+        if level == 0:
+            self._steps = _STEPS if self._wasted < _WASTE else _FEW
+        self._steps -= 1
         if level >= _DEPTH or self._steps < 0:
             self._rests |= _SHORT
             return UNKNOWN
@@ -67,15 +75,18 @@ class Memory:
 
     def _work_out(self, key: Hashable, level: int, compute: Callable[[], Value]) -> Value:
         bit = 2 << level
-        before, self._rests = self._rests, 0
-        self._open[key] = bit
-        self._resting.append([])
-        try:
-            value = compute()
-        finally:
-            del self._open[key]
-            for other in self._resting.pop():
-                del self._passing[other]
+        before = self._rests
+        value = self._attempt(key, bit, compute)
+        for _ in range(_ROUNDS if self._rests & bit else 0):
+            self._assumed[key] = value
+            again = self._attempt(key, bit, compute)
+            if again == value:
+                break
+            value = join((value, again))
+        else:
+            if self._assumed.pop(key, None) is not None:
+                value = UNKNOWN
+        self._assumed.pop(key, None)
         rests = self._rests & ~bit
         if not rests:
             value = self._settled[key] = _whole(value)
@@ -84,8 +95,20 @@ class Memory:
             self._resting[rests.bit_length() - 1].append(key)
         self._rests = before | rests
         if level == 0:
+            self._wasted += _STEPS if self._steps < 0 else 0
             self._forget()
         return value
+
+    def _attempt(self, key: Hashable, bit: int, compute: Callable[[], Value]) -> Value:
+        self._rests = 0
+        self._open[key] = bit
+        self._resting.append([])
+        try:
+            return compute()
+        finally:
+            del self._open[key]
+            for other in self._resting.pop():
+                del self._passing[other]
 
     def _forget(self) -> None:
         self._rests = 0

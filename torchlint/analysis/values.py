@@ -99,7 +99,7 @@ class Value:
 
     def member(self, place: int | None) -> Value:
         """What unpacking or indexing with a constant gives."""
-        if self.kind is Kind.BATCH:
+        if self.kind in (Kind.BATCH, Kind.NEVER):
             return self
         if (
             self.items is not None

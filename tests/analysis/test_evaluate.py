@@ -1,0 +1,412 @@
+"""What is known of the value of an expression."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from probing import HEAD, parsed, probed, probes
+
+from torchlint.analysis.program import Program
+
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+        self.scale = 2.0
+        self.memory = None
+        self.seen = []
+    @property
+    def rate(self):
+        return 0.5
+    @staticmethod
+    def double(x):
+        return 2
+    def forward(self, x):
+        return self.conv(x)
+    def both(self, x):
+        return self.conv(x), 1
+net = Net()
+"""
+
+
+def shown(program: Program, node: cst.BaseExpression) -> str:
+    """A value in short: its kind, its type and device where they are known."""
+    value = program.value(node)
+    text = value.kind.name
+    if value.type:
+        text += f" {value.type}"
+    return text if value.device.name == "UNKNOWN" else f"{text} @{value.device.name}"
+
+
+CASES = [
+    # literals and operators
+    pytest.param("probe(1)", "NUMBER", id="a number"),
+    pytest.param("probe(1j)", "NUMBER", id="a complex number"),
+    pytest.param("probe(True)", "BOOL", id="True"),
+    pytest.param("probe(None)", "NONE", id="None"),
+    pytest.param("probe('a' f'{b}')", "STRING", id="strings"),
+    pytest.param("probe('%d' % 3)", "STRING", id="a formatted string"),
+    pytest.param("probe('a' + x)", "STRING", id="a longer string"),
+    pytest.param("probe('a'[0])", "STRING", id="a letter"),
+    pytest.param("probe(-1)", "NUMBER", id="a sign"),
+    pytest.param("probe(-True)", "NUMBER", id="the sign of a bool"),
+    pytest.param("probe(not x)", "BOOL", id="not"),
+    pytest.param("probe(1 + 2.0)", "NUMBER", id="a sum"),
+    pytest.param("probe(1 < 2)", "BOOL", id="a comparison"),
+    pytest.param("probe([1] == torch.ones(3))", "TENSOR @CPU", id="a comparison with a tensor"),
+    pytest.param("probe([1] == [2])", "BOOL", id="a comparison of lists"),
+    pytest.param("probe(x in y)", "BOOL", id="in"),
+    pytest.param("probe(x + 1)", "UNKNOWN", id="a sum with something"),
+    pytest.param("probe(x and 1)", "UNKNOWN", id="one of two"),
+    pytest.param("probe(1 if x else 2)", "NUMBER", id="a conditional expression"),
+    pytest.param("probe((y := 1))", "NUMBER", id=":="),
+    pytest.param("probe([1] * 3)", "LIST", id="a list, repeated"),
+    pytest.param("probe(([1] + ['a'])[0])", "UNKNOWN", id="two lists"),
+    pytest.param("probe(([1] + [2])[0])", "NUMBER", id="two lists of numbers"),
+    pytest.param("probe({1, 2})", "ITERATOR", id="a set"),
+    pytest.param("probe({1: 2})", "DICT", id="a dictionary"),
+    pytest.param("probe({'a': 1}['a'])", "NUMBER", id="an entry"),
+    pytest.param("probe({'a': 1}['b'])", "UNKNOWN", id="no entry"),
+    pytest.param("probe({'a': 1}[k])", "UNKNOWN", id="some entry"),
+    pytest.param("probe(dict(a=1)['a'])", "UNKNOWN", id="an entry of dict()"),
+    pytest.param("probe({k: 1 for k in x})", "DICT", id="a dictionary comprehension"),
+    pytest.param("for v in {k: 1 for k in x}.values(): probe(v)", "NUMBER", id="its values"),
+    pytest.param("for k, v in {'a': 1}.items(): probe(v)", "NUMBER", id="items"),
+    pytest.param("probe({'a': 1}.get('a'))", "UNKNOWN", id="get"),
+    pytest.param("probe([1 for x in y][0])", "NUMBER", id="a list comprehension"),
+    pytest.param("for v in (1 for x in y): probe(v)", "NUMBER", id="a generator"),
+    pytest.param("probe([*x, 1][0])", "UNKNOWN", id="a list with a star"),
+    pytest.param("probe([1, 'a'][1])", "STRING", id="an item"),
+    pytest.param("probe([1, 'a'][-1])", "STRING", id="the last item"),
+    pytest.param("probe([1, 'a'][x])", "UNKNOWN", id="some item"),
+    pytest.param("probe([1, 2][0:1])", "LIST", id="a slice"),
+    pytest.param("probe([" + "1," * 70 + "][0])", "NUMBER", id="a long list"),
+    pytest.param("probe([1," + "f()," * 70 + "][0])", "UNKNOWN", id="a long list of anything"),
+    pytest.param("probe(lambda: 1)", "FUNCTION", id="a lambda"),
+    pytest.param("probe((lambda: 1)())", "NUMBER", id="a lambda, called"),
+    pytest.param("probe(await f())", "UNKNOWN", id="await"),
+    # names
+    pytest.param("x = 1\nprobe(x)", "NUMBER", id="a name"),
+    pytest.param("probe(nobody)", "UNKNOWN", id="a name of nobody"),
+    pytest.param("probe(len)", "FUNCTION len", id="a builtin function"),
+    pytest.param("from x import *\nprobe(len(y))", "UNKNOWN", id="after a star import"),
+    pytest.param("def len(x): return 'a'\nprobe(len(y))", "STRING", id="len of this file"),
+    pytest.param("a, *b, c = 1, 2, 'a'\nprobe(a)", "NUMBER", id="unpacked"),
+    pytest.param("a, *b, c = 1, 2, 'a'\nprobe(c)", "UNKNOWN", id="unpacked after a star"),
+    pytest.param("a, (b, c) = 1, (2, 'a')\nprobe(c)", "STRING", id="unpacked twice"),
+    pytest.param("x = 0\nfor i in y:\n    x = x + 1\nprobe(x)", "NUMBER", id="a circle"),
+    pytest.param("x = 0\nfor i in y:\n    x += torch.ones(3).cuda()\nprobe(x)", "UNKNOWN @MAYBE",
+                 id="a number that becomes a tensor"),
+    pytest.param("x = 0\nwhile a:\n    x, y = y, x\n    y = 'a'\nprobe(x)", "UNKNOWN",
+                 id="a circle of two names"),
+    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.relu()\n    probe(x)", "TENSOR @CPU",
+                 id="a tensor that is changed in a loop"),
+    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.cuda()\nprobe(x)", "TENSOR @MAYBE",
+                 id="a tensor that is moved in a loop"),
+    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.shape\nprobe(x)", "UNKNOWN",
+                 id="a tensor that becomes something else"),
+    pytest.param("x = 1\nfor i in y:\n    x = (x, 1)\nprobe(x)", "UNKNOWN",
+                 id="a circle that never rests"),
+    pytest.param("x = x\nprobe(x)", "UNKNOWN", id="a name that is itself"),
+    pytest.param("x = 1\ndel x\nprobe(x)", "UNKNOWN", id="a deleted name"),
+    pytest.param("try: pass\nexcept E as x: probe(x)", "UNKNOWN", id="an exception"),
+    pytest.param("x: torch.Tensor = f()\nprobe(x)", "TENSOR", id="an annotated assignment"),
+    pytest.param("def f(x: torch.Tensor): probe(x)", "TENSOR", id="an annotated parameter"),
+    pytest.param("def f(x: 'torch.Tensor'): probe(x)", "TENSOR", id="a quoted annotation"),
+    pytest.param("def f(x: np.ndarray): probe(x)", "NDARRAY", id="an annotated array"),
+    pytest.param("def f(x: list[int]): probe(x)", "LIST", id="a generic annotation"),
+    pytest.param("def f(x: nn.Module): probe(x)", "MODULE torch.nn.Module", id="a module"),
+    pytest.param("def f(x: 'Other'): probe(x)", "UNKNOWN", id="an annotation nobody knows"),
+    pytest.param("def f(d: torch.device): probe(d)", "DEVICE", id="an annotated device"),
+    pytest.param("def f(x): probe(x)\nf(1)\nf(2)", "NUMBER", id="a parameter by its calls"),
+    pytest.param("def f(x): probe(x)\nf(1)\nf('a')", "UNKNOWN", id="of two kinds"),
+    pytest.param("def f(x): probe(x)\nf(1)\nf(*y)", "UNKNOWN", id="a call with a star"),
+    pytest.param("def f(a, *, x): probe(x)\nf(1, x='a')", "STRING", id="by keyword"),
+    pytest.param("def f(x=1): probe(x)", "UNKNOWN", id="a default alone says little"),
+    pytest.param("def f(x=1): probe(x)\nf()", "UNKNOWN", id="even if it is used"),
+    pytest.param("def f(x, n=3):\n    if n: f(x, n - 1)\n    probe(x)\nf(1)", "NUMBER",
+                 id="handed on in a recursion"),
+    pytest.param("def f(*x): probe(x)\nf(1)", "UNKNOWN", id="*args"),
+    pytest.param("lambda x: probe(x)", "UNKNOWN", id="a parameter of a lambda"),
+    pytest.param("import os\nprobe(os)", "UNKNOWN os", id="a module"),
+    pytest.param("with open(a) as f: probe(f)", "OTHER", id="an open file"),
+    pytest.param("class C:\n    def __enter__(self): return 1\nwith C() as c: probe(c)", "NUMBER",
+                 id="what a context gives"),
+    pytest.param("class C: pass\nwith C() as c: probe(c)", "UNKNOWN", id="an unknown context"),
+    pytest.param("@contextmanager\ndef f():\n    yield 1\nwith f() as c: probe(c)", "UNKNOWN",
+                 id="a context manager"),
+    # calls
+    pytest.param("def f(): return 1\nprobe(f())", "NUMBER", id="a function"),
+    pytest.param("def f(): return\nprobe(f())", "NONE", id="a bare return"),
+    pytest.param("def f(): pass\nprobe(f())", "NONE", id="no return"),
+    pytest.param("def f():\n    if a: return 1\n    return 'a'\nprobe(f())", "UNKNOWN",
+                 id="two returns"),
+    pytest.param("def f(): return f()\nprobe(f())", "UNKNOWN", id="a function that is itself"),
+    pytest.param("def f(n): return f(n), 1\na, b = f(2)\nprobe(a)", "UNKNOWN",
+                 id="no value is left of a circle"),
+    pytest.param("def f(n):\n    if n: return f(n - 1)\n    return 1\nprobe(f(3))", "NUMBER",
+                 id="a recursion"),
+    pytest.param("def f(): yield 1\nprobe(f())", "ITERATOR", id="a generator function"),
+    pytest.param("async def f(): return 1\nprobe(f())", "UNKNOWN", id="a coroutine"),
+    pytest.param("def f() -> str: return g()\nprobe(f())", "UNKNOWN", id="a promise"),
+    pytest.param("def f() -> DataLoader: return g()\nprobe(f())",
+                 "LOADER torch.utils.data.DataLoader", id="a promised loader"),
+    pytest.param("@wraps\ndef f(): return 1\nprobe(f())", "UNKNOWN", id="a decorated function"),
+    pytest.param("@torch.no_grad()\ndef f(): return 1\nprobe(f())", "NUMBER",
+                 id="a function without gradients"),
+    pytest.param("def f():\n    def g(): return 'a'\n    return 1\nprobe(f())", "NUMBER",
+                 id="the returns of a function inside are not its own"),
+    pytest.param("class A: pass\nprobe(A())", "INSTANCE .A", id="an instance"),
+    pytest.param("class A: pass\nprobe(A)", "CLASS", id="a class"),
+    pytest.param("class A: pass\nprobe(A.x)", "UNKNOWN", id="an attribute of a class"),
+    pytest.param("class A:\n    def f(self): return 1\nprobe(A().f())", "NUMBER", id="a method"),
+    pytest.param("class A:\n    def f(self): probe(self)", "INSTANCE .A", id="self"),
+    pytest.param("class A:\n    def __init__(self): self.f = lambda: 1\nprobe(A().f())", "NUMBER",
+                 id="a function kept"),
+    pytest.param("class A(Dataset): pass\nprobe(A())", "DATASET .A", id="a data set"),
+    pytest.param("def f():\n    class A: pass\n    probe(A())", "INSTANCE .A",
+                 id="a class in a function"),
+    pytest.param("probe(f().g().h)", "UNKNOWN", id="a chain of anything"),
+    pytest.param("probe(f()())", "UNKNOWN", id="the result of a result"),
+    # builtins
+    pytest.param("probe(len(x))", "NUMBER", id="len"),
+    pytest.param("probe(isinstance(x, y))", "BOOL", id="isinstance"),
+    pytest.param("probe(str(x))", "STRING", id="str"),
+    pytest.param("for i in range(3): probe(i)", "NUMBER", id="range"),
+    pytest.param("for i, v in enumerate(['a']): probe(v)", "STRING", id="enumerate"),
+    pytest.param("for i, v in enumerate(['a']): probe(i)", "NUMBER", id="the count of enumerate"),
+    pytest.param("for a, b in zip([1], ['a']): probe(b)", "STRING", id="zip"),
+    pytest.param("for v in reversed([1]): probe(v)", "NUMBER", id="reversed"),
+    pytest.param("probe(next(iter([1])))", "NUMBER", id="next"),
+    pytest.param("probe(list((1, 2))[0])", "NUMBER", id="list"),
+    pytest.param("probe(tuple())", "TUPLE", id="an empty tuple"),
+    pytest.param("probe(sum([1, 2]))", "NUMBER", id="sum"),
+    pytest.param("probe(sum([torch.ones(3).cuda()]))", "TENSOR @CUDA", id="a sum of tensors"),
+    pytest.param("probe(sum(x))", "UNKNOWN", id="a sum of anything"),
+    pytest.param("probe(abs(-1))", "NUMBER", id="abs"),
+    pytest.param("probe(max(1, 2))", "NUMBER", id="max"),
+    pytest.param("probe(max([1, 2]))", "NUMBER", id="max of a list"),
+    pytest.param("probe(dict(a=1))", "DICT", id="dict"),
+    pytest.param("probe(open(x))", "OTHER", id="open"),
+    pytest.param("probe(print(x))", "NONE", id="print"),
+    pytest.param("probe(eval(x))", "UNKNOWN", id="eval"),
+    pytest.param("probe('a b'.split()[0])", "STRING", id="split"),
+    pytest.param("probe('a'.upper())", "STRING", id="upper"),
+    pytest.param("probe([1].pop())", "NUMBER", id="pop"),
+    pytest.param("probe([1].append(2))", "NONE", id="append"),
+    pytest.param("xs = []\nfor i in y: xs.append(1)\nprobe(xs[0])", "NUMBER", id="what is appended"),
+    # libraries
+    pytest.param("import math\nprobe(math.sqrt(2))", "NUMBER", id="math"),
+    pytest.param("import random\nprobe(random.sample(x, 2))", "LIST", id="a sample"),
+    pytest.param("import copy\nprobe(copy.deepcopy([1]))", "LIST", id="a copy"),
+    pytest.param("from tqdm import tqdm\nfor x in tqdm([1]): probe(x)", "NUMBER", id="tqdm"),
+    pytest.param("from tqdm import trange\nfor x in trange(3): probe(x)", "NUMBER", id="trange"),
+    pytest.param("import timm\nprobe(timm.create_model('x'))", "MODULE timm.create_model",
+                 id="timm"),
+    pytest.param("from torchvision import models\nprobe(models.resnet18())",
+                 "MODULE torchvision.models.resnet18", id="torchvision's models"),
+    pytest.param("from torchvision import datasets\nprobe(datasets.MNIST('.'))",
+                 "DATASET torchvision.datasets.MNIST", id="torchvision's data"),
+    pytest.param("from torchvision import transforms as T\nprobe(T.ToTensor())",
+                 "OTHER torchvision.transforms.ToTensor", id="a transform"),
+    pytest.param("from transformers import AutoModel\nprobe(AutoModel.from_pretrained('x'))",
+                 "MODULE transformers.AutoModel.from_pretrained", id="transformers"),
+    pytest.param("import os\nprobe(os.listdir('.'))", "UNKNOWN", id="another library"),
+    # NumPy
+    pytest.param("probe(np.zeros(3) + 1)", "NDARRAY", id="an array"),
+    pytest.param("probe(np.zeros(3) < 1)", "NDARRAY", id="an array of truths"),
+    pytest.param("probe(-np.zeros(3))", "NDARRAY", id="a negated array"),
+    pytest.param("probe(np.pi)", "NUMBER", id="pi"),
+    pytest.param("for row in np.zeros((3, 3)): probe(row)", "NDARRAY", id="a row"),
+    # tensors
+    pytest.param("probe(torch.ones(3))", "TENSOR @CPU", id="a tensor"),
+    pytest.param("probe(torch.ones(3, device='cuda'))", "TENSOR @CUDA", id="on the GPU"),
+    pytest.param("probe(torch.ones(3).cuda().cpu())", "TENSOR @CPU", id="moved"),
+    pytest.param("probe(torch.ones(3).to(torch.float16))", "TENSOR @CPU", id="converted"),
+    pytest.param("probe(torch.ones(3).to(other.device))", "TENSOR @MAYBE", id="to a device"),
+    pytest.param("probe(torch.ones(3).to(device=x))", "TENSOR", id="to some device"),
+    pytest.param("probe(x.to(torch.ones(3).cuda()))", "UNKNOWN @CUDA", id="to that of a tensor"),
+    pytest.param("probe(torch.ones(3).to(0))", "TENSOR @CUDA", id="to a GPU by number"),
+    pytest.param("probe(torch.ones(3).to(f'cuda:{i}'))", "TENSOR @CUDA", id="to an f-string"),
+    pytest.param("probe(torch.ones(3).to(f'{d}'))", "TENSOR", id="to any f-string"),
+    pytest.param("probe(torch.ones(3).to('mps'))", "TENSOR @OTHER", id="to another device"),
+    pytest.param("probe(torch.ones(3).to(args.device))", "TENSOR @MAYBE", id="to an option"),
+    pytest.param("d = 'cuda' if c else 'cpu'\nprobe(torch.ones(3).to(d))", "TENSOR @MAYBE",
+                 id="to one of two"),
+    pytest.param("probe(torch.ones(3).numpy())", "NDARRAY", id="as an array"),
+    pytest.param("probe(torch.ones(3).item())", "NUMBER", id="as a number"),
+    pytest.param("probe(torch.ones(3).tolist())", "LIST", id="as a list"),
+    pytest.param("probe(torch.ones(3).size())", "TUPLE", id="the sizes"),
+    pytest.param("probe(torch.ones(3).size(0))", "NUMBER", id="one size"),
+    pytest.param("probe(torch.ones(3).stride(0))", "NUMBER", id="a stride"),
+    pytest.param("probe(torch.ones(3).stride())", "TUPLE", id="the strides"),
+    pytest.param("probe(torch.ones(3).type())", "STRING", id="the name of its type"),
+    pytest.param("probe(torch.ones(3).type(x))", "TENSOR @CPU", id="of another type"),
+    pytest.param("probe(torch.ones(3).shape[0])", "NUMBER", id="shape"),
+    pytest.param("probe(torch.ones(3).ndim)", "NUMBER", id="ndim"),
+    pytest.param("probe(torch.ones(3).is_cuda)", "BOOL", id="is_cuda"),
+    pytest.param("probe(torch.ones(3).device)", "DEVICE @CPU", id="its device"),
+    pytest.param("probe(torch.ones(3).dtype)", "DTYPE", id="its dtype"),
+    pytest.param("probe(torch.ones(3).grad)", "TENSOR @CPU", id="its gradient"),
+    pytest.param("probe(torch.ones(3).is_contiguous())", "BOOL", id="a question"),
+    pytest.param("probe(torch.ones(3).backward())", "NONE", id="backward"),
+    pytest.param("probe(torch.ones(3)[0])", "TENSOR @CPU", id="a row of a tensor"),
+    pytest.param("probe(torch.ones(3) + x)", "TENSOR @CPU", id="a sum with anything"),
+    pytest.param("probe(torch.ones(3) > 0)", "TENSOR @CPU", id="a mask"),
+    pytest.param("v, i = torch.ones(3).max(1)\nprobe(i)", "TENSOR @CPU", id="max with indices"),
+    pytest.param("probe(torch.ones(3).max())", "TENSOR @CPU", id="max of all"),
+    pytest.param("for x in torch.ones(3).split(1): probe(x)", "TENSOR @CPU", id="parts"),
+    pytest.param("probe(F.relu(torch.ones(3).cuda()))", "TENSOR @CUDA", id="functional"),
+    pytest.param("probe(F.max_pool2d_with_indices(x))", "UNKNOWN", id="functional, of two"),
+    pytest.param("probe(torch.cat([a, torch.ones(3).cuda()]))", "TENSOR @CUDA", id="cat"),
+    pytest.param("probe(torch.stack([torch.ones(3).cuda() for a in b]))", "TENSOR @CUDA",
+                 id="stack"),
+    pytest.param("probe(torch.autograd.grad(x, y))", "TUPLE", id="autograd.grad"),
+    pytest.param("probe(torch.autograd.Variable(torch.ones(3).cuda()))", "TENSOR @CUDA",
+                 id="Variable"),
+    pytest.param("probe(torch.Tensor([1]))", "TENSOR @CPU", id="Tensor"),
+    pytest.param("probe(torch.cuda.FloatTensor(3))", "TENSOR @CUDA", id="a CUDA type"),
+    pytest.param("probe(torch.FloatTensor(3))", "TENSOR @CPU", id="a CPU type"),
+    pytest.param("probe(torch.nn.utils.clip_grad_norm_(x, 1))", "TENSOR", id="the norm"),
+    pytest.param("probe(torch.nn.utils.rnn.pad_sequence(x))", "TENSOR", id="padded"),
+    pytest.param("probe(torch.nn.utils.rnn.pad_packed_sequence(x))", "TUPLE", id="unpadded"),
+    pytest.param("probe(torch.device('cuda:0'))", "DEVICE @CUDA", id="a device"),
+    pytest.param("probe(torch.device(x))", "DEVICE", id="some device"),
+    pytest.param("probe(torch.float16)", "DTYPE torch.float16", id="a dtype"),
+    pytest.param("probe(torch.is_tensor(x))", "BOOL", id="is_tensor"),
+    pytest.param("probe(torch.numel(x))", "NUMBER", id="numel"),
+    pytest.param("probe(torch.load(x))", "UNKNOWN", id="load"),
+    pytest.param("probe(torch.cuda.is_available())", "BOOL", id="is_available"),
+    pytest.param("probe(torch.cuda.device_count())", "NUMBER", id="device_count"),
+    pytest.param("probe(torch.cuda.synchronize())", "OTHER", id="synchronize"),
+    pytest.param("probe(torch.accelerator.current_accelerator())", "DEVICE @MAYBE",
+                 id="the accelerator"),
+    pytest.param("probe(torch.accelerator.is_available())", "BOOL", id="an accelerator"),
+    pytest.param("probe(torch.distributed.get_rank())", "UNKNOWN", id="distributed"),
+    # loaders
+    pytest.param("loader = DataLoader(x)\nfor batch in loader: probe(batch)", "BATCH @CPU",
+                 id="a batch"),
+    pytest.param("for x, y in DataLoader(d): probe(y)", "BATCH @CPU", id="part of a batch"),
+    pytest.param("for i, (x, y) in enumerate(DataLoader(d)): probe(y)", "BATCH @CPU",
+                 id="part of a counted batch"),
+    pytest.param("from tqdm import tqdm\nwith tqdm(DataLoader(d)) as bar:\n"
+                 "    for x, y in bar: probe(x)", "BATCH @CPU", id="a batch behind a bar"),
+    pytest.param("x, y = next(iter(DataLoader(d)))\nprobe(x)", "BATCH @CPU", id="the next batch"),
+    pytest.param("for x, y in DataLoader(d): probe(x.cuda())", "TENSOR @CUDA", id="a moved batch"),
+    pytest.param("a, b = torch.utils.data.random_split(d, [1, 2])\nprobe(a)",
+                 "DATASET torch.utils.data.Subset", id="random_split"),
+    pytest.param("probe(torch.utils.data.default_collate(x))", "BATCH @CPU", id="collated"),
+    pytest.param("probe(torch.utils.data.get_worker_info())", "UNKNOWN", id="worker info"),
+    # modules, optimizers
+    pytest.param("probe(nn.Linear(1, 2))", "MODULE torch.nn.Linear", id="a layer"),
+    pytest.param("probe(nn.Linear(1, 2)(x))", "TENSOR", id="the output of a layer"),
+    pytest.param("probe(nn.LSTM(1, 2)(x))", "TUPLE", id="the output of an LSTM"),
+    pytest.param("probe(nn.Linear(1, 2).cuda()(x))", "TENSOR @CUDA", id="of a layer on a GPU"),
+    pytest.param("probe(nn.DataParallel(x))", "MODULE torch.nn.DataParallel @CUDA",
+                 id="DataParallel"),
+    pytest.param("probe(torch.compile(nn.Linear(1, 2)))", "MODULE torch.nn.Linear", id="compile"),
+    pytest.param("for p in nn.Linear(1, 2).parameters(): probe(p)", "TENSOR", id="parameters"),
+    pytest.param("for n, p in nn.Linear(1, 2).named_parameters(): probe(p)", "TENSOR",
+                 id="named parameters"),
+    pytest.param("for m in nn.Linear(1, 2).modules(): probe(m)", "MODULE", id="modules"),
+    pytest.param("for n, m in nn.Linear(1, 2).named_children(): probe(m)", "MODULE",
+                 id="children"),
+    pytest.param("probe(nn.Linear(1, 2).state_dict())", "DICT", id="state_dict"),
+    pytest.param("probe(nn.Linear(1, 2).zero_grad())", "OTHER", id="zero_grad"),
+    pytest.param("probe(nn.Linear(1, 2).forward(x))", "TENSOR", id="forward"),
+    pytest.param("probe(nn.Linear(1, 2).eval())", "MODULE torch.nn.Linear", id="eval"),
+    pytest.param("probe(nn.Linear(1, 2).cpu())", "MODULE torch.nn.Linear @CPU", id="cpu"),
+    pytest.param("probe(nn.Linear(1, 2).extra(x))", "UNKNOWN", id="a method nobody knows"),
+    pytest.param("probe(torch.optim.SGD(x))", "OPTIMIZER torch.optim.SGD", id="an optimizer"),
+    pytest.param("probe(torch.optim.SGD(x).step())", "OTHER", id="its step"),
+    pytest.param("probe(torch.optim.lr_scheduler.StepLR(x))",
+                 "SCHEDULER torch.optim.lr_scheduler.StepLR", id="a scheduler"),
+    pytest.param("probe(torch.cuda.amp.GradScaler())", "SCALER torch.cuda.amp.GradScaler",
+                 id="a scaler"),
+    pytest.param("probe(torch.amp.GradScaler().scale(x.cuda()))", "UNKNOWN @CUDA",
+                 id="a scaled loss"),
+    pytest.param(NET + "probe(net)", "MODULE .Net", id="a model"),
+    pytest.param(NET + "probe(net.scale)", "NUMBER", id="what it keeps"),
+    pytest.param(NET + "probe(net.conv)", "MODULE torch.nn.Conv2d", id="a layer of it"),
+    pytest.param(NET + "probe(net.memory)", "NONE", id="None"),
+    pytest.param(NET + "probe(net.rate)", "NUMBER", id="a property"),
+    pytest.param(NET + "probe(net.nothing)", "UNKNOWN", id="what nobody stored"),
+    pytest.param(NET + "probe(net(x))", "TENSOR", id="its output"),
+    pytest.param(NET + "probe(net(x.cuda()))", "TENSOR @CUDA", id="its output on a GPU"),
+    pytest.param(NET + "probe(net.both(x)[1])", "NUMBER", id="another method"),
+    pytest.param(NET + "probe(net.double(2))", "NUMBER", id="a static method"),
+    pytest.param("class N(nn.Module):\n    def forward(self, x): return f(x), 1\n"
+                 "a, b = N()(y.cuda())\nprobe(a)", "TENSOR @CUDA", id="an output of two"),
+    # unknown receivers
+    pytest.param("probe(x.item())", "NUMBER", id="item of anything"),
+    pytest.param("probe(x.detach())", "TENSOR", id="detach of anything"),
+    pytest.param("probe(x.cuda())", "UNKNOWN @CUDA", id="cuda of anything"),
+    pytest.param("probe(x.cpu())", "UNKNOWN @CPU", id="cpu of anything"),
+    pytest.param("probe(x.numpy())", "NDARRAY", id="numpy of anything"),
+    pytest.param("probe(x.size(0))", "NUMBER", id="size of anything"),
+    pytest.param("probe(x.numel())", "NUMBER", id="numel of anything"),
+    pytest.param("probe(x.strip())", "STRING", id="strip of anything"),
+    pytest.param("probe(x.tolist())", "LIST", id="tolist of anything"),
+    pytest.param("probe(x.zero_grad())", "NONE", id="zero_grad of anything"),
+    pytest.param("probe(f(x.cuda()))", "UNKNOWN @CUDA", id="a function of a GPU tensor"),
+    pytest.param("probe(x[0])", "UNKNOWN", id="an item of anything"),
+    pytest.param("probe(nn.ModuleList([x])[0])", "MODULE", id="a layer of a list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "value"), CASES)
+def test_value(source: str, value: str) -> None:
+    if "await" in source:
+        source = f"async def main():\n    {source}"
+    program = parsed(source, HEAD)
+    assert shown(program, probed(program)) == value
+
+
+def test_no_expression_has_no_value() -> None:
+    assert not parsed("").value(None).known
+
+
+@pytest.mark.parametrize("length", [50, 300, 900])
+def test_a_long_chain_of_assignments_is_followed(length: int) -> None:
+    lines = "".join(f"x{i + 1} = x{i}.relu() + 1\n" for i in range(length))
+    program = parsed(f"x0 = torch.ones(3).cuda()\n{lines}probe(x{length})", HEAD)
+    assert shown(program, probed(program)) == "TENSOR @CUDA"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("probe(torch.ones(3).cuda()" + ".relu()" * 100 + ")", id="methods"),
+        pytest.param("y = torch.ones(3).cuda()" + " + 1" * 200 + "\nprobe(y)", id="operators"),
+        pytest.param("probe(" + "F.relu(" * 100 + "torch.ones(3).cuda()" + ")" * 101, id="calls"),
+    ],
+)
+def test_a_long_expression_is_followed(source: str) -> None:
+    program = parsed(source, HEAD)
+    assert shown(program, probed(program)) == "TENSOR @CUDA"
+
+
+def test_answers_do_not_depend_on_the_order_of_the_questions() -> None:
+    source = """
+        x = y = None
+        for i in range(9):
+            probe(x), probe(y), probe(z)
+            x = y + 1 if i else 0
+            y = x * z
+            z = f(x, y) if i else torch.ones(3)
+        def f(a, b):
+            probe(a)
+            return f(b, a) if a is None else b
+    """
+    first, second = parsed(source, HEAD), parsed(source, HEAD)
+    forwards = [shown(first, call.args[0].value) for call in probes(first)]
+    backwards = [shown(second, call.args[0].value) for call in reversed(probes(second))]
+    assert forwards == backwards[::-1]
+
+
+def test_a_mesh_of_circles_is_given_up_in_time() -> None:
+    names = [f"v{i}" for i in range(40)]
+    body = "".join(f"    {name} = g({', '.join(names)})\n" for name in names)
+    program = parsed("while a:\n" + body + "probe(v3)")
+    assert shown(program, probed(program)) == "UNKNOWN"
