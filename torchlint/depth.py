@@ -17,6 +17,9 @@ MAX_STRINGS = 3_000  # "a" "b" ...: libcst calls more a syntax error, CPython re
 
 BRACKETS = f"nests more than {MAX_BRACKETS} brackets"
 
+STEEP = {"case": 8, "del": 14}  # each bracket makes libcst take 3 or 2 times as long there
+MAX_TOTAL = 10 * MAX_LINKS  # of all brackets around a place together, before links are counted
+
 _LITERALS = re.compile(rf"\#[^\r\n]*|\\\r?\n|{STRING}", re.VERBOSE | re.DOTALL)
 _WORDS = dict.fromkeys(
     map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_\t\f")
@@ -41,6 +44,7 @@ _TOKEN = re.compile(
 _KEYWORDS = frozenset(
     {"and", "or", "not", "if", "lambda", "await", "in", "is", "yield"}  # each makes one level
 )
+_STEEP = re.compile(r"(?:^|[;:])[ \t]*(case|del)\b(?=[ \t]*[^\s=.,)])", re.MULTILINE)
 _FIRST_WORD = re.compile(r"^([ \t]*)(?:(elif)\b|(?=[^\s\#]))", re.MULTILINE)
 
 
@@ -53,26 +57,47 @@ def too_deep(text: str) -> str | None:
     """
     if text.count("elif") > MAX_LINKS and (line := _long_elif(text)):
         return f"line {line} continues an `if` with more than {MAX_LINKS:,} `elif`s"
-    return None if _is_shallow(text) else _count(text)
+    brackets = _shallow(text)
+    if brackets is not None and brackets <= min(STEEP.values()):
+        return None
+    return _steep(text) or (_count(text) if brackets is None else None)
 
 
-def _is_shallow(text: str) -> bool:
+def _shallow(text: str) -> int | None:
+    """Return how many brackets are nested, if that and everything else is surely few enough."""
     if text.count("lambda") > MAX_LINKS or len(_FORMATTED.findall(text)) > MAX_BRACKETS // 4:
-        return False
+        return None
     rest = _LITERALS.sub('"', text)
     for blanks in ("        ", "    ", "  "):
         rest = rest.replace(blanks, " ")
     rest = rest.translate(_WORDS)
-    for _ in range(MAX_BRACKETS // 2):
-        groups = _GROUP.findall(rest)
-        if not groups:
-            break
-        if len(max(groups, key=len)) >= MAX_LINKS and not all(map(_has_short_items, groups)):
-            return False
+    total = brackets = 0
+    while (groups := _GROUP.findall(rest)) and brackets < MAX_BRACKETS // 2:
+        brackets += 1
+        longest = len(max(groups, key=len))
+        total += min(longest, MAX_LINKS)
+        if longest >= MAX_LINKS and not all(map(_has_short_items, groups)):
+            return None
         rest = _GROUP.sub(".", rest)
-    if _OPEN.search(rest):
-        return False
-    return all(len(line) < MAX_LINKS or _has_short_items(line) for line in rest.split("\n"))
+    if _OPEN.search(rest) or total > MAX_TOTAL:
+        return None
+    short = all(len(line) < MAX_LINKS or _has_short_items(line) for line in rest.split("\n"))
+    return brackets if short else None
+
+
+def _steep(text: str) -> str | None:
+    """Find brackets in patterns and after ``del``, where each one multiplies libcst's time."""
+    for found in _STEEP.finditer(text):
+        here, depth, limit = found.end(), 0, STEEP[found[1]]
+        while depth >= 0 and (piece := _TOKEN.match(text, here)):
+            here = piece.end()
+            depth += (piece.lastgroup == "open") - (piece.lastgroup == "close")
+            if depth > limit:
+                line = _line(text, found.start(1))
+                return f"line {line} nests more than {limit} brackets after `{found[1]}`"
+            if depth == 0 and piece.lastgroup in {"end", "colon"} and piece[0] != ",":
+                break
+    return None
 
 
 def _has_short_items(group: str) -> bool:

@@ -88,8 +88,8 @@ def formatted_string(text: str, start: int) -> FormattedString:
     """Read the f-string whose quotes start here.
 
     Quotes of the string's own kind may stand inside of its fields (PEP 701), so the fields are
-    followed.  A string that does not end, or nests deeper than any parser takes it, is taken to
-    be its first quote.
+    followed.  A string that does not end is taken to be its first quote; of one that nests deeper
+    than any parser takes it, the rest is left unread.
     """
     inner: list[Comment] = []
     quote, here = _opening(text, start)
@@ -99,7 +99,7 @@ def formatted_string(text: str, start: int) -> FormattedString:
         top = stack[-1]
         literal = top[0] in "\"':"
         found = (_LITERAL if literal else _FIELD).search(text, here)
-        if found is None or depth > MAX_DEPTH:
+        if found is None:
             return FormattedString(start + 1, depth, ())
         here = found.end()
         piece = found[0]
@@ -119,6 +119,8 @@ def formatted_string(text: str, start: int) -> FormattedString:
         if here < 0:
             return FormattedString(start + 1, depth, ())
         depth = max(depth, len(stack))
+        if depth > MAX_DEPTH:
+            break
     return FormattedString(here, depth, tuple(inner))
 
 

@@ -129,10 +129,10 @@ def add_ignore(source: Source, diagnostics: Iterable[Diagnostic], reason: str = 
             at = there.codes[-1].span.end
             edits.append(Edit(at, at, "".join(f", {code}" for code in sorted(codes))))
         else:
-            at = ends[row - 1]
-            blank = "" if source.text[:at].endswith(" ") else "  "
-            comment = f"{blank}# torchlint: ignore[{', '.join(sorted(codes))}] {reason}".rstrip()
-            edits.append(Edit(at, at, comment))
+            end = ends[row - 1]
+            start = len(source.text[:end].rstrip(" \t\f"))
+            comment = f"  # torchlint: ignore[{', '.join(sorted(codes))}] {reason}".rstrip()
+            edits.append(Edit(start, end, comment))
     return apply(source.text, edits)
 
 
