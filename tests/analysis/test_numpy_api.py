@@ -161,7 +161,7 @@ np.array(xs, copy=True)|np.array([1, 2], np.float32)|np.zeros(())|np.zeros(n)|np
 np.zeros((2, 3), dtype=int)|np.full(3, 1.0)|np.full((2, 2), 0, dtype=bool)|np.ones(shape=(2, 3))
 a.T|b.T|a[0]|a[:1]|b[0]|b[None]|b[np.newaxis, :]|a[..., 0]|b[..., 0]|a[:, 0]|a[mask]|a[[0, 1]]
 a[b - 2]|a[n - 2]|a[n - 2, n - 2]|a[0, :]|c[None]|square[0][0]|a[a > 2]|b[b - 1]|a[0][[0, 1]]
-b[c > 9]
+b[c > 9]|c[c > 0]
 a + 1|c + 1|a * b|a / 2|b / 2|-a|-c|a > 1|c > 1|1 - a|a @ b|b @ b|a @ a.T|a.dot(b)|b.dot(b)|~mask
 scalar + 1|scalar * a|[1, 2, 3] * b|a == b|abs(a)|abs(c)|a + [1.0, 2.0, 3.0]|a ** 2|b * 2|c * b
 a.mean()|a.mean(0)|b.mean(0)|a.mean(axis=0)|a.sum(axis=1, keepdims=True)|c.sum()|a.max(axis=(0, 1))
@@ -181,7 +181,8 @@ np.tile(3, 2)
 np.tile(3, ())|np.tile(a, (2, 1))|np.pad(a, 1)|np.einsum("ij,kj->ik", a, a)|np.einsum("i,i->", b, b)
 np.einsum("ii->i", square)|np.isscalar(3)|np.allclose(a, a)|np.ndim(a)|np.interp(2, b, b)
 np.concatenate([a, a])|np.stack([a, a])|np.stack([b])
-np.stack(xs)|np.hstack((a, a.astype(f32)))|np.cos(a)|np.sin(a.astype(f32))|np.hstack((a, a))|np.sqrt(xs)
+np.stack(xs)|np.hstack((a, a.astype(f32)))|np.cos(a)|np.sin(a.astype(f32))|np.hstack((a, a))
+np.sqrt(xs)
 np.frombuffer(b"12345678")|np.broadcast_to(b, (2, 3))|np.diag(b)|np.diag(a)|np.flip(a)
 np.squeeze(one)
 np.asarray(xs)|np.asarray(a)|np.asarray(3)|np.asarray([1, 2], dtype=np.float32)|np.require(a)
@@ -227,7 +228,9 @@ def test_no_name_stands_in_two_tables() -> None:
         pytest.param("np.array(things) / 255", Kind.NDARRAY, MAYBE_SCALAR, True, id="scaled"),
         pytest.param("np.array(things, copy=False)", Kind.NDARRAY, 0, False, id="array shares"),
         pytest.param("np.asarray(things)", Kind.NDARRAY, 0, False, id="asarray may share"),
-        pytest.param("np.random.normal(size=optional)", Kind.NDARRAY, -1, True, id="size from a parameter"),
+        pytest.param(
+            "np.random.normal(size=optional)", Kind.NDARRAY, -1, True, id="size from a parameter"
+        ),
         pytest.param("np.random.rand(*things)", Kind.NDARRAY, -1, True, id="dimensions unknown"),
         pytest.param("np.random.normal(size=things)", Kind.NDARRAY, 1, True, id="size unknown"),
         pytest.param("np.zeros((3, *things))", Kind.NDARRAY, 1, True, id="dimensions starred"),

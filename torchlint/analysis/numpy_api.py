@@ -97,7 +97,9 @@ def row(base: Value) -> Value:
 
 def _picks(index: Value) -> bool:
     """Tell whether indexing with this value copies."""
-    return index.kind is Kind.LIST or (index.kind is Kind.NDARRAY and index.rank > 0)
+    if index.kind is Kind.NDARRAY:
+        return index.rank > 0 or index.dtype == "bool"  # one truth value adds a dimension
+    return index.kind is Kind.LIST
 
 
 def _is_newaxis(evaluator: Evaluator, index: cst.BaseExpression) -> bool:
