@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 # what the installed command `torchlint` runs
-TORCHLINT = (PYTHON, "-c", "import sys; from torchlint.cli import main; sys.exit(main())")
+TORCHLINT = (PYTHON, "-c", "import sys; from torchlint.cli import command; sys.exit(command())")
 CHECK = (*TORCHLINT, "check", "--no-cache", "--select", "ALL", "--output-format", "concise")
 ONE_FILE = (*CHECK, "--isolated")
 PARSE = """

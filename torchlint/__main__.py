@@ -2,7 +2,7 @@
 
 import sys
 
-from torchlint.cli import main
+from torchlint.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())
