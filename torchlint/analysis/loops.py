@@ -109,14 +109,14 @@ class Loops:
             event = self._event(call)
             if event:
                 pending.append((call, event))
-        seen: set[int] = set()
+        seen: set[tuple[int, Event]] = set()
         while pending:
             call, event = pending.pop()
             home = self._home(call)
             events[id(home)] = events.get(id(home), Event.NOTHING) | event
-            if isinstance(home, cst.FunctionDef) and id(home) not in seen:
+            if isinstance(home, cst.FunctionDef) and (id(home), event) not in seen:
                 # a function that steps outside any loop of its own: its calls are steps
-                seen.add(id(home))
+                seen.add((id(home), event))
                 pending += [(site, event) for site in self._program.calls.sites(home)]
                 pending += [(site, event) for site in self._closure_sites(home)]
         return events
