@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -15,8 +15,12 @@ from torchlint.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from torchlint.analysis.program import Program
+
+_NOTHING = nullcontext()
+_DEPTH = 2  # of the statement whose code is generated: a loop in a function, or in a method
 
 
 class Places:
@@ -57,16 +61,10 @@ def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
     """
     wanted = {id(node): node for node in nodes}
     places = Places(program, list(wanted.values()))
-    tops: dict[int, tuple[cst.CSTNode, set[int]]] = {}
-    for key, node in wanted.items():
-        top = _top_level(program, node)
-        tops.setdefault(id(top), (top, set()))[1].add(key)
-    unplaced: set[int] = set()
-    for top, keys in tops.values():
-        if isinstance(top, cst.Module) or not _locate_statement(places, top, keys):
-            unplaced |= keys
-    if unplaced:
-        _locate_in_module(places, unplaced)
+    for depth in (_DEPTH, 0):
+        wanted = _locate_in_statements(places, wanted, depth)
+    if wanted:
+        _locate_in_module(places, set(wanted))
     return places
 
 
@@ -118,29 +116,58 @@ _HOLDERS = (
 )
 
 
-def _top_level(program: Program, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the statement of the module's body that holds the node, or the module.
+def _locate_in_statements(
+    places: Places, wanted: dict[int, cst.CSTNode], depth: int
+) -> dict[int, cst.CSTNode]:
+    """Place nodes by the statements that hold them; return those that could not be placed."""
+    around: dict[int, tuple[cst.CSTNode, set[int]]] = {}
+    left: dict[int, cst.CSTNode] = {}
+    for key, node in wanted.items():
+        statement = _statement_around(places.program, node, depth)
+        if statement is None:
+            left[key] = node
+        else:
+            around.setdefault(id(statement), (statement, set()))[1].add(key)
+    for statement, keys in around.values():
+        if not _locate_statement(places, statement, keys):
+            left.update((key, wanted[key]) for key in keys)
+    return left
+
+
+def _statement_around(program: Program, node: cst.CSTNode, depth: int) -> cst.CSTNode | None:
+    """Return the compound statement that holds the node in so many others, or the last before.
 
     Nodes of whitespace have no known parent: they are looked for in the whole module.
     """
+    chain: list[cst.CSTNode] = []
     here = node
     while (parent := program.parent(here)) is not None:
-        if parent is program.module:
-            return here
+        if isinstance(parent, (cst.IndentedBlock, cst.Module)):
+            chain.append(here)
         here = parent
-    return program.module
+    if here is not program.module or not chain:
+        return None
+    chain.reverse()
+    while depth and (len(chain) <= depth or isinstance(chain[depth], cst.SimpleStatementLine)):
+        depth -= 1
+    return chain[depth]
 
 
-def _locate_statement(places: Places, top: cst.CSTNode, keys: set[int]) -> bool:
-    """Place the nodes of one top-level statement if its text occurs only once in the file.
+def _locate_statement(places: Places, statement: cst.CSTNode, keys: set[int]) -> bool:
+    """Place the nodes of one statement if its text occurs only once in the file.
 
     Code generation is the dear part (some 50,000 lines a second) and searching is nearly free,
-    so the statements above are not generated only to learn how long they are.
+    so what stands above is not generated only to learn how long it is.
     """
-    module, text = places.program.module, places.text
+    program, text = places.program, places.text
+    module = program.module
     recorder = _Recorder(module, keys)
-    top._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
-    if top is module.body[-1] and not module.has_trailing_newline and not module.footer:
+    blocks = [a for a in program.index.ancestors(statement) if isinstance(a, cst.IndentedBlock)]
+    for block in reversed(blocks):
+        indent = block.indent
+        recorder.increase_indent(module.default_indent if indent is None else indent)
+    statement._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
+    if statement is module.body[-1] and not module.has_trailing_newline and not module.footer:
         recorder.pop_trailing_newline()
     code = "".join(recorder.tokens)
     start = text.find(code)
@@ -194,19 +221,22 @@ class _Recorder(CodegenState):
         if key in self.open:
             self.full[key] = (self.open.pop(key), len(self.tokens))
 
-    @contextmanager
-    def record_syntactic_position(
+    def record_syntactic_position(  # type: ignore[override]  # any context manager will do
         self,
         node: cst.CSTNode,
         *,
         start_node: cst.CSTNode | None = None,
         end_node: cst.CSTNode | None = None,
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Note the node without what surrounds it; a child may say where it starts or ends."""
-        key = id(node)
-        if key not in self.wanted:
-            yield
-            return
+        if id(node) not in self.wanted:
+            return _NOTHING
+        return self._record(id(node), start_node, end_node)
+
+    @contextmanager
+    def _record(
+        self, key: int, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
+    ) -> Iterator[None]:
         self.wanted.update(id(child) for child in (start_node, end_node) if child is not None)
         first = len(self.tokens)
         yield
