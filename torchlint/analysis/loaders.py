@@ -184,10 +184,12 @@ class Loaders:
         self, call: cst.Call
     ) -> Iterator[tuple[Move, cst.BaseExpression, _Level]]:
         """``torch.as_tensor(x, device=d)``, ``to_device(batch, device)`` of another file."""
-        program = self._program
+        program, func = self._program, call.func
+        if len(call.args) < 2 or (isinstance(func, cst.Name) and program.is_builtin(func)):
+            return  # it takes a device and something to move
         if program.calls.target(call) is not None:
             return
-        name = program.qualified(call.func)
+        name = program.qualified(func)
         if name == LOADER or _MAKES_NEW.match(name) or program.value(call.func).kind is Kind.CLASS:
             return
         device, target = self._device_argument(call)
@@ -203,11 +205,16 @@ class Loaders:
         """Return the argument of a function that certainly names a device."""
         for arg in call.args:
             keyword = None if arg.keyword is None else arg.keyword.value
-            value = self._program.value(arg.value)
             last = dotted(arg.value).rpartition(".")[2]
-            if keyword == "device" or value.kind is Kind.DEVICE or last == "device":
+            if "device" in (keyword, last) or self._is_device(arg.value):
                 return self._program.values.device(arg.value) or Device.UNKNOWN, arg.value
         return Device.UNKNOWN, None
+
+    def _is_device(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a device; most are seen not to be without a value."""
+        if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.BinaryOperation)):
+            return False
+        return self._program.value(node).kind is Kind.DEVICE
 
     def _prepares(self, func: cst.Attribute) -> bool:
         """Whether a method belongs to a framework's object, which moves what a loader gives."""
