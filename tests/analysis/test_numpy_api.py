@@ -112,12 +112,6 @@ CALLS: dict[str, str] = {
     "multinomial": "3, [0.5, 0.5]", "permutation": "3", "fftfreq": "3", "rfftfreq": "3",
     **_each("fft ifft rfft irfft hfft ihfft", "b"),
 }  # fmt: skip
-BINARY = _each(
-    """arctan2 maximum minimum fmax fmin add subtract multiply divide true_divide power float_power
-    mod fmod remainder floor_divide hypot heaviside greater less equal not_equal greater_equal
-    less_equal logical_and logical_or logical_xor logaddexp isclose""",
-    ", 2.0",
-)
 BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
@@ -128,7 +122,7 @@ def elementwise(name: str) -> list[str]:
         return [f"np.{name}(b, b)", f"np.{name}(3, 1)"]
     if name == "unwrap":
         return ["np.unwrap(b)"]
-    second = BINARY.get(name, "")
+    second = "" if name not in tables.BINARY else ", 1" if "round" in name else ", 2.0"
     pool = ("square / 9", "c / 9", "scalar / 9", "0.5")
     return [f"np.{name}({x}{second})" for x in pool]
 
@@ -198,6 +192,8 @@ np.sum(a, out=np.zeros(()))|np.random.rand(3).sum()|np.random.rand(3)[1:]|np.zer
 np.concatenate((b, b)).reshape(2, 3)
 np.full(3, 1)|np.full(3, 2.5)|np.full(3, -1.0)|np.hstack([a, a])
 np.zeros(3)[0]|np.cov(b)|np.errstate()|np.zeros((n, n))[:n]
+np.sqrt(a, a)|np.abs(b, b)|np.maximum(a, a, a)|np.nan_to_num(a, copy=False)|a.conj()
+np.clip(a, 0, 1, a)
 np.load("/dev/null", allow_pickle=True) if False else 1|[row for row in a][0]|[x for x in b][0]
 """
 

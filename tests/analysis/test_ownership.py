@@ -72,7 +72,7 @@ def test_expressions(expression: str, expected: Owner) -> None:
         ("a, b = np.zeros(3), x\nprobe(a)", Owner.SOLE),
         ("b, a = np.zeros(3), x\nprobe(a)", Owner.SHARED),
         ("a, *b = np.zeros(3), x\nprobe(a)", Owner.SOLE),
-        ("*b, a = np.zeros(3), np.zeros(3)\nprobe(a)", Owner.SHARED),
+        ("*b, a = np.zeros(3), np.zeros(3)\nprobe(a)", Owner.SOLE),
         ("a, (b, c) = np.zeros(3), x\nprobe(b)", Owner.SHARED),
         ("counts, a = np.histogram(x)\nprobe(a)", Owner.SOLE),
         ("a, b = x\nprobe(a)", Owner.SHARED),
@@ -125,6 +125,11 @@ def test_functions_of_the_file(body: str, expected: Owner) -> None:
     assert owner(f"def make(kept):\n    {body}\nprobe(make(x))\n") is expected
 
 
+def test_a_decorated_function_may_keep_what_it_returns() -> None:
+    source = "@cache\ndef make():\n    return np.zeros(3)\nprobe(make())\n"
+    assert owner(source) is Owner.SHARED
+
+
 def test_one_of_several_results() -> None:
     source = "def make():\n    return np.zeros(3), given\na, b = make()\nprobe({})\n"
     assert owner(source.format("a")) is Owner.SOLE
@@ -175,7 +180,8 @@ def test_attributes(change: str, expected: Owner) -> None:
 
 def test_a_module_is_a_scope_of_its_own() -> None:
     assert owner("a = np.zeros(3)\nprobe(a)\n") is Owner.SOLE
-    assert owner("a = np.zeros(3)\ndef f():\n    probe(a)\n") is Owner.SOLE
+    assert owner("a = np.zeros(3)\ndef f():\n    probe(a)\n") is Owner.SHARED
+    assert owner("a = np.zeros(3)\ndef f():\n    return a\nprobe(f())\n") is Owner.SHARED
     assert owner("class A:\n    a = np.zeros(3)\n    probe(a)\n") is Owner.SHARED
 
 

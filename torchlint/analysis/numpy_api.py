@@ -320,6 +320,9 @@ def _common(values: Sequence[Value]) -> str:
 
 def _elementwise(last: str, node: cst.Call, evaluator: Evaluator) -> Value:
     values = _operands(node, evaluator)
+    inputs = 3 if last == "clip" else 2 if last in tables.BINARY else 1
+    if len(values) > inputs or _keyword(node, "copy") is not None:
+        return UNKNOWN  # written into an array that was given
     if any(value.kind is Kind.NDARRAY or value.kind in _SEQUENCES for value in values):
         rank = max(rank_of(value) for value in values)
         dtype = _common(values) if last in tables.KEEPS_DTYPE else ""

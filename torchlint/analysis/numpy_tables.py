@@ -40,6 +40,13 @@ ELEMENTWISE = names(
     degrees radians sinc heaviside greater less equal not_equal greater_equal less_equal fabs
     logaddexp isclose unwrap angle"""
 )
+# ... of two arguments; what follows the arguments of an elementwise function is its output.
+BINARY = names(
+    """arctan2 maximum minimum fmax fmin add subtract multiply divide true_divide power float_power
+    mod fmod remainder floor_divide hypot heaviside greater less equal not_equal greater_equal
+    less_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor logaddexp
+    isclose round around"""
+)
 # ... of the floating dtype that its arguments share.
 KEEPS_DTYPE = names(
     """abs absolute sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
@@ -104,7 +111,7 @@ FLOAT64 = names("zeros ones empty linspace logspace geomspace eye identity")
 # Methods of an array.
 METHOD_FRESH: dict[str, int] = _each("flatten repeat cumsum cumprod argsort", 1)
 METHOD_LIKE = names("copy astype")  # a new array with the dimensions of the old
-METHOD_ELEMENTWISE = names("round clip conj conjugate")
-METHOD_VIEWS = names("reshape transpose ravel squeeze swapaxes view diagonal")
+METHOD_ELEMENTWISE = names("round clip")
+METHOD_VIEWS = names("reshape transpose ravel squeeze swapaxes view diagonal conj conjugate")
 METHOD_MUTATES = names("sort fill put partition setflags itemset resize setfield byteswap")
 METHOD_NONE = METHOD_MUTATES - {"byteswap"}

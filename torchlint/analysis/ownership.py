@@ -200,6 +200,8 @@ class Ownership:
         returns = program.returns(function)
         if program.yields(function) or not returns or function.asynchronous is not None:
             return SHARED
+        if function.decorators and not program.is_static(function):  # a cache, perhaps
+            return SHARED
         public = program.is_method(function) and not function.name.value.startswith("_")
         result = SHARED if public else SOLE
         for each in returns:
@@ -270,7 +272,7 @@ class Ownership:
             if after is None or (after and rebound):
                 continue
             worst = max(worst, _verdict(effect_of(self._program, use), after=after))
-        if asked.repeats(bindings) and not rebound:
+        if (asked.repeats(bindings) and not rebound) or asked.outside(bindings):
             worst = max(worst, Owner.SHARED)
         return worst
 
@@ -316,6 +318,11 @@ class _Question:
     def repeats(self, bindings: Sequence[Binding]) -> bool:
         """Whether the place is run again and again for one and the same array."""
         return bool(self._loops(bindings))
+
+    def outside(self, bindings: Sequence[Binding]) -> bool:
+        """Whether the array belongs to a scope around the function: each call meets it again."""
+        mine = self.program.index.scope(self.here).function()
+        return any(binding.scope.function() is not mine for binding in bindings)
 
     def _loops(self, bindings: Sequence[Binding]) -> list[cst.CSTNode]:
         """Return the loops around the place in which the array is not made anew."""
