@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
+
 import pytest
 from probing import HEAD, parsed, probed, probes
 
-from torchlint.analysis.program import Program
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.analysis.program import Program
 
 NET = """
 class Net(nn.Module):
@@ -93,21 +97,38 @@ CASES = [
     pytest.param("from x import *\nprobe(len(y))", "UNKNOWN", id="after a star import"),
     pytest.param("def len(x): return 'a'\nprobe(len(y))", "STRING", id="len of this file"),
     pytest.param("a, *b, c = 1, 2, 'a'\nprobe(a)", "NUMBER", id="unpacked"),
-    pytest.param("a, *b, c = 1, 2, 'a'\nprobe(c)", "UNKNOWN", id="unpacked after a star"),
+    pytest.param("a, *b, c = 1, 2, 'a'\nprobe(c)", "STRING", id="unpacked after a star"),
+    pytest.param("a, *b, c = 1, 2, 'a'\nprobe(b)", "LIST", id="what is left"),
     pytest.param("a, (b, c) = 1, (2, 'a')\nprobe(c)", "STRING", id="unpacked twice"),
     pytest.param("x = 0\nfor i in y:\n    x = x + 1\nprobe(x)", "NUMBER", id="a circle"),
-    pytest.param("x = 0\nfor i in y:\n    x += torch.ones(3).cuda()\nprobe(x)", "UNKNOWN @MAYBE",
-                 id="a number that becomes a tensor"),
-    pytest.param("x = 0\nwhile a:\n    x, y = y, x\n    y = 'a'\nprobe(x)", "UNKNOWN",
-                 id="a circle of two names"),
-    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.relu()\n    probe(x)", "TENSOR @CPU",
-                 id="a tensor that is changed in a loop"),
-    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.cuda()\nprobe(x)", "TENSOR @MAYBE",
-                 id="a tensor that is moved in a loop"),
-    pytest.param("x = torch.ones(3)\nfor i in y:\n    x = x.shape\nprobe(x)", "UNKNOWN",
-                 id="a tensor that becomes something else"),
-    pytest.param("x = 1\nfor i in y:\n    x = (x, 1)\nprobe(x)", "UNKNOWN",
-                 id="a circle that never rests"),
+    pytest.param(
+        "x = 0\nfor i in y:\n    x += torch.ones(3).cuda()\nprobe(x)",
+        "UNKNOWN @MAYBE",
+        id="a number that becomes a tensor",
+    ),
+    pytest.param(
+        "x = 0\nwhile a:\n    x, y = y, x\n    y = 'a'\nprobe(x)",
+        "UNKNOWN",
+        id="a circle of two names",
+    ),
+    pytest.param(
+        "x = torch.ones(3)\nfor i in y:\n    x = x.relu()\n    probe(x)",
+        "TENSOR @CPU",
+        id="a tensor that is changed in a loop",
+    ),
+    pytest.param(
+        "x = torch.ones(3)\nfor i in y:\n    x = x.cuda()\nprobe(x)",
+        "TENSOR @MAYBE",
+        id="a tensor that is moved in a loop",
+    ),
+    pytest.param(
+        "x = torch.ones(3)\nfor i in y:\n    x = x.shape\nprobe(x)",
+        "UNKNOWN",
+        id="a tensor that becomes something else",
+    ),
+    pytest.param(
+        "x = 1\nfor i in y:\n    x = (x, 1)\nprobe(x)", "UNKNOWN", id="a circle that never rests"
+    ),
     pytest.param("x = x\nprobe(x)", "UNKNOWN", id="a name that is itself"),
     pytest.param("x = 1\ndel x\nprobe(x)", "UNKNOWN", id="a deleted name"),
     pytest.param("try: pass\nexcept E as x: probe(x)", "UNKNOWN", id="an exception"),
@@ -125,48 +146,77 @@ CASES = [
     pytest.param("def f(a, *, x): probe(x)\nf(1, x='a')", "STRING", id="by keyword"),
     pytest.param("def f(x=1): probe(x)", "UNKNOWN", id="a default alone says little"),
     pytest.param("def f(x=1): probe(x)\nf()", "UNKNOWN", id="even if it is used"),
-    pytest.param("def f(x, n=3):\n    if n: f(x, n - 1)\n    probe(x)\nf(1)", "NUMBER",
-                 id="handed on in a recursion"),
+    pytest.param(
+        "def f(x, n=3):\n    if n: f(x, n - 1)\n    probe(x)\nf(1)",
+        "NUMBER",
+        id="handed on in a recursion",
+    ),
     pytest.param("def f(*x): probe(x)\nf(1)", "UNKNOWN", id="*args"),
     pytest.param("lambda x: probe(x)", "UNKNOWN", id="a parameter of a lambda"),
     pytest.param("import os\nprobe(os)", "UNKNOWN os", id="a module"),
     pytest.param("with open(a) as f: probe(f)", "OTHER", id="an open file"),
-    pytest.param("class C:\n    def __enter__(self): return 1\nwith C() as c: probe(c)", "NUMBER",
-                 id="what a context gives"),
+    pytest.param(
+        "class C:\n    def __enter__(self): return 1\nwith C() as c: probe(c)",
+        "NUMBER",
+        id="what a context gives",
+    ),
     pytest.param("class C: pass\nwith C() as c: probe(c)", "UNKNOWN", id="an unknown context"),
-    pytest.param("@contextmanager\ndef f():\n    yield 1\nwith f() as c: probe(c)", "UNKNOWN",
-                 id="a context manager"),
+    pytest.param(
+        "@contextmanager\ndef f():\n    yield 1\nwith f() as c: probe(c)",
+        "UNKNOWN",
+        id="a context manager",
+    ),
     # calls
     pytest.param("def f(): return 1\nprobe(f())", "NUMBER", id="a function"),
     pytest.param("def f(): return\nprobe(f())", "NONE", id="a bare return"),
     pytest.param("def f(): pass\nprobe(f())", "NONE", id="no return"),
-    pytest.param("def f():\n    if a: return 1\n    return 'a'\nprobe(f())", "UNKNOWN",
-                 id="two returns"),
+    pytest.param(
+        "def f():\n    if a: return 1\n    return 'a'\nprobe(f())", "UNKNOWN", id="two returns"
+    ),
     pytest.param("def f(): return f()\nprobe(f())", "UNKNOWN", id="a function that is itself"),
-    pytest.param("def f(n): return f(n), 1\na, b = f(2)\nprobe(a)", "UNKNOWN",
-                 id="no value is left of a circle"),
-    pytest.param("def f(n):\n    if n: return f(n - 1)\n    return 1\nprobe(f(3))", "NUMBER",
-                 id="a recursion"),
+    pytest.param(
+        "def f(n): return f(n), 1\na, b = f(2)\nprobe(a)",
+        "UNKNOWN",
+        id="no value is left of a circle",
+    ),
+    pytest.param(
+        "def f(n):\n    if n: return f(n - 1)\n    return 1\nprobe(f(3))",
+        "NUMBER",
+        id="a recursion",
+    ),
     pytest.param("def f(): yield 1\nprobe(f())", "ITERATOR", id="a generator function"),
     pytest.param("async def f(): return 1\nprobe(f())", "UNKNOWN", id="a coroutine"),
     pytest.param("def f() -> str: return g()\nprobe(f())", "UNKNOWN", id="a promise"),
-    pytest.param("def f() -> DataLoader: return g()\nprobe(f())",
-                 "LOADER torch.utils.data.DataLoader", id="a promised loader"),
+    pytest.param(
+        "def f() -> DataLoader: return g()\nprobe(f())",
+        "LOADER torch.utils.data.DataLoader",
+        id="a promised loader",
+    ),
     pytest.param("@wraps\ndef f(): return 1\nprobe(f())", "UNKNOWN", id="a decorated function"),
-    pytest.param("@torch.no_grad()\ndef f(): return 1\nprobe(f())", "NUMBER",
-                 id="a function without gradients"),
-    pytest.param("def f():\n    def g(): return 'a'\n    return 1\nprobe(f())", "NUMBER",
-                 id="the returns of a function inside are not its own"),
+    pytest.param(
+        "@torch.no_grad()\ndef f(): return 1\nprobe(f())",
+        "NUMBER",
+        id="a function without gradients",
+    ),
+    pytest.param(
+        "def f():\n    def g(): return 'a'\n    return 1\nprobe(f())",
+        "NUMBER",
+        id="the returns of a function inside are not its own",
+    ),
     pytest.param("class A: pass\nprobe(A())", "INSTANCE .A", id="an instance"),
     pytest.param("class A: pass\nprobe(A)", "CLASS", id="a class"),
     pytest.param("class A: pass\nprobe(A.x)", "UNKNOWN", id="an attribute of a class"),
     pytest.param("class A:\n    def f(self): return 1\nprobe(A().f())", "NUMBER", id="a method"),
     pytest.param("class A:\n    def f(self): probe(self)", "INSTANCE .A", id="self"),
-    pytest.param("class A:\n    def __init__(self): self.f = lambda: 1\nprobe(A().f())", "NUMBER",
-                 id="a function kept"),
+    pytest.param(
+        "class A:\n    def __init__(self): self.f = lambda: 1\nprobe(A().f())",
+        "NUMBER",
+        id="a function kept",
+    ),
     pytest.param("class A(Dataset): pass\nprobe(A())", "DATASET .A", id="a data set"),
-    pytest.param("def f():\n    class A: pass\n    probe(A())", "INSTANCE .A",
-                 id="a class in a function"),
+    pytest.param(
+        "def f():\n    class A: pass\n    probe(A())", "INSTANCE .A", id="a class in a function"
+    ),
     pytest.param("probe(f().g().h)", "UNKNOWN", id="a chain of anything"),
     pytest.param("probe(f()())", "UNKNOWN", id="the result of a result"),
     # builtins
@@ -195,23 +245,38 @@ CASES = [
     pytest.param("probe('a'.upper())", "STRING", id="upper"),
     pytest.param("probe([1].pop())", "NUMBER", id="pop"),
     pytest.param("probe([1].append(2))", "NONE", id="append"),
-    pytest.param("xs = []\nfor i in y: xs.append(1)\nprobe(xs[0])", "NUMBER", id="what is appended"),
+    pytest.param(
+        "xs = []\nfor i in y: xs.append(1)\nprobe(xs[0])", "NUMBER", id="what is appended"
+    ),
     # libraries
     pytest.param("import math\nprobe(math.sqrt(2))", "NUMBER", id="math"),
     pytest.param("import random\nprobe(random.sample(x, 2))", "LIST", id="a sample"),
     pytest.param("import copy\nprobe(copy.deepcopy([1]))", "LIST", id="a copy"),
     pytest.param("from tqdm import tqdm\nfor x in tqdm([1]): probe(x)", "NUMBER", id="tqdm"),
     pytest.param("from tqdm import trange\nfor x in trange(3): probe(x)", "NUMBER", id="trange"),
-    pytest.param("import timm\nprobe(timm.create_model('x'))", "MODULE timm.create_model",
-                 id="timm"),
-    pytest.param("from torchvision import models\nprobe(models.resnet18())",
-                 "MODULE torchvision.models.resnet18", id="torchvision's models"),
-    pytest.param("from torchvision import datasets\nprobe(datasets.MNIST('.'))",
-                 "DATASET torchvision.datasets.MNIST", id="torchvision's data"),
-    pytest.param("from torchvision import transforms as T\nprobe(T.ToTensor())",
-                 "OTHER torchvision.transforms.ToTensor", id="a transform"),
-    pytest.param("from transformers import AutoModel\nprobe(AutoModel.from_pretrained('x'))",
-                 "MODULE transformers.AutoModel.from_pretrained", id="transformers"),
+    pytest.param(
+        "import timm\nprobe(timm.create_model('x'))", "MODULE timm.create_model", id="timm"
+    ),
+    pytest.param(
+        "from torchvision import models\nprobe(models.resnet18())",
+        "MODULE torchvision.models.resnet18",
+        id="torchvision's models",
+    ),
+    pytest.param(
+        "from torchvision import datasets\nprobe(datasets.MNIST('.'))",
+        "DATASET torchvision.datasets.MNIST",
+        id="torchvision's data",
+    ),
+    pytest.param(
+        "from torchvision import transforms as T\nprobe(T.ToTensor())",
+        "OTHER torchvision.transforms.ToTensor",
+        id="a transform",
+    ),
+    pytest.param(
+        "from transformers import AutoModel\nprobe(AutoModel.from_pretrained('x'))",
+        "MODULE transformers.AutoModel.from_pretrained",
+        id="transformers",
+    ),
     pytest.param("import os\nprobe(os.listdir('.'))", "UNKNOWN", id="another library"),
     # NumPy
     pytest.param("probe(np.zeros(3) + 1)", "NDARRAY", id="an array"),
@@ -232,8 +297,11 @@ CASES = [
     pytest.param("probe(torch.ones(3).to(f'{d}'))", "TENSOR", id="to any f-string"),
     pytest.param("probe(torch.ones(3).to('mps'))", "TENSOR @OTHER", id="to another device"),
     pytest.param("probe(torch.ones(3).to(args.device))", "TENSOR @MAYBE", id="to an option"),
-    pytest.param("d = 'cuda' if c else 'cpu'\nprobe(torch.ones(3).to(d))", "TENSOR @MAYBE",
-                 id="to one of two"),
+    pytest.param(
+        "d = 'cuda' if c else 'cpu'\nprobe(torch.ones(3).to(d))",
+        "TENSOR @MAYBE",
+        id="to one of two",
+    ),
     pytest.param("probe(torch.ones(3).numpy())", "NDARRAY", id="as an array"),
     pytest.param("probe(torch.ones(3).item())", "NUMBER", id="as a number"),
     pytest.param("probe(torch.ones(3).tolist())", "LIST", id="as a list"),
@@ -260,11 +328,13 @@ CASES = [
     pytest.param("probe(F.relu(torch.ones(3).cuda()))", "TENSOR @CUDA", id="functional"),
     pytest.param("probe(F.max_pool2d_with_indices(x))", "UNKNOWN", id="functional, of two"),
     pytest.param("probe(torch.cat([a, torch.ones(3).cuda()]))", "TENSOR @CUDA", id="cat"),
-    pytest.param("probe(torch.stack([torch.ones(3).cuda() for a in b]))", "TENSOR @CUDA",
-                 id="stack"),
+    pytest.param(
+        "probe(torch.stack([torch.ones(3).cuda() for a in b]))", "TENSOR @CUDA", id="stack"
+    ),
     pytest.param("probe(torch.autograd.grad(x, y))", "TUPLE", id="autograd.grad"),
-    pytest.param("probe(torch.autograd.Variable(torch.ones(3).cuda()))", "TENSOR @CUDA",
-                 id="Variable"),
+    pytest.param(
+        "probe(torch.autograd.Variable(torch.ones(3).cuda()))", "TENSOR @CUDA", id="Variable"
+    ),
     pytest.param("probe(torch.Tensor([1]))", "TENSOR @CPU", id="Tensor"),
     pytest.param("probe(torch.cuda.FloatTensor(3))", "TENSOR @CUDA", id="a CUDA type"),
     pytest.param("probe(torch.FloatTensor(3))", "TENSOR @CPU", id="a CPU type"),
@@ -280,22 +350,33 @@ CASES = [
     pytest.param("probe(torch.cuda.is_available())", "BOOL", id="is_available"),
     pytest.param("probe(torch.cuda.device_count())", "NUMBER", id="device_count"),
     pytest.param("probe(torch.cuda.synchronize())", "OTHER", id="synchronize"),
-    pytest.param("probe(torch.accelerator.current_accelerator())", "DEVICE @MAYBE",
-                 id="the accelerator"),
+    pytest.param(
+        "probe(torch.accelerator.current_accelerator())", "DEVICE @MAYBE", id="the accelerator"
+    ),
     pytest.param("probe(torch.accelerator.is_available())", "BOOL", id="an accelerator"),
     pytest.param("probe(torch.distributed.get_rank())", "UNKNOWN", id="distributed"),
     # loaders
-    pytest.param("loader = DataLoader(x)\nfor batch in loader: probe(batch)", "BATCH @CPU",
-                 id="a batch"),
+    pytest.param(
+        "loader = DataLoader(x)\nfor batch in loader: probe(batch)", "BATCH @CPU", id="a batch"
+    ),
     pytest.param("for x, y in DataLoader(d): probe(y)", "BATCH @CPU", id="part of a batch"),
-    pytest.param("for i, (x, y) in enumerate(DataLoader(d)): probe(y)", "BATCH @CPU",
-                 id="part of a counted batch"),
-    pytest.param("from tqdm import tqdm\nwith tqdm(DataLoader(d)) as bar:\n"
-                 "    for x, y in bar: probe(x)", "BATCH @CPU", id="a batch behind a bar"),
+    pytest.param(
+        "for i, (x, y) in enumerate(DataLoader(d)): probe(y)",
+        "BATCH @CPU",
+        id="part of a counted batch",
+    ),
+    pytest.param(
+        "from tqdm import tqdm\nwith tqdm(DataLoader(d)) as bar:\n    for x, y in bar: probe(x)",
+        "BATCH @CPU",
+        id="a batch behind a bar",
+    ),
     pytest.param("x, y = next(iter(DataLoader(d)))\nprobe(x)", "BATCH @CPU", id="the next batch"),
     pytest.param("for x, y in DataLoader(d): probe(x.cuda())", "TENSOR @CUDA", id="a moved batch"),
-    pytest.param("a, b = torch.utils.data.random_split(d, [1, 2])\nprobe(a)",
-                 "DATASET torch.utils.data.Subset", id="random_split"),
+    pytest.param(
+        "a, b = torch.utils.data.random_split(d, [1, 2])\nprobe(a)",
+        "DATASET torch.utils.data.Subset",
+        id="random_split",
+    ),
     pytest.param("probe(torch.utils.data.default_collate(x))", "BATCH @CPU", id="collated"),
     pytest.param("probe(torch.utils.data.get_worker_info())", "UNKNOWN", id="worker info"),
     # modules, optimizers
@@ -303,15 +384,16 @@ CASES = [
     pytest.param("probe(nn.Linear(1, 2)(x))", "TENSOR", id="the output of a layer"),
     pytest.param("probe(nn.LSTM(1, 2)(x))", "TUPLE", id="the output of an LSTM"),
     pytest.param("probe(nn.Linear(1, 2).cuda()(x))", "TENSOR @CUDA", id="of a layer on a GPU"),
-    pytest.param("probe(nn.DataParallel(x))", "MODULE torch.nn.DataParallel @CUDA",
-                 id="DataParallel"),
+    pytest.param(
+        "probe(nn.DataParallel(x))", "MODULE torch.nn.DataParallel @CUDA", id="DataParallel"
+    ),
     pytest.param("probe(torch.compile(nn.Linear(1, 2)))", "MODULE torch.nn.Linear", id="compile"),
     pytest.param("for p in nn.Linear(1, 2).parameters(): probe(p)", "TENSOR", id="parameters"),
-    pytest.param("for n, p in nn.Linear(1, 2).named_parameters(): probe(p)", "TENSOR",
-                 id="named parameters"),
+    pytest.param(
+        "for n, p in nn.Linear(1, 2).named_parameters(): probe(p)", "TENSOR", id="named parameters"
+    ),
     pytest.param("for m in nn.Linear(1, 2).modules(): probe(m)", "MODULE", id="modules"),
-    pytest.param("for n, m in nn.Linear(1, 2).named_children(): probe(m)", "MODULE",
-                 id="children"),
+    pytest.param("for n, m in nn.Linear(1, 2).named_children(): probe(m)", "MODULE", id="children"),
     pytest.param("probe(nn.Linear(1, 2).state_dict())", "DICT", id="state_dict"),
     pytest.param("probe(nn.Linear(1, 2).zero_grad())", "OTHER", id="zero_grad"),
     pytest.param("probe(nn.Linear(1, 2).forward(x))", "TENSOR", id="forward"),
@@ -320,12 +402,17 @@ CASES = [
     pytest.param("probe(nn.Linear(1, 2).extra(x))", "UNKNOWN", id="a method nobody knows"),
     pytest.param("probe(torch.optim.SGD(x))", "OPTIMIZER torch.optim.SGD", id="an optimizer"),
     pytest.param("probe(torch.optim.SGD(x).step())", "OTHER", id="its step"),
-    pytest.param("probe(torch.optim.lr_scheduler.StepLR(x))",
-                 "SCHEDULER torch.optim.lr_scheduler.StepLR", id="a scheduler"),
-    pytest.param("probe(torch.cuda.amp.GradScaler())", "SCALER torch.cuda.amp.GradScaler",
-                 id="a scaler"),
-    pytest.param("probe(torch.amp.GradScaler().scale(x.cuda()))", "UNKNOWN @CUDA",
-                 id="a scaled loss"),
+    pytest.param(
+        "probe(torch.optim.lr_scheduler.StepLR(x))",
+        "SCHEDULER torch.optim.lr_scheduler.StepLR",
+        id="a scheduler",
+    ),
+    pytest.param(
+        "probe(torch.cuda.amp.GradScaler())", "SCALER torch.cuda.amp.GradScaler", id="a scaler"
+    ),
+    pytest.param(
+        "probe(torch.amp.GradScaler().scale(x.cuda()))", "UNKNOWN @CUDA", id="a scaled loss"
+    ),
     pytest.param(NET + "probe(net)", "MODULE .Net", id="a model"),
     pytest.param(NET + "probe(net.scale)", "NUMBER", id="what it keeps"),
     pytest.param(NET + "probe(net.conv)", "MODULE torch.nn.Conv2d", id="a layer of it"),
@@ -336,8 +423,12 @@ CASES = [
     pytest.param(NET + "probe(net(x.cuda()))", "TENSOR @CUDA", id="its output on a GPU"),
     pytest.param(NET + "probe(net.both(x)[1])", "NUMBER", id="another method"),
     pytest.param(NET + "probe(net.double(2))", "NUMBER", id="a static method"),
-    pytest.param("class N(nn.Module):\n    def forward(self, x): return f(x), 1\n"
-                 "a, b = N()(y.cuda())\nprobe(a)", "TENSOR @CUDA", id="an output of two"),
+    pytest.param(
+        "class N(nn.Module):\n    def forward(self, x): return f(x), 1\n"
+        "a, b = N()(y.cuda())\nprobe(a)",
+        "TENSOR @CUDA",
+        id="an output of two",
+    ),
     # unknown receivers
     pytest.param("probe(x.item())", "NUMBER", id="item of anything"),
     pytest.param("probe(x.detach())", "TENSOR", id="detach of anything"),
@@ -352,7 +443,7 @@ CASES = [
     pytest.param("probe(f(x.cuda()))", "UNKNOWN @CUDA", id="a function of a GPU tensor"),
     pytest.param("probe(x[0])", "UNKNOWN", id="an item of anything"),
     pytest.param("probe(nn.ModuleList([x])[0])", "MODULE", id="a layer of a list"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("source", "value"), CASES)

@@ -19,16 +19,14 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param(
             "x = 1\ndef f():\n    global x\n    x = 2\n    probe(x)", "MODULE", id="global"
         ),
+        pytest.param("global x\nx = 1\nprobe(x)", "MODULE", id="global at the level of the module"),
         pytest.param(
-            "global x\nx = 1\nprobe(x)", "MODULE", id="global at the level of the module"
-        ),
-        pytest.param(
-            "def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n        probe(x)",
+            "def f():\n    x = 1\n    def g():\n        nonlocal x; x = 2; probe(x)",
             "FUNCTION",
             id="nonlocal",
         ),
         pytest.param(
-            "def f():\n    def g():\n        nonlocal x\n        x = 2\n        probe(x)\n    x = 1",
+            "def f():\n    def g():\n        nonlocal x; x = 2; probe(x)\n    x = 1",
             "FUNCTION",
             id="nonlocal of a name that is bound further down",
         ),
@@ -50,9 +48,7 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param("[probe(x) for x in y]", "COMPREHENSION", id="a comprehension"),
         pytest.param("{1: probe(x) for x in y}", "COMPREHENSION", id="a dictionary comprehension"),
         pytest.param("x = 1\n[x for x in probe(x)]", "MODULE", id="what a comprehension runs over"),
-        pytest.param(
-            "[y for x in z for y in probe(x)]", "COMPREHENSION", id="its second source"
-        ),
+        pytest.param("[y for x in z for y in probe(x)]", "COMPREHENSION", id="its second source"),
         pytest.param("[1 for a in b if (x := a)]\nprobe(x)", "MODULE", id=":= in a comprehension"),
         pytest.param("[x for x in y]\nprobe(x)", None, id="a comprehension keeps its names"),
         pytest.param("if (x := f()):\n    probe(x)", "MODULE", id=":="),
@@ -62,8 +58,9 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param("from a import y as x\nprobe(x)", "MODULE", id="from import as"),
         pytest.param("from a import *\nprobe(x)", None, id="a star import"),
         pytest.param("for x in y:\n    probe(x)", "MODULE", id="for"),
-        pytest.param("async def f():\n    async for x in y:\n        probe(x)", "FUNCTION",
-                     id="async for"),
+        pytest.param(
+            "async def f():\n    async for x in y:\n        probe(x)", "FUNCTION", id="async for"
+        ),
         pytest.param("for a, (b, *x) in y:\n    probe(x)", "MODULE", id="nested targets"),
         pytest.param("with y as x:\n    probe(x)", "MODULE", id="with"),
         pytest.param("with y as (a, x):\n    probe(x)", "MODULE", id="with, unpacked"),
@@ -71,8 +68,9 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param("try:\n    f()\nexcept* E as x:\n    probe(x)", "MODULE", id="except*"),
         pytest.param("match y:\n    case [1, x]:\n        probe(x)", "MODULE", id="match"),
         pytest.param("match y:\n    case [1, *x]:\n        probe(x)", "MODULE", id="match a star"),
-        pytest.param("match y:\n    case {1: 2, **x}:\n        probe(x)", "MODULE",
-                     id="match a rest"),
+        pytest.param(
+            "match y:\n    case {1: 2, **x}:\n        probe(x)", "MODULE", id="match a rest"
+        ),
         pytest.param("match y:\n    case A() as x:\n        probe(x)", "MODULE", id="match as"),
         pytest.param("x: int\nprobe(x)", "MODULE", id="an annotation"),
         pytest.param("x: int = 1\nprobe(x)", "MODULE", id="an annotated assignment"),
@@ -90,7 +88,7 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param("def f[T](x): probe(T)", "MODULE", id="a type parameter"),
         pytest.param("class A[T]: probe(T)", "MODULE", id="a type parameter of a class"),
     ],
-)  # fmt: skip
+)
 def test_owner_of_a_name(source: str, owner: str | None) -> None:
     program = parsed(source)
     name = probed(program)
@@ -140,7 +138,7 @@ def test_places_in_the_walk() -> None:
 def test_every_meaningful_node_is_walked_once() -> None:
     program = parsed("@d\nclass A(B, k=1):\n    x: int = f(*a, **b)[1:2, ::3] if y else {**c}\n")
     assert len({id(node) for node in program.index.nodes}) == len(program.index.nodes)
-    names = "d A B k x int y f a b c".split()
+    names = ["d", "A", "B", "k", "x", "int", "y", "f", "a", "b", "c"]
     assert [name.value for name in program.index.of(cst.Name)] == names
 
 
@@ -150,7 +148,8 @@ def test_every_meaningful_node_is_walked_once() -> None:
         pytest.param("x = 1", Bind.ASSIGN, (), id="plain"),
         pytest.param("a, x = f()", Bind.ASSIGN, (1,), id="unpacked"),
         pytest.param("a, [b, x] = f()", Bind.ASSIGN, (1, 1), id="nested"),
-        pytest.param("*a, x = f()", Bind.ASSIGN, (None,), id="after a star"),
+        pytest.param("*a, x = f()", Bind.ASSIGN, (-1,), id="after a star"),
+        pytest.param("a, *x = f()", Bind.REST, (), id="a star"),
         pytest.param("x, *a = f()", Bind.ASSIGN, (0,), id="before a star"),
         pytest.param("for i, (x, y) in f(): pass", Bind.FOR, (1, 0), id="loop"),
     ],

@@ -30,135 +30,282 @@ CASES = [
     pytest.param(TRAINING + "pass\nelse:\n    probe()", "OTHER", id="its else"),
     pytest.param(f"for x in probe():\n    {STEP}", "OTHER", id="what it iterates"),
     pytest.param(f"while probe():\n    {STEP}", "TRAIN", id="the condition of a while"),
-    pytest.param("while step < n:\n    loss = g(); loss.backward(); opt.step()\n    probe()",
-                 "TRAIN", id="a while loop"),
-    pytest.param(f"for epoch in range(9):\n    for x in loader:\n        {STEP}\n    probe()",
-                 "EPOCH", id="an epoch"),
-    pytest.param(f"for epoch in range(9):\n    for x in loader:\n        {STEP}\n        probe()",
-                 "TRAIN", id="a step in an epoch"),
-    pytest.param(f"for fold in range(5):\n    for epoch in e:\n        for x in y:\n            {STEP}"
-                 "\n    probe()", "EPOCH", id="a fold"),
+    pytest.param(
+        "while step < n:\n    loss = g(); loss.backward(); opt.step()\n    probe()",
+        "TRAIN",
+        id="a while loop",
+    ),
+    pytest.param(
+        f"for epoch in range(9):\n    for x in loader:\n        {STEP}\n    probe()",
+        "EPOCH",
+        id="an epoch",
+    ),
+    pytest.param(
+        f"for epoch in range(9):\n    for x in loader:\n        {STEP}\n        probe()",
+        "TRAIN",
+        id="a step in an epoch",
+    ),
+    pytest.param(
+        f"for fold in range(5):\n    for epoch in e:\n        for x in y:\n            {STEP}"
+        "\n    probe()",
+        "EPOCH",
+        id="a fold",
+    ),
     pytest.param(TRAINING + "for p in ps:\n        probe()", "TRAIN", id="a loop in a step"),
     pytest.param("for m in models:\n    m.train()\n    probe()", "OTHER", id="no step at all"),
     pytest.param("for x in y:\n    scheduler.step()\n    probe()", "OTHER", id="a scheduler"),
-    pytest.param("s = torch.optim.lr_scheduler.StepLR(o)\nfor x in y:\n    s.step()\n    probe()",
-                 "OTHER", id="a scheduler by its value"),
+    pytest.param(
+        "s = torch.optim.lr_scheduler.StepLR(o)\nfor x in y:\n    s.step()\n    probe()",
+        "OTHER",
+        id="a scheduler by its value",
+    ),
     pytest.param("for x in y:\n    env.step(a)\n    probe()", "OTHER", id="a simulator"),
-    pytest.param("o = torch.optim.SGD(ps)\nfor x in y:\n    o.step()\n    probe()", "TRAIN",
-                 id="an optimizer by its value"),
+    pytest.param(
+        "o = torch.optim.SGD(ps)\nfor x in y:\n    o.step()\n    probe()",
+        "TRAIN",
+        id="an optimizer by its value",
+    ),
     pytest.param("for x in y:\n    scaler.step(opt)\n    probe()", "TRAIN", id="a scaler"),
     pytest.param("for x in y:\n    optimizer_g.step()\n    probe()", "TRAIN", id="by its name"),
-    pytest.param("for x in y:\n    loss_scaler(loss, optimizer)\n    probe()", "TRAIN",
-                 id="a scaler that does it all"),
+    pytest.param(
+        "for x in y:\n    loss_scaler(loss, optimizer)\n    probe()",
+        "TRAIN",
+        id="a scaler that does it all",
+    ),
     pytest.param("for x in y:\n    opt.zero_grad()\n    probe()", "TRAIN", id="zero_grad only"),
-    pytest.param("for x in y:\n    self.manual_backward(loss)\n    probe()", "TRAIN",
-                 id="manual_backward"),
+    pytest.param(
+        "for x in y:\n    self.manual_backward(loss)\n    probe()", "TRAIN", id="manual_backward"
+    ),
     pytest.param("for x in y:\n    f(x)()\n    probe()", "OTHER", id="calls of results"),
     # accumulation
-    pytest.param("for step in s:\n    for micro in m:\n        f(micro).backward()\n        probe()\n"
-                 "    optimizer.step()", "TRAIN", id="a micro-step"),
-    pytest.param("for step in s:\n    for micro in m:\n        f(micro).backward()\n"
-                 "    optimizer.step()\n    probe()", "TRAIN", id="the step of many micro-steps"),
+    pytest.param(
+        "for step in s:\n    for micro in m:\n        f(micro).backward()\n        probe()\n"
+        "    optimizer.step()",
+        "TRAIN",
+        id="a micro-step",
+    ),
+    pytest.param(
+        "for step in s:\n    for micro in m:\n        f(micro).backward()\n"
+        "    optimizer.step()\n    probe()",
+        "TRAIN",
+        id="the step of many micro-steps",
+    ),
     # GAN
-    pytest.param("for x in loader:\n    d_loss.backward(); opt_d.step()\n"
-                 "    for k in range(2):\n        g_loss.backward(); opt_g.step()\n    probe()",
-                 "TRAIN", id="two optimizers, one in an inner loop"),
+    pytest.param(
+        "for x in loader:\n    d_loss.backward(); opt_d.step()\n"
+        "    for k in range(2):\n        g_loss.backward(); opt_g.step()\n    probe()",
+        "TRAIN",
+        id="two optimizers, one in an inner loop",
+    ),
     # closures
-    pytest.param("for i in range(9):\n    def closure():\n        opt.zero_grad(); f().backward()\n"
-                 "        probe()\n    opt.step(closure)", "TRAIN", id="a closure"),
-    pytest.param("def closure():\n    loss = f(); loss.backward()\n    return loss\n"
-                 "for i in range(9):\n    opt.step(closure)\n    probe()", "TRAIN",
-                 id="the loop of a closure"),
+    pytest.param(
+        "for i in range(9):\n    def closure():\n        opt.zero_grad(); f().backward()\n"
+        "        probe()\n    opt.step(closure)",
+        "TRAIN",
+        id="a closure",
+    ),
+    pytest.param(
+        "def closure():\n    loss = f(); loss.backward()\n    return loss\n"
+        "for i in range(9):\n    opt.step(closure)\n    probe()",
+        "TRAIN",
+        id="the loop of a closure",
+    ),
     # functions
-    pytest.param(f"def train():\n    for x in loader:\n        {STEP}\n        probe()", "TRAIN",
-                 id="a loop in a function"),
-    pytest.param(f"def train():\n    for x in loader:\n        {STEP}\n    probe()\n"
-                 "for e in range(9):\n    train()", "EPOCH", id="around it, called per epoch"),
-    pytest.param(f"def train():\n    for x in loader:\n        {STEP}\n"
-                 "for e in range(9):\n    train()\n    probe()", "EPOCH",
-                 id="an epoch whose steps are elsewhere"),
-    pytest.param(f"def one():\n    for x in loader:\n        {STEP}\ndef two(): one()\n"
-                 "for e in range(9):\n    two()\n    probe()", "EPOCH", id="two calls away"),
-    pytest.param(f"def step(x):\n    {STEP}\n    probe()\nfor x in loader: step(x)", "TRAIN",
-                 id="a step function"),
-    pytest.param(f"def step(x):\n    {STEP}\nfor x in loader:\n    step(x)\n    probe()", "TRAIN",
-                 id="the loop of a step function"),
-    pytest.param(f"def step(x):\n    {STEP}\nfor e in es:\n    for x in loader:\n        step(x)\n"
-                 "    probe()", "EPOCH", id="the epoch of a step function"),
+    pytest.param(
+        f"def train():\n    for x in loader:\n        {STEP}\n        probe()",
+        "TRAIN",
+        id="a loop in a function",
+    ),
+    pytest.param(
+        f"def train():\n    for x in loader:\n        {STEP}\n    probe()\n"
+        "for e in range(9):\n    train()",
+        "EPOCH",
+        id="around it, called per epoch",
+    ),
+    pytest.param(
+        f"def train():\n    for x in loader:\n        {STEP}\n"
+        "for e in range(9):\n    train()\n    probe()",
+        "EPOCH",
+        id="an epoch whose steps are elsewhere",
+    ),
+    pytest.param(
+        f"def one():\n    for x in loader:\n        {STEP}\ndef two(): one()\n"
+        "for e in range(9):\n    two()\n    probe()",
+        "EPOCH",
+        id="two calls away",
+    ),
+    pytest.param(
+        f"def step(x):\n    {STEP}\n    probe()\nfor x in loader: step(x)",
+        "TRAIN",
+        id="a step function",
+    ),
+    pytest.param(
+        f"def step(x):\n    {STEP}\nfor x in loader:\n    step(x)\n    probe()",
+        "TRAIN",
+        id="the loop of a step function",
+    ),
+    pytest.param(
+        f"def step(x):\n    {STEP}\nfor e in es:\n    for x in loader:\n        step(x)\n"
+        "    probe()",
+        "EPOCH",
+        id="the epoch of a step function",
+    ),
     pytest.param(TRAINING + "g()\ndef g():\n    probe()", "TRAIN", id="called in a step"),
-    pytest.param(TRAINING + "g()\ndef g():\n    h()\ndef h():\n    probe()", "TRAIN",
-                 id="called by what is called in a step"),
-    pytest.param(TRAINING + "g()\ndef g():\n    h()\ndef h():\n    g()\n    probe()", "TRAIN",
-                 id="in a circle of calls"),
-    pytest.param("def g():\n    h()\ndef h():\n    g()\n    probe()", "OTHER",
-                 id="a circle that nobody calls"),
+    pytest.param(
+        TRAINING + "g()\ndef g():\n    h()\ndef h():\n    probe()",
+        "TRAIN",
+        id="called by what is called in a step",
+    ),
+    pytest.param(
+        TRAINING + "g()\ndef g():\n    h()\ndef h():\n    g()\n    probe()",
+        "TRAIN",
+        id="in a circle of calls",
+    ),
+    pytest.param(
+        "def g():\n    h()\ndef h():\n    g()\n    probe()",
+        "OTHER",
+        id="a circle that nobody calls",
+    ),
     pytest.param("def g():\n    probe()", "OTHER", id="a function that nobody calls"),
-    pytest.param("def g():\n    probe()\ng()\n" + TRAINING + "g()", "TRAIN",
-                 id="called here and in a step"),
-    pytest.param(TRAINING + "if step % 100 == 0:\n        g()\ndef g():\n    probe()",
-                 "TRAIN guarded", id="called now and then"),
-    pytest.param("def main():\n    loss = f(); loss.backward(); opt.step()\n    probe()\nmain()",
-                 "OTHER", id="one step in a script"),
+    pytest.param(
+        "def g():\n    probe()\ng()\n" + TRAINING + "g()", "TRAIN", id="called here and in a step"
+    ),
+    pytest.param(
+        TRAINING + "if step % 100 == 0:\n        g()\ndef g():\n    probe()",
+        "TRAIN guarded",
+        id="called now and then",
+    ),
+    pytest.param(
+        "def main():\n    loss = f(); loss.backward(); opt.step()\n    probe()\nmain()",
+        "OTHER",
+        id="one step in a script",
+    ),
     # classes
-    pytest.param(f"class Trainer:\n    def train_step(self, x):\n        {STEP}\n        probe()",
-                 "TRAIN", id="a step method"),
-    pytest.param(f"class Trainer:\n    def step(self, x):\n        {STEP}\n        probe()\n"
-                 "    def fit(self):\n        for x in self.loader:\n            self.step(x)",
-                 "TRAIN", id="a step method of any name"),
-    pytest.param(f"class Trainer:\n    def step(self, x):\n        {STEP}\n"
-                 "    def fit(self):\n        for x in self.loader:\n            self.step(x)\n"
-                 "            probe()", "TRAIN", id="its loop"),
-    pytest.param(f"class Trainer:\n    def epoch(self):\n        for x in self.loader:\n"
-                 f"            {STEP}\n    def fit(self):\n        for e in range(9):\n"
-                 "            self.epoch()\n            probe()", "EPOCH", id="the epochs of a class"),
-    pytest.param(f"class Trainer:\n    def epoch(self):\n        for x in self.loader:\n"
-                 f"            {STEP}\nt = Trainer()\nfor e in range(9):\n    t.epoch()\n    probe()",
-                 "EPOCH", id="an object's epochs"),
-    pytest.param("class N(nn.Module):\n    def forward(self, x):\n        probe()", "FORWARD",
-                 id="forward"),
-    pytest.param("class N(nn.Module):\n    def forward(self, x):\n        self.g()\n"
-                 "    def g(self):\n        probe()", "FORWARD", id="called by forward"),
-    pytest.param("class N:\n    def forward(self, x):\n        probe()", "OTHER",
-                 id="forward of no module"),
-    pytest.param("class N(L):\n    def training_step(self, batch, i):\n        probe()", "TRAIN",
-                 id="a hook"),
-    pytest.param("class N(L):\n    def validation_step(self, batch, i):\n        probe()", "EVAL",
-                 id="a hook of validation"),
+    pytest.param(
+        f"class Trainer:\n    def train_step(self, x):\n        {STEP}\n        probe()",
+        "TRAIN",
+        id="a step method",
+    ),
+    pytest.param(
+        f"class Trainer:\n    def step(self, x):\n        {STEP}\n        probe()\n"
+        "    def fit(self):\n        for x in self.loader:\n            self.step(x)",
+        "TRAIN",
+        id="a step method of any name",
+    ),
+    pytest.param(
+        f"class Trainer:\n    def step(self, x):\n        {STEP}\n"
+        "    def fit(self):\n        for x in self.loader:\n            self.step(x)\n"
+        "            probe()",
+        "TRAIN",
+        id="its loop",
+    ),
+    pytest.param(
+        f"class Trainer:\n    def epoch(self):\n        for x in self.loader:\n"
+        f"            {STEP}\n    def fit(self):\n        for e in range(9):\n"
+        "            self.epoch()\n            probe()",
+        "EPOCH",
+        id="the epochs of a class",
+    ),
+    pytest.param(
+        f"class Trainer:\n    def epoch(self):\n        for x in self.loader:\n"
+        f"            {STEP}\nt = Trainer()\nfor e in range(9):\n    t.epoch()\n    probe()",
+        "EPOCH",
+        id="an object's epochs",
+    ),
+    pytest.param(
+        "class N(nn.Module):\n    def forward(self, x):\n        probe()", "FORWARD", id="forward"
+    ),
+    pytest.param(
+        "class N(nn.Module):\n    def forward(self, x):\n        self.g()\n"
+        "    def g(self):\n        probe()",
+        "FORWARD",
+        id="called by forward",
+    ),
+    pytest.param(
+        "class N:\n    def forward(self, x):\n        probe()", "OTHER", id="forward of no module"
+    ),
+    pytest.param(
+        "class N(L):\n    def training_step(self, batch, i):\n        probe()", "TRAIN", id="a hook"
+    ),
+    pytest.param(
+        "class N(L):\n    def validation_step(self, batch, i):\n        probe()",
+        "EVAL",
+        id="a hook of validation",
+    ),
     # evaluation
-    pytest.param("with torch.no_grad():\n    for x in loader:\n        probe()", "EVAL",
-                 id="without gradients"),
-    pytest.param("with torch.set_grad_enabled(False):\n    for x in loader:\n        probe()",
-                 "EVAL", id="gradients disabled"),
-    pytest.param("with torch.set_grad_enabled(phase):\n    for x in loader:\n        probe()",
-                 "OTHER", id="gradients by phase"),
-    pytest.param("@torch.inference_mode()\ndef g():\n    for x in loader:\n        probe()", "EVAL",
-                 id="a decorated function"),
-    pytest.param("def validate():\n    for x in loader:\n        probe()", "EVAL", id="by its name"),
-    pytest.param("def run():\n    model.eval()\n    for x in loader:\n        probe()", "EVAL",
-                 id="by .eval()"),
-    pytest.param("def train_and_test():\n    model.eval()\n    for x in loader:\n        probe()",
-                 "OTHER", id="training by its name"),
-    pytest.param("def attack_test():\n    f().backward()\n    for x in loader:\n        probe()",
-                 "OTHER", id="a test with gradients"),
-    pytest.param(TRAINING + "if step % 9 == 0:\n        with torch.no_grad():\n"
-                 "            for v in val_loader:\n                probe()", "EVAL",
-                 id="validation in training"),
-    pytest.param(TRAINING + "validate()\ndef validate():\n    for v in val_loader:\n"
-                 "        probe()", "EVAL", id="a function of that name called in training"),
-    pytest.param(TRAINING + "accuracy(y)\n@torch.no_grad()\ndef accuracy(y):\n    for k in ks:\n"
-                 "        probe()", "TRAIN", id="a metric of every step"),
-    pytest.param("def validate():\n    for v in val_loader:\n        g(v)\ndef g(v): probe()",
-                 "EVAL", id="called in evaluation"),
-    pytest.param(f"for e in range(9):\n    for x in loader:\n        {STEP}\n"
-                 "    with torch.no_grad():\n        for x in val:\n            probe()", "EVAL",
-                 id="after the steps of an epoch"),
+    pytest.param(
+        "with torch.no_grad():\n    for x in loader:\n        probe()",
+        "EVAL",
+        id="without gradients",
+    ),
+    pytest.param(
+        "with torch.set_grad_enabled(False):\n    for x in loader:\n        probe()",
+        "EVAL",
+        id="gradients disabled",
+    ),
+    pytest.param(
+        "with torch.set_grad_enabled(phase):\n    for x in loader:\n        probe()",
+        "OTHER",
+        id="gradients by phase",
+    ),
+    pytest.param(
+        "@torch.inference_mode()\ndef g():\n    for x in loader:\n        probe()",
+        "EVAL",
+        id="a decorated function",
+    ),
+    pytest.param(
+        "def validate():\n    for x in loader:\n        probe()", "EVAL", id="by its name"
+    ),
+    pytest.param(
+        "def run():\n    model.eval()\n    for x in loader:\n        probe()",
+        "EVAL",
+        id="by .eval()",
+    ),
+    pytest.param(
+        "def train_and_test():\n    model.eval()\n    for x in loader:\n        probe()",
+        "OTHER",
+        id="training by its name",
+    ),
+    pytest.param(
+        "def attack_test():\n    f().backward()\n    for x in loader:\n        probe()",
+        "OTHER",
+        id="a test with gradients",
+    ),
+    pytest.param(
+        TRAINING + "if step % 9 == 0:\n        with torch.no_grad():\n"
+        "            for v in val_loader:\n                probe()",
+        "EVAL",
+        id="validation in training",
+    ),
+    pytest.param(
+        TRAINING + "validate()\ndef validate():\n    for v in val_loader:\n        probe()",
+        "EVAL",
+        id="a function of that name called in training",
+    ),
+    pytest.param(
+        TRAINING + "accuracy(y)\n@torch.no_grad()\ndef accuracy(y):\n    for k in ks:\n"
+        "        probe()",
+        "TRAIN",
+        id="a metric of every step",
+    ),
+    pytest.param(
+        "def validate():\n    for v in val_loader:\n        g(v)\ndef g(v): probe()",
+        "EVAL",
+        id="called in evaluation",
+    ),
+    pytest.param(
+        f"for e in range(9):\n    for x in loader:\n        {STEP}\n"
+        "    with torch.no_grad():\n        for x in val:\n            probe()",
+        "EVAL",
+        id="after the steps of an epoch",
+    ),
     # guards
     *(
         pytest.param(TRAINING + text, "TRAIN guarded", id=reason)
         for reason, text in {
             "every n steps": "if i % 100 == 0:\n        probe()",
             "every n steps, negated": "if not i % 100:\n        probe()",
-            "every n steps, otherwise": "if i % 100 != 0:\n        pass\n    else:\n        probe()",
+            "every n steps, otherwise": "if i % 100 != 0: pass\n    else: probe()",
             "by an option": "if args.x:\n        probe()",
             "on one rank": "if rank == 0:\n        probe()",
             "on the main process": "if is_main_process():\n        probe()",
@@ -183,7 +330,7 @@ CASES = [
         for reason, text in {
             "any condition": "if loss > 3:\n        probe()",
             "otherwise of any condition": "if loss > 3:\n        pass\n    else:\n        probe()",
-            "otherwise of every n steps": "if i % 9 == 0:\n        pass\n    else:\n        probe()",
+            "otherwise of every n steps": "if i % 9 == 0: pass\n    else: probe()",
             "the test itself": "if probe() and i % 9 == 0:\n        pass",
             "otherwise of an expression": "x = 0 if i % 9 == 0 else probe()",
             "before continue": "probe()\n    if i % 100:\n        continue",
@@ -193,7 +340,7 @@ CASES = [
             "in a lambda": "g(lambda: probe())",
         }.items()
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("source", "role"), CASES)
@@ -207,7 +354,9 @@ def test_only_unguarded_steps_are_per_step() -> None:
 
 
 def test_the_loop_that_makes_it_run() -> None:
-    program = parsed(f"def step(x):\n    {STEP}\n    probe()\nfor x in y:\n    step(x)\n    probe()")
+    program = parsed(
+        f"def step(x):\n    {STEP}\n    probe()\nfor x in y:\n    step(x)\n    probe()"
+    )
     inside, outside = probes(program)
     assert isinstance(program.context(inside).loop, cst.FunctionDef)
     assert program.context(outside).loop is program.index.of(cst.For)[0]

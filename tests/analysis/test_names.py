@@ -15,41 +15,62 @@ from torchlint.analysis.names import canonical
         pytest.param("import torch.nn\nprobe(torch.nn.Linear)", "torch.nn.Linear", id="a package"),
         pytest.param("import torch.nn as nn\nprobe(nn.Linear)", "torch.nn.Linear", id="import as"),
         pytest.param("from torch import nn\nprobe(nn.Linear)", "torch.nn.Linear", id="from"),
-        pytest.param("from torch.nn import Linear as L\nprobe(L)", "torch.nn.Linear",
-                     id="from as"),
-        pytest.param("import torch as t\nn = t.nn\nL = n.Linear\nprobe(L)", "torch.nn.Linear",
-                     id="plain assignments"),
-        pytest.param("from torch.nn.modules.conv import Conv2d\nprobe(Conv2d)", "torch.nn.Conv2d",
-                     id="where it really lives"),
-        pytest.param("def f():\n    import torch\n    probe(torch.ones)", "torch.ones",
-                     id="an import in a function"),
+        pytest.param("from torch.nn import Linear as L\nprobe(L)", "torch.nn.Linear", id="from as"),
+        pytest.param(
+            "import torch as t\nn = t.nn\nL = n.Linear\nprobe(L)",
+            "torch.nn.Linear",
+            id="plain assignments",
+        ),
+        pytest.param(
+            "from torch.nn.modules.conv import Conv2d\nprobe(Conv2d)",
+            "torch.nn.Conv2d",
+            id="where it really lives",
+        ),
+        pytest.param(
+            "def f():\n    import torch\n    probe(torch.ones)",
+            "torch.ones",
+            id="an import in a function",
+        ),
         pytest.param("from .models import Net\nprobe(Net)", ".models.Net", id="a relative import"),
         pytest.param("from .. import util\nprobe(util.f)", "..util.f", id="two dots"),
         pytest.param("class Net: pass\nprobe(Net)", ".Net", id="a class of this file"),
-        pytest.param("class torch:\n    ones = 1\nprobe(torch.ones)", ".torch.ones",
-                     id="a local class named torch"),
-        pytest.param("def f():\n    class Net: pass\n    probe(Net)", "", id="a class in a function"),
+        pytest.param(
+            "class torch:\n    ones = 1\nprobe(torch.ones)",
+            ".torch.ones",
+            id="a local class named torch",
+        ),
+        pytest.param(
+            "def f():\n    class Net: pass\n    probe(Net)", "", id="a class in a function"
+        ),
         pytest.param("import torch\ntorch = fake()\nprobe(torch.ones)", "", id="rebound"),
-        pytest.param("import torch\ndef f(torch):\n    probe(torch.ones)", "",
-                     id="shadowed by a parameter"),
+        pytest.param(
+            "import torch\ndef f(torch):\n    probe(torch.ones)", "", id="shadowed by a parameter"
+        ),
         pytest.param("import torch\ntorch, y = f()\nprobe(torch.ones)", "", id="unpacked over it"),
         pytest.param("import torch\ndel torch\nprobe(torch.ones)", "", id="deleted"),
         pytest.param("from torch import *\nprobe(nn.Linear)", "", id="a star import"),
-        pytest.param("try:\n    import torch\nexcept ImportError:\n    torch = None\nprobe(torch.x)",
-                     "torch.x", id="an import that may fail"),
+        pytest.param(
+            "try:\n    import torch\nexcept ImportError:\n    torch = None\nprobe(torch.x)",
+            "torch.x",
+            id="an import that may fail",
+        ),
         pytest.param(
             "try:\n    from torch.optim import AdamW\nexcept ImportError:\n"
             "    from transformers import AdamW\nprobe(AdamW)",
-            "", id="one of two imports"),
+            "",
+            id="one of two imports",
+        ),
         pytest.param(
             "if new:\n    from torch import nn\nelse:\n    import torch.nn as nn\nprobe(nn.x)",
-            "torch.nn.x", id="two ways to one thing"),
+            "torch.nn.x",
+            id="two ways to one thing",
+        ),
         pytest.param("x = x\nprobe(x)", "", id="a name that is itself"),
         pytest.param("a = b\nb = a\nprobe(a)", "", id="two names that are each other"),
         pytest.param("probe(f().x)", "", id="a call"),
         pytest.param("probe(x)", "", id="a name of nobody"),
     ],
-)  # fmt: skip
+)
 def test_qualified_name(source: str, name: str) -> None:
     program = parsed(source)
     assert program.qualified(probed(program)) == name

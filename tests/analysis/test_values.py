@@ -7,9 +7,21 @@ from dataclasses import replace
 import pytest
 
 from torchlint.analysis.values import (
-    BATCH, BOOL, NEVER, NONE, NUMBER, STRING, TENSOR, UNKNOWN, Device, Kind, Value, join,
-    join_devices, shared_device,
-)  # fmt: skip
+    BATCH,
+    BOOL,
+    NEVER,
+    NONE,
+    NUMBER,
+    STRING,
+    TENSOR,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    join,
+    join_devices,
+    shared_device,
+)
 
 PAIR = Value(Kind.TUPLE, items=(NUMBER, TENSOR))
 NUMBERS = Value(Kind.LIST, element=NUMBER)
@@ -33,22 +45,39 @@ CUDA, CPU = TENSOR.on(Device.CUDA), TENSOR.on(Device.CPU)
         pytest.param((TENSOR, NEVER), TENSOR, id="no value later"),
         pytest.param((CUDA, CPU), TENSOR.on(Device.MAYBE), id="a tensor of two places"),
         pytest.param((TENSOR, CPU), TENSOR, id="a tensor of a place not known"),
-        pytest.param((UNKNOWN.on(Device.CUDA), NUMBER), UNKNOWN.on(Device.MAYBE),
-                     id="the device is kept where the kind is not known"),
+        pytest.param(
+            (UNKNOWN.on(Device.CUDA), NUMBER),
+            UNKNOWN.on(Device.MAYBE),
+            id="the device is kept where the kind is not known",
+        ),
         pytest.param((BATCH, CUDA), TENSOR.on(Device.MAYBE), id="a batch or a tensor"),
-        pytest.param((PAIR, Value(Kind.TUPLE, items=(NUMBER, NUMBER))),
-                     Value(Kind.TUPLE, items=(NUMBER, UNKNOWN)), id="member by member"),
-        pytest.param((PAIR, Value(Kind.TUPLE, items=(NUMBER,))),
-                     Value(Kind.TUPLE, element=UNKNOWN), id="of two lengths"),
+        pytest.param(
+            (PAIR, Value(Kind.TUPLE, items=(NUMBER, NUMBER))),
+            Value(Kind.TUPLE, items=(NUMBER, UNKNOWN)),
+            id="member by member",
+        ),
+        pytest.param(
+            (PAIR, Value(Kind.TUPLE, items=(NUMBER,))),
+            Value(Kind.TUPLE, element=UNKNOWN),
+            id="of two lengths",
+        ),
         pytest.param((EMPTY, NUMBERS), NUMBERS, id="an empty list and one of numbers"),
         pytest.param((Value(Kind.LIST), NUMBERS), Value(Kind.LIST), id="any list"),
-        pytest.param((Value(Kind.NDARRAY, dtype="float32", rank=2, fresh=True),
-                      Value(Kind.NDARRAY, dtype="int64", rank=1, fresh=False)),
-                     Value(Kind.NDARRAY, rank=1), id="two arrays"),
-        pytest.param((Value(Kind.MODULE, type="torch.nn.ReLU"), Value(Kind.MODULE, type=".Net")),
-                     Value(Kind.MODULE), id="two modules"),
+        pytest.param(
+            (
+                Value(Kind.NDARRAY, dtype="float32", rank=2, fresh=True),
+                Value(Kind.NDARRAY, dtype="int64", rank=1, fresh=False),
+            ),
+            Value(Kind.NDARRAY, rank=1),
+            id="two arrays",
+        ),
+        pytest.param(
+            (Value(Kind.MODULE, type="torch.nn.ReLU"), Value(Kind.MODULE, type=".Net")),
+            Value(Kind.MODULE),
+            id="two modules",
+        ),
     ],
-)  # fmt: skip
+)
 def test_join(values: tuple[Value, ...], joined: Value) -> None:
     assert join(values) == joined
 

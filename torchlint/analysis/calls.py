@@ -32,11 +32,11 @@ class Calls:
         return sites
 
     def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """Calls of a function of this file."""
+        """Return calls of a function of this file."""
         return self._sites.get(id(function), [])
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
-        """The function of this file that a call runs, by name or as a method."""
+        """Return the function of this file that a call runs, by name or as a method."""
         match call.func:
             case cst.Name():
                 return self._by_name(call.func)
@@ -76,7 +76,7 @@ class Calls:
         return None if owner is None else classes.method(owner, name)
 
     def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
-        """What the calls of a function in this file pass for a parameter.
+        """Return what the calls of a function in this file pass for a parameter.
 
         Empty where one of them hides it behind a star.
         """
@@ -92,7 +92,7 @@ class Calls:
     def passed(
         self, function: cst.FunctionDef, param: cst.Param, site: cst.Call
     ) -> cst.BaseExpression | None:
-        """What one call of a function passes for a parameter; None where it cannot be told."""
+        """Return what one call passes for a parameter; None where it cannot be told."""
         plain = [*function.params.posonly_params, *function.params.params]
         place = plain.index(param) if param in plain else None
         if place is not None and self._program.is_method(function):
@@ -112,7 +112,7 @@ class Calls:
         return [c for c in self._calls_on_self.get(name, ()) if self._may_run(c, owner)]
 
     def _may_run(self, call: cst.Call, owner: Class) -> bool:
-        """Whether ``self.method()`` may run the method of a class: of its own, a base or an heir."""
+        """Whether ``self.method()`` may run a method of a class: of its own, a base or an heir."""
         classes = self._program.classes
         caller = classes.around(call)
         return caller is not None and (

@@ -10,6 +10,8 @@ import libcst as cst
 from torchlint.analysis import torch_api
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from torchlint.analysis.index import Index
     from torchlint.analysis.names import Names
 
@@ -21,7 +23,7 @@ class Store:
     name: str
     node: cst.Attribute
     value: cst.CSTNode | None
-    path: tuple[int | None, ...]
+    path: tuple[int, ...]
     method: cst.FunctionDef
 
 
@@ -63,33 +65,33 @@ class Classes:
             found.is_dataset = self._descends(found, torch_api.DATASET_BASES, ("Dataset",))
         self._collect_stores()
 
-    def __iter__(self):  # type: ignore[no-untyped-def]  # noqa: ANN204  # Iterator[Class]
+    def __iter__(self) -> Iterator[Class]:
         return iter(self._by_node.values())
 
     def get(self, node: cst.CSTNode | None) -> Class | None:
-        """The class that a ClassDef defines."""
+        """Return the class that a ClassDef defines."""
         return self._by_node.get(id(node))
 
     def named(self, name: str) -> Class | None:
-        """The class of a qualified name such as ``.Net``."""
+        """Return the class of a qualified name such as ``.Net``."""
         return self._by_name.get(name[1:]) if name.startswith(".") else None
 
     def around(self, node: cst.CSTNode) -> Class | None:
-        """The class whose method a node stands in."""
+        """Return the class whose method a node stands in."""
         for above in self._index.ancestors(node):
             if isinstance(above, cst.ClassDef):
                 return self._by_node[id(above)]
         return None
 
     def method(self, owner: Class, name: str) -> cst.FunctionDef | None:
-        """A method by name, looked up through the bases of this file."""
+        """Return a method by name, looked up through the bases of this file."""
         for current in self.lineage(owner):
             if name in current.methods:
                 return current.methods[name]
         return None
 
     def lineage(self, owner: Class) -> list[Class]:
-        """The class and its bases that this file defines, nearest first."""
+        """Return the class and its bases that this file defines, nearest first."""
         found = [owner]
         for current in found:
             for base in current.bases:
@@ -105,7 +107,7 @@ class Classes:
     def _descends(self, owner: Class, roots: frozenset[str], endings: tuple[str, ...]) -> bool:
         for current in self.lineage(owner):
             for base in current.bases:
-                outside = base and not base.startswith(".") or base.startswith("..")
+                outside = self.named(base) is None
                 if base in roots or (outside and base.endswith(endings)):
                     return True
         return False
@@ -133,11 +135,9 @@ class Classes:
                 return last
         return None
 
-    def _assigned(
-        self, node: cst.Attribute
-    ) -> tuple[cst.CSTNode | None, tuple[int | None, ...]] | None:
-        """The value stored where the attribute is an assignment target."""
-        path: list[int | None] = []
+    def _assigned(self, node: cst.Attribute) -> tuple[cst.CSTNode | None, tuple[int, ...]] | None:
+        """Return the value stored where the attribute is an assignment target."""
+        path: list[int] = []
         child: cst.CSTNode = node
         for above in self._index.ancestors(node):
             match above:
@@ -151,16 +151,19 @@ class Classes:
                     return above, ()
                 case cst.For() if above.target is child:
                     return None, ()
-                case cst.WithItem() | cst.AsName():
+                case cst.AsName():
                     pass
+                case cst.WithItem() if above.asname is child:
+                    return None, ()
+                case cst.StarredElement():
+                    return None, ()
                 case cst.Element():
                     holder = self._index.parent(above)
-                    assert isinstance(holder, (cst.Tuple, cst.List, cst.Set))
-                    path.append(list(holder.elements).index(above))
+                    if not isinstance(holder, (cst.Tuple, cst.List)):
+                        return None
+                    path.append(_place(above, holder.elements))
                 case cst.Tuple() | cst.List():
                     pass
-                case cst.With():
-                    return (None, ()) if isinstance(child, cst.WithItem) and child.asname else None
                 case _:
                     return None
             child = above
@@ -168,6 +171,13 @@ class Classes:
 
 
 _MODULES = torch_api.MODULE_BASES
+
+
+def _place(element: cst.Element, elements: Sequence[cst.BaseElement]) -> int:
+    """Where in an unpacked value a target stands: after a star, counted from the end."""
+    place = next(i for i, one in enumerate(elements) if one is element)
+    starred = any(isinstance(one, cst.StarredElement) for one in elements[:place])
+    return place - len(elements) if starred else place
 
 
 def _methods(node: cst.ClassDef) -> list[cst.FunctionDef]:

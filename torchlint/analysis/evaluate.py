@@ -20,7 +20,6 @@ from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
-    NEVER,
     NONE,
     NUMBER,
     OTHER,
@@ -34,7 +33,7 @@ from torchlint.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.growth import Gift
@@ -67,7 +66,7 @@ class Evaluator:
         self._narrowing = Narrowing(program)
 
     def of(self, node: cst.CSTNode | None) -> Value:
-        """What is known of the value of an expression."""
+        """Return what is known of the value of an expression."""
         if node is None:
             return UNKNOWN
         if self._memory.busy:
@@ -85,11 +84,12 @@ class Evaluator:
         home: cst.CSTNode = self._program.function(node) or index.module
         if id(home) not in self._prepared:
             self._prepared.add(id(home))
-            for kind in (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.NamedExpr):
-                for statement in index.below(home, kind):
-                    value = statement.iter if isinstance(statement, cst.For) else statement.value
-                    if value is not None:
-                        self._prepare_parts(value)
+            for name in index.below(home, cst.Name):
+                bound = index.bound(name)
+                if bound is not None:
+                    if bound.kind is Bind.ASSIGN and bound.value is not None:
+                        self._prepare_parts(bound.value)
+                    self.binding(bound)
         self._prepare_parts(node)
 
     def _prepare_parts(self, node: cst.CSTNode) -> None:
@@ -106,17 +106,17 @@ class Evaluator:
     # -- expressions -------------------------------------------------------------------------
 
     def _evaluate(self, node: cst.CSTNode) -> Value:
-        match node:
-            case cst.Integer() | cst.Float() | cst.Imaginary():
-                return NUMBER
-            case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
-                return STRING
+        match node:  # the most frequent first: a case that does not fit costs a while
             case cst.Name():
                 return self._name(node)
             case cst.Attribute():
                 return self._attribute(node)
             case cst.Call():
                 return self._call(node)
+            case cst.Integer() | cst.Float() | cst.Imaginary():
+                return NUMBER
+            case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
+                return STRING
             case cst.Subscript():
                 return self._subscript(node)
             case cst.BinaryOperation():
@@ -151,7 +151,7 @@ class Evaluator:
                 return UNKNOWN
 
     def _computed(self, node: cst.CSTNode) -> Value:
-        """The value of an operation on one operand: a new object of the same kind."""
+        """Return the value of an operation on one operand: a new object of the same kind."""
         value = self._value(node)
         if value.kind is Kind.NDARRAY:
             return numpy_api.negated(value)
@@ -183,7 +183,7 @@ class Evaluator:
         return BOOL if plain else result
 
     def operation(self, node: cst.BinaryOperation, left: Value, right: Value) -> Value:
-        """The value of ``left op right``."""
+        """Return the value of ``left op right``."""
         if left.kind is Kind.STRING and isinstance(
             node.operator, (cst.Modulo, cst.Add, cst.Multiply)
         ):
@@ -240,7 +240,7 @@ class Evaluator:
         return self._narrowing.narrowed(node, value)
 
     def binding(self, binding: Binding) -> Value:
-        """What a name gets from one of its bindings."""
+        """Return what a name gets from one of its bindings."""
         return self._memory.answer(id(binding), lambda: self._bound(binding))
 
     def _bound(self, binding: Binding) -> Value:
@@ -264,6 +264,8 @@ class Evaluator:
             case Bind.WITH:
                 assert value is not None
                 return _unpacked(self._entered(self._value(value)), binding.path)
+            case Bind.REST:
+                return Value(Kind.LIST)
             case Bind.PARAMETER:
                 assert isinstance(value, cst.Param)
                 return self._parameter(value)
@@ -276,7 +278,7 @@ class Evaluator:
                 return UNKNOWN
 
     def _entered(self, context: Value) -> Value:
-        """What ``with`` gives to its target: the context itself, of all but the file's classes."""
+        """Return what ``with`` gives to its target: the context, of all but the file's classes."""
         if context.kind is not Kind.INSTANCE:
             return context
         classes = self._program.classes
@@ -324,7 +326,7 @@ class Evaluator:
         return join((*given, *default))
 
     def annotated(self, node: cst.BaseExpression) -> Value:
-        """The value that an annotation promises."""
+        """Return the value that an annotation promises."""
         choices = alternatives(node)
         if choices is not None:
             return join(
@@ -398,7 +400,7 @@ class Evaluator:
                 return Value(Kind.UNKNOWN, device=base.device)
 
     def _kept(self, base: Value, attr: str) -> Value:
-        """An attribute of an instance of a class of this file: the join of what is stored in it."""
+        """Return an attribute of an instance of this file: the join of what is stored in it."""
         classes = self._program.classes
         owner = classes.named(base.type) or classes.get(base.made)
         if owner is None:
@@ -454,7 +456,7 @@ class Evaluator:
     # -- iteration ---------------------------------------------------------------------------
 
     def each(self, node: cst.CSTNode) -> Value:
-        """What a loop over an expression binds in each turn."""
+        """Return what a loop over an expression binds in each turn."""
         value = self._value(node)
         if value.kind is Kind.LOADER:
             return BATCH
@@ -506,7 +508,7 @@ class Evaluator:
         return name.startswith("torch.") or name in _TRANSPARENT
 
     def derived(self, node: cst.Call) -> Value:
-        """The result of an unknown function: nothing but where its tensor arguments live."""
+        """Return the result of an unknown function: nothing but where its tensor arguments live."""
         values = [self._value(arg.value) for arg in node.args]
         return Value(
             Kind.UNKNOWN,
@@ -514,7 +516,7 @@ class Evaluator:
         )
 
     def returned(self, function: cst.FunctionDef) -> Value:
-        """What a function of this file returns."""
+        """Return what a function of this file returns."""
         if function.asynchronous is not None:
             return UNKNOWN
         program = self._program
@@ -543,7 +545,7 @@ class Evaluator:
         return Value(kind, type=name, made=made)
 
     def _forward(self, module: Value, node: cst.Call) -> Value:
-        """What calling a module gives."""
+        """Return what calling a module gives."""
         device = shared_device(
             (*(self._value(arg.value).device for arg in node.args), module.device)
         )
@@ -633,7 +635,7 @@ class Evaluator:
         return before
 
     def device(self, node: cst.BaseExpression) -> Device | None:
-        """The device that an argument of ``.to()`` or ``device=`` names; None if it names none."""
+        """Return the device that an argument of ``.to()`` names; None if it names none."""
         text = literal(node)
         if isinstance(node, (cst.SimpleString, cst.FormattedString)):
             return _device_named(text if text is not None else _start_of(node))
@@ -832,7 +834,7 @@ class Evaluator:
         return UNKNOWN
 
     def _result(self, node: cst.Call) -> Value:
-        """A tensor made by a torch function: on ``device=``, else where its operands live."""
+        """Return a tensor of a torch function: on ``device=``, else where its operands live."""
         for arg in node.args:
             if arg.keyword is not None and arg.keyword.value == "device":
                 return Value(Kind.TENSOR, device=self.device(arg.value) or Device.UNKNOWN)
@@ -857,7 +859,7 @@ class Evaluator:
         )
 
     def instance_of(self, name: str, made: cst.Call | None) -> Value:
-        """An instance of a known class, by the class's qualified name."""
+        """Return an instance of a known class, by the class's qualified name."""
         last = name.rpartition(".")[2]
         if name in ("torch.Tensor", "torch.nn.Parameter", "torch.autograd.Variable"):
             return self._wrapped(made)
@@ -898,7 +900,7 @@ class Evaluator:
         return Value(Kind.MODULE, type=name, made=made, device=device)
 
     def _library_call(self, name: str, node: cst.Call) -> Value | None:
-        """Calls of libraries around torch; None where nothing is known."""
+        """Return calls of libraries around torch; None where nothing is known."""
         last = name.rpartition(".")[2]
         if name in _PASS_THROUGH and node.args:
             return self._value(node.args[0].value)
@@ -926,14 +928,14 @@ class Evaluator:
 # -- helpers without state --------------------------------------------------------------------
 
 
-def _unpacked(value: Value, path: tuple[int | None, ...]) -> Value:
+def _unpacked(value: Value, path: tuple[int, ...]) -> Value:
     for step in path:
         value = value.member(step) if value.kind is not Kind.LOADER else BATCH
     return value
 
 
 def _placed(value: Value, device: Device) -> Value:
-    """What a forward pass gives, on the device it ran on."""
+    """Return what a forward pass gives, on the device it ran on."""
     if value.kind is Kind.TENSOR:
         return value if value.device is not Device.UNKNOWN else value.on(device)
     if value.items is not None and value.kind is Kind.TUPLE:
@@ -971,9 +973,9 @@ def _constant(name: str) -> Value:
 
 
 _DTYPES = frozenset(
-    """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int
-    long bool complex64 complex128""".split()
-)
+    {"float16", "float32", "float64", "bfloat16", "half", "float", "double", "int8", "int16",
+     "int32", "int64", "uint8", "short", "int", "long", "bool", "complex64", "complex128"}
+)  # fmt: skip
 
 
 def _constant_index(node: cst.Subscript) -> int | None:
@@ -994,9 +996,10 @@ def _is_factory(node: cst.Call) -> bool:
 
 
 _FACTORIES = frozenset(
-    """tensor as_tensor from_numpy zeros ones full empty eye arange linspace logspace rand randn
-    randint randperm tril_indices triu_indices""".split()
-)
+    {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "full", "empty", "eye", "arange",
+     "linspace", "logspace", "rand", "randn", "randint", "randperm", "tril_indices",
+     "triu_indices"}
+)  # fmt: skip
 
 
 def _device_named(text: str) -> Device:
@@ -1010,7 +1013,7 @@ def _device_named(text: str) -> Device:
 
 
 def _start_of(node: cst.BaseExpression) -> str:
-    """The literal start of an f-string."""
+    """Return the literal start of an f-string."""
     if isinstance(node, cst.FormattedString) and node.parts:
         part = node.parts[0]
         return part.value if isinstance(part, cst.FormattedStringText) else ""

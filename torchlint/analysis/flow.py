@@ -28,6 +28,11 @@ class Reach:
     certain: bool
 
 
+_AROUND = frozenset({
+    cst.IndentedBlock, cst.Module, cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For,
+    cst.While, cst.If, cst.With, cst.Try, cst.TryStar, cst.ExceptHandler, cst.ExceptStarHandler,
+    cst.MatchCase,
+})  # fmt: skip
 _NOTHING = Reach((), certain=False)
 _LEFT = Reach((), certain=True)  # the block never reaches its end
 
@@ -137,7 +142,7 @@ class Flow:
         return found
 
     def _named_before(self, use: cst.CSTNode, known: _Bindings) -> Reach:
-        """What ``:=`` bound earlier in the very expression of the use."""
+        """Return what ``:=`` bound earlier in the very expression of the use."""
         border: cst.CSTNode = use
         for above in self._index.ancestors(use):
             if isinstance(above, (cst.BaseSuite, cst.BaseCompoundStatement)):
@@ -171,6 +176,8 @@ class Flow:
 
     def _around(self, node: cst.CSTNode, above: cst.CSTNode, known: _Bindings) -> Reach:
         """Find what one surrounding node adds for a use inside its child ``node``."""
+        if type(above) not in _AROUND:  # an expression: that many cases cost a while
+            return _NOTHING
         match above:
             case (
                 cst.IndentedBlock()
@@ -215,7 +222,7 @@ class Flow:
         return Reach(head.bindings + self._inside(loop.body, known), certain=False)
 
     def _header(self, expression: cst.BaseExpression, known: _Bindings) -> Reach:
-        """What ``:=`` in the condition of a statement binds."""
+        """Return what ``:=`` in the condition of a statement binds."""
         if not known.named:
             return _NOTHING
         found = self._inside(expression, known)
@@ -224,7 +231,7 @@ class Flow:
     def _after_failure(
         self, node: cst.CSTNode, above: cst.Try | cst.TryStar, known: _Bindings
     ) -> Reach:
-        """What holds in a handler, in the ``else`` or in the ``finally`` of a ``try``."""
+        """Return what holds in a handler, in the ``else`` or in the ``finally`` of a ``try``."""
         if node is above.orelse:
             return self._run(above.body, known)
         bound = self._inside(above.body, known)
@@ -238,7 +245,7 @@ class Flow:
     # -- forwards through statements ---------------------------------------------------------
 
     def _run(self, block: _Block, known: _Bindings, stop: int | None = None) -> Reach:
-        """What running a block, up to a place in it or to its end, leaves the name bound to."""
+        """Return what running a block, to a place in it or to its end, binds the name to."""
         if stop is None:
             if self._leaves(block):
                 return _LEFT
@@ -270,7 +277,7 @@ class Flow:
         return found
 
     def _statement(self, node: cst.CSTNode, known: _Bindings) -> Reach:
-        """What running a statement to its end leaves the name bound to."""
+        """Return what running a statement to its end leaves the name bound to."""
         inside = self._inside(node, known)
         match node:
             case cst.SimpleStatementLine():
@@ -300,7 +307,7 @@ class Flow:
         return Reach(head + self._inside(node.body, known), certain=certain)
 
     def _small(self, inside: tuple[Binding, ...]) -> Reach:
-        """The last binding of a simple statement holds; a mere annotation binds nothing."""
+        """Return the last binding of a simple statement holds; a mere annotation binds nothing."""
         sure = [
             b
             for b in inside

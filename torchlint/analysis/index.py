@@ -82,6 +82,7 @@ class Bind(enum.Enum):
     WITH = enum.auto()  # value: the context manager
     PARAMETER = enum.auto()  # value: the Param
     DEFINITION = enum.auto()  # value: the FunctionDef or ClassDef
+    REST = enum.auto()  # what ``*rest`` gets of the value
     EXCEPT = enum.auto()
     MATCH = enum.auto()
     DELETE = enum.auto()
@@ -92,7 +93,7 @@ class Binding:
     """One place that gives a name a value.
 
     ``path`` holds the indices that lead from the value to what the name gets: empty for
-    ``x = v``, ``(1,)`` for ``_, x = v``; None in it marks a starred or otherwise unknown step.
+    ``x = v``, ``(1,)`` for ``_, x = v``, ``(-1,)`` for ``*_, x = v``.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Binding:
     node: cst.CSTNode
     value: cst.CSTNode | None
     scope: Scope
-    path: tuple[int | None, ...] = ()
+    path: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +116,7 @@ class Scope:
     stars: list[cst.ImportFrom] = field(default_factory=list)
 
     def owner(self, name: str) -> Scope | None:
-        """The scope whose binding a use of ``name`` in this scope refers to."""
+        """Return the scope whose binding a use of ``name`` in this scope refers to."""
         scope: Scope | None = self
         first = True
         while scope is not None:
@@ -131,23 +132,21 @@ class Scope:
         return None
 
     def module(self) -> Scope:
-        """The module's scope."""
+        """Return the module's scope."""
         scope = self
         while scope.parent is not None:
             scope = scope.parent
         return scope
 
     def function(self) -> Scope:
-        """The nearest function, class or module scope: comprehensions are transparent."""
+        """Return the nearest function, class or module scope: comprehensions are transparent."""
         scope = self
         while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
             scope = scope.parent
         return scope
 
 
-_Late: TypeAlias = tuple[
-    Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int | None, ...]
-]
+_Late: TypeAlias = tuple[Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int, ...]]
 
 
 class Index:
@@ -171,11 +170,11 @@ class Index:
     # -- questions ---------------------------------------------------------------------------
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node that holds this one, or None for the module."""
+        """Return the node that holds this one, or None for the module."""
         return self._parents.get(id(node))
 
     def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes right below this one, layout left out."""
+        """Return the nodes right below this one, layout left out."""
         kind = type(node)
         for name in reversed(_fields.get(kind) or _fields_of(kind)):
             value = getattr(node, name)
@@ -185,7 +184,7 @@ class Index:
                 yield value
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes around this one, from the inside out."""
+        """Return the nodes around this one, from the inside out."""
         current = self._parents.get(id(node))
         while current is not None:
             yield current
@@ -230,7 +229,7 @@ class Index:
         return iter(found[first : bisect_left(orders, self._ends[id(node)], first)])
 
     def end(self, node: cst.CSTNode) -> int:
-        """The place in the walk that follows the last node below this one."""
+        """Return the place in the walk that follows the last node below this one."""
         return self._ends[id(node)]
 
     @cached_property
@@ -242,7 +241,7 @@ class Index:
         return found
 
     def scope(self, node: cst.CSTNode) -> Scope:
-        """The scope a node's names are looked up in."""
+        """Return the scope a node's names are looked up in."""
         found = self._scopes.get(id(node))
         if found is not None and isinstance(node, cst.Name):
             return found
@@ -255,11 +254,11 @@ class Index:
         return self.root
 
     def bound(self, node: cst.CSTNode) -> Binding | None:
-        """The binding that a name makes where it stands as a target."""
+        """Return the binding that a name makes where it stands as a target."""
         return self._bound.get(id(node))
 
     def opened(self, node: cst.CSTNode) -> Scope:
-        """The scope that a function, class, lambda or comprehension opens."""
+        """Return the scope that a function, class, lambda or comprehension opens."""
         return self._scopes[id(node)]
 
     def release(self) -> None:
@@ -321,21 +320,24 @@ class Index:
             binding = self._bound[id(node)] = Binding(name, kind, node, value, owner, path)
             owner.bindings.setdefault(name, []).append(binding)
 
-    def _open(self, kind: ScopeKind, node: cst.CSTNode, parent: Scope) -> Scope:
+    def open(self, kind: ScopeKind, node: cst.CSTNode, parent: Scope) -> Scope:
+        """Open the scope of a node."""
         scope = Scope(kind, node, parent)
         self._scopes[id(node)] = scope
         self._opened.append(scope)
         return scope
 
-    def _bind(
+    def bind(
         self,
         scope: Scope,
         name: str,
         kind: Bind,
         node: cst.CSTNode,
         value: cst.CSTNode | None,
-        path: tuple[int | None, ...] = (),
+        *,
+        path: tuple[int, ...] = (),
     ) -> None:
+        """Note that a name gets a value in a scope, or in the one it was declared to belong to."""
         declared = scope.outer.get(name)
         if declared == "global":
             scope = scope.module()
@@ -349,25 +351,28 @@ class Index:
         self._bound[id(node)] = binding
         scope.bindings.setdefault(name, []).append(binding)
 
-    def _bind_target(
+    def bind_target(
         self,
         scope: Scope,
         target: cst.CSTNode,
         kind: Bind,
         value: cst.CSTNode | None,
-        path: tuple[int | None, ...] = (),
+        path: tuple[int, ...] = (),
     ) -> None:
         """Bind the names of an assignment target, however deep its tuples nest."""
         todo = [(target, path)]
         while todo:
             part, where = todo.pop()
             if isinstance(part, cst.Name):
-                self._bind(scope, part.value, kind, part, value, where)
+                self.bind(scope, part.value, kind, part, value, path=where)
             elif isinstance(part, (cst.Tuple, cst.List)):
-                starred = False
+                step = 0
                 for place, element in enumerate(part.elements):
-                    starred = starred or isinstance(element, cst.StarredElement)
-                    todo.append((element.value, (*where, None if starred else place)))
+                    if isinstance(element, cst.StarredElement):
+                        step = len(part.elements)  # what follows is counted from the end
+                        self.bind_target(scope, element.value, Bind.REST, value, where)
+                    else:
+                        todo.append((element.value, (*where, place - step)))
 
 
 def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
@@ -383,53 +388,52 @@ def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 def _function(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.FunctionDef)
-    index._bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
-    inner = index._open(ScopeKind.FUNCTION, node, scope)
+    index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
+    inner = index.open(ScopeKind.FUNCTION, node, scope)
     _parameters(index, node.params, inner)
     return {"body": inner}
 
 
 def _lambda(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.Lambda)
-    inner = index._open(ScopeKind.LAMBDA, node, scope)
+    inner = index.open(ScopeKind.LAMBDA, node, scope)
     _parameters(index, node.params, inner)
     return {"body": inner}
 
 
 def _parameters(index: Index, params: cst.Parameters, scope: Scope) -> None:
     found = [*params.posonly_params, *params.params, *params.kwonly_params]
-    for extra in (params.star_arg, params.star_kwarg):
-        if isinstance(extra, cst.Param):
-            found.append(extra)
+    extras = (params.star_arg, params.star_kwarg)
+    found += [extra for extra in extras if isinstance(extra, cst.Param)]
     for param in found:
-        index._bind(scope, param.name.value, Bind.PARAMETER, param, param)
+        index.bind(scope, param.name.value, Bind.PARAMETER, param, param)
 
 
 def _class(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.ClassDef)
-    index._bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
-    return {"body": index._open(ScopeKind.CLASS, node, scope)}
+    index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
+    return {"body": index.open(ScopeKind.CLASS, node, scope)}
 
 
 def _type_parameter(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     """``def f[T]``: bound where the function or class is, which is near enough."""
     assert isinstance(node, (cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec))
-    index._bind(scope, node.name.value, Bind.DECLARE, node.name, None)
+    index.bind(scope, node.name.value, Bind.DECLARE, node.name, None)
 
 
 def _type_alias(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.TypeAlias)
-    index._bind(scope, node.name.value, Bind.ASSIGN, node.name, node.value)
+    index.bind(scope, node.name.value, Bind.ASSIGN, node.name, node.value)
 
 
 def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    inner = index._open(ScopeKind.COMPREHENSION, node, scope)
+    inner = index.open(ScopeKind.COMPREHENSION, node, scope)
     return dict.fromkeys(("elt", "key", "value", "for_in"), inner)
 
 
 def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
     assert isinstance(node, cst.CompFor)
-    index._bind_target(scope, node.target, Bind.FOR, node.iter)
+    index.bind_target(scope, node.target, Bind.FOR, node.iter)
     first = not isinstance(index.parent(node), cst.CompFor)
     return {"iter": scope.parent} if first and scope.parent is not None else {}
 
@@ -437,35 +441,35 @@ def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]
 def _assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.Assign)
     for target in node.targets:
-        index._bind_target(scope, target.target, Bind.ASSIGN, node.value)
+        index.bind_target(scope, target.target, Bind.ASSIGN, node.value)
 
 
 def _ann_assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.AnnAssign)
     kind = Bind.DECLARE if node.value is None else Bind.ASSIGN
-    index._bind_target(scope, node.target, kind, node.value)
+    index.bind_target(scope, node.target, kind, node.value)
 
 
 def _augmented(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.AugAssign)
-    index._bind_target(scope, node.target, Bind.AUGMENT, node)
+    index.bind_target(scope, node.target, Bind.AUGMENT, node)
 
 
 def _named(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.NamedExpr)
-    index._bind_target(scope.function(), node.target, Bind.ASSIGN, node.value)
+    index.bind_target(scope.function(), node.target, Bind.ASSIGN, node.value)
 
 
 def _for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.For)
-    index._bind_target(scope, node.target, Bind.FOR, node.iter)
+    index.bind_target(scope, node.target, Bind.FOR, node.iter)
 
 
 def _with(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.With)
     for item in node.items:
         if item.asname is not None:
-            index._bind_target(scope, item.asname.name, Bind.WITH, item.item)
+            index.bind_target(scope, item.asname.name, Bind.WITH, item.item)
 
 
 def _import(index: Index, node: cst.CSTNode, scope: Scope) -> None:
@@ -475,7 +479,7 @@ def _import(index: Index, node: cst.CSTNode, scope: Scope) -> None:
             name = alias.asname.name.value
         else:
             name = dotted(alias.name).partition(".")[0]
-        index._bind(scope, name, Bind.IMPORT, alias, alias)
+        index.bind(scope, name, Bind.IMPORT, alias, alias)
 
 
 def _import_from(index: Index, node: cst.CSTNode, scope: Scope) -> None:
@@ -488,7 +492,7 @@ def _import_from(index: Index, node: cst.CSTNode, scope: Scope) -> None:
             name = alias.asname.name.value
         else:
             name = dotted(alias.name)
-        index._bind(scope, name, Bind.FROM, alias, alias)
+        index.bind(scope, name, Bind.FROM, alias, alias)
 
 
 def _outer(index: Index, node: cst.CSTNode, scope: Scope) -> None:
@@ -502,18 +506,18 @@ def _outer(index: Index, node: cst.CSTNode, scope: Scope) -> None:
 def _except(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
     if node.name is not None:
-        index._bind_target(scope, node.name.name, Bind.EXCEPT, None)
+        index.bind_target(scope, node.name.name, Bind.EXCEPT, None)
 
 
 def _match(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     name = node.rest if isinstance(node, cst.MatchMapping) else getattr(node, "name", None)
     if isinstance(name, cst.Name):
-        index._bind(scope, name.value, Bind.MATCH, name, None)
+        index.bind(scope, name.value, Bind.MATCH, name, None)
 
 
 def _delete(index: Index, node: cst.CSTNode, scope: Scope) -> None:
     assert isinstance(node, cst.Del)
-    index._bind_target(scope, node.target, Bind.DELETE, None)
+    index.bind_target(scope, node.target, Bind.DELETE, None)
 
 
 _HANDLERS = {

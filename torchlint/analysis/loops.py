@@ -151,13 +151,10 @@ class Loops:
         return "optim" in name or name.startswith("opt") or name.endswith("opt") or "scaler" in name
 
     def _home(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The innermost loop body or function a node runs in."""
+        """Return the innermost loop body or function a node runs in."""
         child = node
         for above in self._program.index.ancestors(node):
-            if isinstance(above, (cst.For, cst.While)) and child is not above.orelse:
-                if not isinstance(above, cst.For) or child is above.body:
-                    return above
-            if isinstance(above, cst.FunctionDef):
+            if isinstance(above, cst.FunctionDef) or _repeats(above, child):
                 return above
             child = above
         return self._program.module
@@ -214,7 +211,7 @@ class Loops:
         return found
 
     def _loops_of(self, function: cst.FunctionDef, depth: int = 0) -> Event:
-        """What the training loops inside a function, or inside what it calls, do."""
+        """Return what the training loops inside a function, or inside what it calls, do."""
         index = self._program.index
         found = Event.NOTHING
         for kind in (cst.For, cst.While):
@@ -233,10 +230,8 @@ class Loops:
                 return True
             if isinstance(above, cst.FunctionDef):
                 return self.evaluates(above)
-            if isinstance(above, (cst.For, cst.While)) and id(above) in self._events:
-                # inside a training loop: its own context decides
-                if Event.BACKWARD in self._events[id(above)]:
-                    return False
+            if Event.BACKWARD in self._events.get(id(above), Event.NOTHING):
+                return False  # inside a training loop, whose own context decides
         return False
 
     def turns_gradients_off(self, node: cst.With) -> bool:
@@ -270,7 +265,7 @@ class Loops:
         return "eval" in methods and not trains and not methods & {"zero_grad", "step"}
 
     def role(self, loop: Loop) -> Role:
-        """What a loop is for."""
+        """Return what a loop is for."""
         return self._roles[id(loop)]
 
     @cached_property
@@ -301,9 +296,7 @@ class Loops:
     def _entered(self, above: cst.CSTNode, child: cst.CSTNode, around: Context) -> Context:
         """How often a node runs, by how often the node above it does."""
         match above:
-            case cst.For() | cst.While() if child is above.body or (
-                isinstance(above, cst.While) and child is above.test
-            ):
+            case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]
                 if role is Role.EVAL:
                     return self._evaluation(above)
@@ -316,7 +309,7 @@ class Loops:
                 return around
 
     def _evaluation(self, loop: Loop) -> Context:
-        """A loop without gradients: evaluation, or a metric that training computes in every step."""
+        """Return a loop without gradients: evaluation, or a metric of every training step."""
         function = self._program.function(loop)
         if function is not None and not self._named_eval(function):
             caller = self._of_function(function)
@@ -435,6 +428,13 @@ class Loops:
                 ):
                     return True
         return False
+
+
+def _repeats(above: cst.CSTNode, child: cst.CSTNode) -> bool:
+    """Whether a node below a loop runs in each of its turns."""
+    if isinstance(above, cst.While):
+        return child is not above.orelse
+    return isinstance(above, cst.For) and child is above.body
 
 
 def _leaves(body: cst.BaseSuite) -> bool:

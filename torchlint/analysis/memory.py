@@ -52,7 +52,7 @@ class Memory:
         return key not in self._settled
 
     def answer(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """The answer to a question, worked out only where it is not yet known."""
+        """Return the answer to a question, worked out only where it is not yet known."""
         found = self._settled.get(key)
         if found is not None:
             return found
@@ -117,7 +117,7 @@ class Memory:
 
 
 def _whole(value: Value) -> Value:
-    """The value without stand-ins in it: what they stood for was never found."""
+    """Return the value without stand-ins in it: what they stood for was never found."""
     if value.kind is Kind.NEVER:
         return UNKNOWN
     if value.items is not None and any(_hollow(item) for item in value.items):

@@ -87,7 +87,7 @@ class Names:
         return f"{base}.{rest}" if rest else base
 
     def root(self, name: str, scope: Scope) -> str:
-        """What a single name stands for in a scope, by the imports that bind it."""
+        """Return what a single name stands for in a scope, by the imports that bind it."""
         owner = scope.owner(name)
         if owner is None:
             return ""

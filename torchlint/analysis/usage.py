@@ -32,13 +32,13 @@ class Usage:
         self._program = program
 
     def shown_by(self, bindings: Iterable[Binding]) -> Value | None:
-        """What the uses of a name show it to be, whichever of these bindings is meant."""
+        """Return what the uses of a name show it to be, whichever of these bindings is meant."""
         found = [self._bindings.get(id(binding)) for binding in bindings]
         shown = [value for value in found if value is not None]
         return shown[0] if shown and all(v.kind is shown[0].kind for v in shown) else None
 
     def shown_attribute(self, node: cst.Attribute) -> Value | None:
-        """What the uses of ``self.x`` show it to be, in the class it stands in."""
+        """Return what the uses of ``self.x`` show it to be, in the class it stands in."""
         text = dotted(node)
         return self._attributes.get((id(self._class(node)), text)) if text else None
 
@@ -78,7 +78,7 @@ class Usage:
 
 
 def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
-    """What one call shows about the expressions in it."""
+    """Return what one call shows about the expressions in it."""
     if not isinstance(call.func, cst.Attribute):
         return []
     receiver, method = call.func.value, call.func.attr.value

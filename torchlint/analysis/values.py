@@ -94,11 +94,11 @@ class Value:
         return self.kind is Kind.TENSOR
 
     def on(self, device: Device) -> Value:
-        """The same value on another device."""
+        """Return the same value on another device."""
         return self if device is self.device else replace(self, device=device)
 
     def member(self, place: int | None) -> Value:
-        """What unpacking or indexing with a constant gives."""
+        """Return what unpacking or indexing with a constant gives."""
         if self.kind in (Kind.BATCH, Kind.NEVER):
             return self
         if (
@@ -116,7 +116,7 @@ class Value:
         return Value(Kind.UNKNOWN, device=self.device)
 
     def each(self) -> Value:
-        """What a loop over this value binds in each turn."""
+        """Return what a loop over this value binds in each turn."""
         if self.kind is Kind.DICT:
             return UNKNOWN
         if self.kind is Kind.STRING:
@@ -163,7 +163,7 @@ def shared_device(devices: Iterable[Device]) -> Device:
 
 
 def join(values: Iterable[Value]) -> Value:
-    """What is known of a value that is one of several."""
+    """Return what is known of a value that is one of several."""
     result = NEVER
     for value in values:
         result = _join(result, value)
@@ -208,7 +208,7 @@ def _join(a: Value, b: Value) -> Value:
 
 
 def _any(value: Value) -> Value | None:
-    """What any member is; NEVER for an empty container, None where nothing is known."""
+    """Return what any member is; NEVER for an empty container, None where nothing is known."""
     if value.items is not None:
         return join(value.items)
     return value.element

@@ -1,0 +1,107 @@
+"""Classes of a file: bases, methods, and what they keep in ``self``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import pytest
+from probing import HEAD, parsed
+
+if TYPE_CHECKING:
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.program import Program
+
+
+def only_class(source: str) -> tuple[Program, Class]:
+    program = parsed(source, HEAD)
+    return program, list(program.classes)[-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "dataset"),
+    [
+        pytest.param("class A: pass", False, False, id="a class"),
+        pytest.param("class A(nn.Module): pass", True, False, id="a module"),
+        pytest.param("class A(nn.Sequential): pass", True, False, id="a container"),
+        pytest.param("class B(nn.Module): pass\nclass A(B): pass", True, False, id="an heir"),
+        pytest.param("class B(A): pass\nclass A(B): pass", False, False, id="heirs of each other"),
+        pytest.param(
+            "from .base import BaseModel\nclass A(BaseModel): pass",
+            True,
+            False,
+            id="a base of another file, by its name",
+        ),
+        pytest.param("class A(Dataset): pass", False, True, id="a data set"),
+        pytest.param(
+            "from .d import ImageDataset\nclass A(ImageDataset): pass",
+            False,
+            True,
+            id="a data set of another file",
+        ),
+        pytest.param(
+            "class BaseModel: pass\nclass A(BaseModel): pass",
+            False,
+            False,
+            id="a base of this file that is no module",
+        ),
+        pytest.param("class A(f()): pass", False, False, id="a base that is computed"),
+    ],
+)
+def test_what_a_class_is(source: str, module: bool, dataset: bool) -> None:
+    _, owner = only_class(source)
+    assert (owner.is_module, owner.is_dataset) == (module, dataset)
+
+
+@pytest.mark.parametrize(
+    ("body", "stored"),
+    [
+        pytest.param("self.x = 1", [("1", ())], id="plain"),
+        pytest.param("self.x: int = 1", [("1", ())], id="annotated"),
+        pytest.param("self.x: int", [(None, ())], id="only annotated"),
+        pytest.param("self.x = self.y = 1", [("1", ())], id="chained"),
+        pytest.param("self.x += 1", [("self.x += 1", ())], id="augmented"),
+        pytest.param("a, self.x = f()", [("f()", (1,))], id="unpacked"),
+        pytest.param("a, [b, self.x] = f()", [("f()", (1, 1))], id="unpacked twice"),
+        pytest.param("for self.x in y: pass", [(None, ())], id="the target of a loop"),
+        pytest.param("with y as self.x: pass", [(None, ())], id="with"),
+        pytest.param("*self.x, a = f()", [(None, ())], id="starred"),
+        pytest.param("self.x = 1\nself.x = 2", [("1", ()), ("2", ())], id="twice"),
+        pytest.param("y = self.x", [], id="read"),
+        pytest.param("self.x.y = 1", [], id="an attribute of it"),
+        pytest.param("self.x[0] = 1", [], id="an item of it"),
+        pytest.param("for i in self.x: pass", [], id="iterated"),
+        pytest.param("with self.x as y: pass", [], id="entered"),
+        pytest.param("other.x = 1", [], id="of another object"),
+        pytest.param("def g(): self.x = 1", [("1", ())], id="in a function inside"),
+    ],
+)
+def test_stores(body: str, stored: list[tuple[str | None, tuple[int, ...]]]) -> None:
+    indented = body.replace("\n", "\n        ")
+    program, owner = only_class(f"class A:\n    def f(self):\n        {indented}")
+    found = program.classes.stores(owner, "x")
+    assert [(s.value and program.code(s.value), s.path) for s in found] == stored
+    assert all(store.method.name.value == "f" for store in found)
+
+
+def test_lookups() -> None:
+    program = parsed(
+        "class A:\n    def f(self): self.x = 1\n    if a:\n        def g(self): pass\n"
+        "class B(A):\n    def f(self): self.x = 2\n"
+        "def h():\n    class C: pass\nself.x = 1"
+    )
+    classes = program.classes
+    a, b = classes.named(".A"), classes.named(".B")
+    assert a is not None
+    assert b is not None
+    assert [owner.name for owner in classes] == ["A", "B", "C"]
+    assert classes.named("A") is classes.named(".C") is classes.get(None) is None
+    assert classes.get(b.node) is b
+    assert classes.lineage(b) == [b, a]
+    assert classes.method(b, "f") is b.methods["f"]
+    assert classes.method(b, "g") is a.methods["g"]
+    assert classes.method(b, "nothing") is None
+    assert len(classes.stores(b, "x")) == 2
+    first = program.index.of(cst.Return) or program.index.of(cst.Integer)
+    assert classes.around(first[0]) is a
+    assert classes.around(program.module) is None

@@ -1,0 +1,90 @@
+"""Where the host waits for the GPU to read a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probing import HEAD, parsed
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+SCRIPT = """
+model = nn.Linear(3, 3).cuda()
+for step, (x, y) in enumerate(DataLoader(data)):
+    loss = F.mse_loss(model(x.cuda()), y.cuda())
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    {}
+"""
+
+
+def reads(program: Program) -> list[str]:
+    return [f"{s.read.name} {program.code(s.tensor)}{'' if s.sure else '?'}" for s in program.syncs]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param("loss.item()", ["SCALAR loss"], id="item"),
+        pytest.param("float(loss)", ["SCALAR loss"], id="float"),
+        pytest.param("int(loss.sum())", ["SCALAR loss.sum()"], id="int"),
+        pytest.param("import math; math.isnan(loss)", ["SCALAR loss"], id="math.isnan"),
+        pytest.param("np.isnan(loss)", ["SCALAR loss"], id="np.isnan"),
+        pytest.param("torch.isnan(loss)", [], id="torch.isnan stays on the device"),
+        pytest.param("loss.cpu()", ["COPY loss"], id="cpu"),
+        pytest.param("loss.to('cpu')", ["COPY loss"], id="to the host"),
+        pytest.param("loss.to('cuda:1')", [], id="to another GPU"),
+        pytest.param("loss.tolist()", ["COPY loss"], id="tolist"),
+        pytest.param("loss.cpu().item()", ["SCALAR loss"], id="one read, not two"),
+        pytest.param("other(loss).item()", ["SCALAR other(loss)?"], id="computed by anything"),
+        pytest.param("float(other(loss))", [], id="a number already, perhaps"),
+        pytest.param("x.sum().item()", [], id="the batch was never moved"),
+        pytest.param("float('3')", [], id="text"),
+        pytest.param("np.zeros(3).sum().item()", [], id="a NumPy scalar"),
+        pytest.param("print(loss)", ["SHOWN loss"], id="print"),
+        pytest.param("print(f'{loss:.3f} {step}')", ["SHOWN loss"], id="an f-string"),
+        pytest.param("print('a' f'{loss}')", ["SHOWN loss"], id="joined strings"),
+        pytest.param("print('%f' % loss)", ["SHOWN loss"], id="percent"),
+        pytest.param("print('{}'.format(loss))", ["SHOWN loss"], id="format"),
+        pytest.param("print(str(loss), [loss], {'a': loss})", ["SHOWN loss"] * 3, id="inside"),
+        pytest.param("print(loss.shape)", [], id="a shape"),
+        pytest.param("print(loss.item())", ["SCALAR loss"], id="a number is shown"),
+        pytest.param("print('%d' % 3, *loss)", [], id="unpacked"),
+        pytest.param("log.info(loss)", ["SHOWN loss"], id="a logger"),
+        pytest.param("bar.set_postfix(**{'loss': loss})", ["SHOWN loss"], id="a bar"),
+        pytest.param("wandb.log({'loss': loss})", ["SHOWN loss"], id="wandb"),
+        pytest.param("torch.log(loss)", [], id="a logarithm"),
+        pytest.param("loss.log()", [], id="the logarithm of a tensor"),
+        pytest.param("other(loss)", [], id="any function"),
+        pytest.param("env.step(loss.item())", [], id="an action of a simulator"),
+        pytest.param("a = loss.item(); env.step(a)", [], id="an action by name"),
+        pytest.param("a = loss.item(); g(a)", ["SCALAR loss"], id="any name"),
+        pytest.param("if loss.item() > 3: pass", ["SCALAR loss"], id="a condition"),
+    ],
+)
+def test_reads(line: str, found: list[str]) -> None:
+    assert sorted(reads(parsed(SCRIPT.format(line), HEAD))) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("for x in y:\n    loss = f(x); loss.backward()\n    loss.item()", id="no GPU"),
+        pytest.param(SCRIPT.format("pass") + "loss.item()", id="after the loop"),
+        pytest.param(SCRIPT.format("def print(x): pass\n    print(loss)"), id="a print of its own"),
+    ],
+)
+def test_no_reads(source: str) -> None:
+    assert reads(parsed(source, HEAD)) == []
+
+
+def test_a_framework_logs_without_waiting() -> None:
+    source = SCRIPT.format("self.log('loss', loss)")
+    assert reads(parsed("import lightning\n" + source, HEAD)) == []
+    assert reads(parsed(source, HEAD)) == ["SHOWN loss"]
+
+
+def test_whole_numbers() -> None:
+    program = parsed(SCRIPT.format("int(loss), float(loss), loss.item()"), HEAD)
+    assert sorted(sync.reads_whole for sync in program.syncs) == [False, False, True]
