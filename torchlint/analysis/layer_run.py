@@ -51,6 +51,8 @@ _SAME_MODULE = frozenset(
 _ITERATES = frozenset({"list", "tuple", "enumerate", "zip", "iter", "reversed"})
 _ASKING = frozenset({"len", "isinstance", "hasattr", "type", "id", "range", "issubclass"})
 
+_LITERALS = frozenset({cst.Integer, cst.Float, cst.SimpleString})
+
 
 class Run:
     """One function, or the top level of the module."""
@@ -355,7 +357,7 @@ class Run:
             self._leak(child, env)
 
     def _value(self, node: cst.BaseExpression, env: Env) -> Value:
-        if not self._reader.spend():
+        if not self._reader.spend() or type(node) in _LITERALS:
             return None
         match node:
             case cst.Name():
