@@ -17,6 +17,7 @@ from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import takes_comment
 from torchlint.rule import Diagnostic
+from torchlint.syntax import looks_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A file without any of these words has nothing to do with PyTorch.
-FRAMEWORKS = (
-    "torch", "lightning", "accelerate", "transformers", "fastai", "ignite", "deepspeed", "composer"
-)  # fmt: skip
 STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes memory
 RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
 TIME_LIMIT = 120.0  # seconds for one file, looked at between the phases
@@ -81,15 +78,14 @@ def examine(source: Source, options: Options) -> Checked:
         UnreadableFileError: it nests too deeply, or takes too long.
 
     """
-    if not any(word in source.text for word in FRAMEWORKS):
-        return Checked(())
+    relevant = registry.is_relevant(source.text)
     rules = [
         rule
         for rule in options.rules
-        if rule not in registry.ENGINE_RULES and may_fire(rule, source.text)
+        if relevant and rule not in registry.ENGINE_RULES and may_fire(rule, source.text)
     ]
-    if not rules:
-        return _finish(source, options, [], [])
+    if not rules and looks_valid(source.text):
+        return _finish(source, options, [], []) if relevant else Checked(())
     if problem := too_deep(source.text):
         raise _unreadable(
             source,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, is_relevant
+from torchlint.syntax import looks_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -120,7 +121,7 @@ def internal_error(where: str, error: BaseException) -> str:
 
 def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
     settings = plan.settings_of(source.path.parent if source.path else plan.working)
-    if not is_relevant(source.text):
+    if not is_relevant(source.text) and looks_valid(source.text):
         return Checked(source, settings, source.text, ())
     from torchlint.linter import Options, examine  # noqa: PLC0415  see above
 

@@ -222,6 +222,8 @@ def fix(program: Program, total: Total) -> Fix | None:
         return None
     term = sync.node
     counts = _counts(program, sync) and _starts_whole(program, target)
+    if not counts and not _stays_float(program, total):
+        return None
     exact = counts or not program.devices.maybe_mps
     if not counts and not _scaled_exactly(program, term):
         return None
@@ -315,12 +317,17 @@ def _starts_as_number(program: Program, target: cst.Name, loop: cst.CSTNode) -> 
 
 
 def _is_number(binding: Binding) -> bool:
-    value = binding.value
-    return (
-        binding.kind is Bind.ASSIGN
-        and not binding.path
-        and isinstance(value, (cst.Integer, cst.Float))
-    )
+    return _start(binding) is not None
+
+
+def _start(binding: Binding) -> cst.Integer | cst.Float | None:
+    """The number a total starts as, where it is written out: ``total, hits = 0.0, 0``."""
+    value = binding.value if binding.kind is Bind.ASSIGN else None
+    if len(binding.path) == 1 and binding.path[0] is not None and isinstance(value, cst.Tuple):
+        value = value.elements[binding.path[0]].value
+    elif binding.path:
+        return None
+    return value if isinstance(value, (cst.Integer, cst.Float)) else None
 
 
 def _is_conversion(program: Program, binding: Binding) -> bool:
@@ -338,13 +345,15 @@ def _is_this_sum(program: Program, binding: Binding, target: cst.Name, loop: cst
 
 
 def _counts(program: Program, sync: Sync) -> bool:
-    """Whether the tensor is a count: an unscaled sum of truth values."""
+    """Whether the tensor is a count: a truth value, or an unscaled sum of them."""
     if not isinstance(program.parent(sync.node), (cst.AugAssign, cst.BinaryOperation)):
         return False
     above = program.parent(sync.node)
     if isinstance(above, cst.BinaryOperation) and not isinstance(above.operator, cst.Add):
         return False
     match _plain(sync.tensor):
+        case cst.Comparison() if sync.reads_whole:
+            return True
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("sum")), args=[]):
             return _is_truth(inner)
         case cst.Call(
@@ -368,8 +377,22 @@ def _is_truth(node: cst.BaseExpression) -> bool:
 def _starts_whole(program: Program, target: cst.Name) -> bool:
     owner = program.index.scope(target).owner(target.value)
     assert owner is not None
-    starts = [b.value for b in owner.bindings[target.value] if _is_number(b)]
+    starts = [_start(b) for b in owner.bindings[target.value] if _is_number(b)]
     return all(isinstance(value, cst.Integer) for value in starts)
+
+
+def _stays_float(program: Program, total: Total) -> bool:
+    """Whether the total is a float in the end: it starts as one, or the tensor is proved to be.
+
+    ``int(t)`` cuts off the fraction, and a whole number may be used as one later.
+    """
+    if total.sync.reads_whole:
+        return False
+    assert isinstance(total.target, cst.Name)
+    owner = program.index.scope(total.target).owner(total.target.value)
+    assert owner is not None
+    starts = [_start(b) for b in owner.bindings[total.target.value] if _is_number(b)]
+    return all(isinstance(v, cst.Float) for v in starts) or program.is_floating(total.sync.tensor)
 
 
 def _scaled_exactly(program: Program, term: cst.CSTNode) -> bool:

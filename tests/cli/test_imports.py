@@ -86,9 +86,6 @@ def test_rules_see_the_public_surface_only(file) -> None:
     assert all(name.startswith(allowed) for name in own)
 
 
-def test_the_words_that_let_a_file_in_are_the_same_everywhere() -> None:
-    assert registry.FRAMEWORKS == checking.FRAMEWORKS
-
 
 @engine_files
 def test_the_engine_names_no_rule(file) -> None:

@@ -74,7 +74,7 @@ def test_a_closed_gate_imports_neither_libcst_nor_a_rule():
         "import sys; from torchlint.linter import Options, check_source;"
         "from torchlint.registry import all_rules; from torchlint.source import decode_source;"
         "o = Options(all_rules(), frozenset());"
-        "check_source(decode_source(b'x = (', 'a.py'), o);"
+        "check_source(decode_source(b'x = 1', 'a.py'), o);"
         "check_source(decode_source(b'import torch', 'a.py'), o);"
         "print([m for m in ('libcst', 'rich') if m in sys.modules])"
     )

@@ -139,6 +139,16 @@ def test_counts_stay_whole() -> None:
     assert "total += (out.argmax(1) == y).sum()\n    total = int(total)\n" in text
 
 
+def test_truth_values_are_counted() -> None:
+    text = fixed(loop("total += int(loss > 2)", "total = 0"), CODE, unsafe=False)
+    assert "total += (loss > 2)\n    total = int(total)\n" in text
+
+
+def test_totals_may_start_together() -> None:
+    text = fixed(loop("total += loss.item()", "total, hits = 0, 0"), CODE, unsafe=False)
+    assert "total += loss.detach().double()\n    total = float(total)\n" in text
+
+
 def test_counts_in_a_float_stay_float() -> None:
     text = fixed(loop("total += (out.argmax(1) == y).sum().item()"), CODE, unsafe=False)
     assert ".sum().detach().double()\n    total = float(total)\n" in text
@@ -174,6 +184,10 @@ def test_mps_has_no_float64() -> None:
         pytest.param(loop("total += loss.item()", "total = start()"), id="start is not known"),
         pytest.param(loop("total += loss.item() * y.sum()"), id="scaled by a tensor"),
         pytest.param(loop("total += helper(out, y).item()"), id="type is not proved"),
+        pytest.param(loop("total += int(loss)"), id="int() cuts off the fraction"),
+        pytest.param(
+            loop("total += out.argmax().item()", "total = 0"), id="may be used as a whole number"
+        ),
         pytest.param(
             loop("total += loss.item()", "total = 0.0\n    show = lambda: total"),
             id="read by a nested function",
@@ -210,6 +224,7 @@ def run_train(text: str) -> object:
         ("total += (out.argmax(1) == y).sum().item()", "0"),
         ("total += (out.argmax(1) == y).sum().item()", "0.0"),
         ("total += float(loss)", "0.0"),
+        ("total += int(loss > 0.7)", "0"),
         ("total = total + loss.item()", "0.0"),
         ("total += loss.bfloat16().item()", "0.0"),
     ],

@@ -15,6 +15,7 @@ from torchlint.analysis.calls import Calls
 from torchlint.analysis.classes import Classes
 from torchlint.analysis.devices import Devices
 from torchlint.analysis.evaluate import Evaluator
+from torchlint.analysis.floating import is_floating
 from torchlint.analysis.flow import Flow
 from torchlint.analysis.index import Index
 from torchlint.analysis.layers import Link, links
@@ -130,7 +131,7 @@ class Program:
     # -- the questions that rules ask most ---------------------------------------------------
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node that holds this one."""
+        """Return the node that holds this one."""
         return self.index.parent(node)
 
     def qualified(self, node: cst.CSTNode | None) -> str:
@@ -138,11 +139,11 @@ class Program:
         return self.names.qualified(node)
 
     def value(self, node: cst.CSTNode | None) -> Value:
-        """What is known of the value of an expression."""
+        """Return what is known of the value of an expression."""
         return self.values.of(node)
 
     def argument(self, call: cst.Call, name: str, function: str | None = None) -> Argument:
-        """The argument a call passes for a parameter."""
+        """Return the argument a call passes for a parameter."""
         return self.arguments.of(call, name, function)
 
     def context(self, node: cst.CSTNode) -> Context:
@@ -155,31 +156,35 @@ class Program:
             return self.devices.gpu
         return value.device.gpu
 
+    def is_floating(self, node: cst.BaseExpression) -> bool:
+        """Whether a tensor is proved to hold floating-point numbers: a loss, a mean, a gradient."""
+        return is_floating(self, node)
+
     def code(self, node: cst.CSTNode) -> str:
-        """The source of a node as it stands in the file."""
+        """Return the source of a node as it stands in the file."""
         return self.module.code_for_node(node)
 
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
-        """The source of a node on one line, cut where it is long: for messages."""
+        """Return the source of a node on one line, cut where it is long: for messages."""
         text = " ".join(self.code(node).split())
         return text if len(text) <= width else f"{text[: width - 3]}..."
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:
-        """Calls of functions by qualified name."""
+        """Return calls of functions by qualified name."""
         last = {name.rpartition(".")[2] for name in names}
         for call in self.index.of(cst.Call):
-            if _last_name(call.func) in last or isinstance(call.func, cst.Name):
-                if self.names.qualified(call.func) in names:
-                    yield call
+            likely = isinstance(call.func, cst.Name) or _last_name(call.func) in last
+            if likely and self.names.qualified(call.func) in names:
+                yield call
 
     def method_calls(self, *names: str) -> Iterator[tuple[cst.Call, cst.Attribute]]:
-        """Calls of methods by name, whatever they are called on."""
+        """Return calls of methods by name, whatever they are called on."""
         for call in self.index.of(cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
                 yield call, call.func
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The line or compound statement a node stands in."""
+        """Return the line or compound statement a node stands in."""
         if isinstance(node, cst.BaseStatement):
             return node
         for above in self.index.ancestors(node):
@@ -188,7 +193,7 @@ class Program:
         return self.module
 
     def smallest_statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The simple statement a node stands in; of a compound one, its header's expression."""
+        """Return the simple statement around a node; of a compound one, its header's expression."""
         last = node
         for above in self.index.ancestors(node):
             if isinstance(above, cst.BaseSmallStatement):
@@ -199,7 +204,7 @@ class Program:
         return last
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """The function a node stands in."""
+        """Return the function a node stands in."""
         for above in self.index.ancestors(node):
             if isinstance(above, cst.FunctionDef):
                 return above
@@ -250,9 +255,7 @@ class Program:
 
 
 def _last_name(node: cst.BaseExpression) -> str:
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
+    return node.attr.value if isinstance(node, cst.Attribute) else ""
 
 
 def _decorated(function: cst.FunctionDef, name: str) -> bool:

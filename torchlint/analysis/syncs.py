@@ -1,4 +1,4 @@
-"""Where the host waits for the GPU to read a value: ``.item()``, ``float(t)``, ``.cpu()``, printing.
+"""Where the host waits for the GPU to read a value: ``.item()``, ``float(t)``, printing.
 
 Only reads of what is (or may be) a tensor on a GPU count: a NumPy scalar, a Python number or a
 batch that was not moved yet costs nothing to read.
@@ -43,6 +43,12 @@ class Sync:
     read: Read
     context: Context
     sure: bool
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether ``int(t)`` reads a whole number."""
+        func = self.node.func if isinstance(self.node, cst.Call) else None
+        return isinstance(func, cst.Name) and func.value == "int"
 
 
 _SCALARS = ("float", "int")

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from torchlint.checking import Options, check_source
+from torchlint.errors import UnreadableFileError
+from torchlint.source import decode_source
+from torchlint.syntax import looks_valid
+
+
+@pytest.mark.parametrize("text", ["x = 1\n", "", "match = 1\nmatch x:\n    case 1: pass\n", "'\\d'\n"])
+def test_accepts_python(text: str) -> None:
+    assert looks_valid(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["def f(:\n", "print 'hi'\n", "x = 1\0\n", "(" * 1000 + ")" * 1000, "-" * 100_000 + "1"]
+)
+def test_refuses_the_rest(text: str) -> None:
+    assert not looks_valid(text)
+
+
+@pytest.mark.parametrize("text", ["def f(:\n", "print 'hi'\n", "import torch\ndef f(:\n"])
+def test_a_syntax_error_is_found_whatever_the_file_is_about(text: str) -> None:
+    (found,) = check_source(decode_source(text.encode(), "x.py"), Options((), frozenset()))
+    assert found.code == "TL001"
+
+
+def test_a_deep_file_is_unreadable_whatever_it_is_about() -> None:
+    source = decode_source(("(" * 1000 + ")" * 1000).encode(), "x.py")
+    with pytest.raises(UnreadableFileError):
+        check_source(source, Options((), frozenset()))
