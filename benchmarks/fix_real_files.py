@@ -122,7 +122,8 @@ def _examine_source(source: Source, result: Result) -> None:
     result.violations += check_fixes(source, found)
     passes, fixed = fix_by_passes(source, options, Safety.UNSAFE)
     result.applied = count(fixed.applied)
-    result.notes += fixed.notes
+    result.violations += (f"internal error: {error}" for error in fixed.errors)
+    result.violations += (f"a fix was taken back: {note}" for note in fixed.notes)
     result.violations += check_passes(source.text, fixed, passes)
     if fixed.text == source.text:
         if fixed.applied:
@@ -568,7 +569,6 @@ def show(results: Sequence[Result], violations: Sequence[str]) -> None:
         ("changed by --fix --unsafe-fixes", f"{changed:,}"),
         ("rewritten calls of torch that bind", f"{sum(r.bound for r in results):,}"),
         ("other rewritten calls", f"{sum(r.unknown for r in results):,}"),
-        ("notes of the fix loop", f"{sum(len(r.notes) for r in results if r.kind == 'checked'):,}"),
         ("violations", f"{len(violations):,}"),
     ]
     for name, value in rows:
