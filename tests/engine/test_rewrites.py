@@ -49,6 +49,11 @@ def workers(program: Program) -> AddArgument:
         pytest.param("f(a, b = 1)", "f(a, b = 1, pin = True, n = 2)", id="blanks around equals"),
         pytest.param("f(a,b)", "f(a,b,pin=True,n=2)", id="no blanks after commas"),
         pytest.param("f(x for x in y)", "f((x for x in y), pin=True, n=2)", id="bare generator"),
+        pytest.param(
+            "f(\n    x\n    for x in y\n)",
+            "f(\n    (x\n    for x in y), pin=True, n=2\n)",
+            id="bare generator, lines",
+        ),
         pytest.param("f(*a)", "f(*a, pin=True, n=2)", id="star"),
         pytest.param("f(**kw)", "f(pin=True, n=2, **kw)", id="only double star"),
         pytest.param("f(a, **kw)", "f(a, pin=True, n=2, **kw)", id="before double star"),

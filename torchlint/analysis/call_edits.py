@@ -129,12 +129,12 @@ def _add_after(places: Places, call: cst.Call, at: int, new: list[str]) -> Seque
     """Add behind the argument with this number, before what follows it."""
     text, arg = places.text, call.args[at]
     start, end = _extent(places, arg)
-    if _one_a_line(places, call) and starts_line(text, start):
-        return _add_lines(places, arg, new)
     opening: list[Edit] = []
     closing = ""
     if isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar:
         opening, closing = [Edit(start, start, "(")], ")"
+    elif _one_a_line(places, call) and starts_line(text, start):
+        return _add_lines(places, arg, new)
     separator = _separator(call)
     content = closing + "".join(separator + code for code in new)
     line = text[line_start(text, end) : line_end(text, end)]
