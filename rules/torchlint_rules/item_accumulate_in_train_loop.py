@@ -206,7 +206,7 @@ def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
     )
 
 
-# -- the fix ----------------------------------------------------------------------------------------
+# -- the fix -------------------------------------------------------------------------------------
 
 
 def fix(program: Program, total: Total) -> Fix | None:
@@ -264,9 +264,9 @@ def _plain(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _periodic_heads(
     program: Program, target: cst.Name, loop: cst.For | cst.While
-) -> list[cst.CSTNode] | None:
+) -> list[cst.BaseStatement | cst.BaseSmallStatement] | None:
     """First statements of the periodic blocks of the loop that read the total; None: no fix."""
-    heads: list[cst.CSTNode] = []
+    heads: list[cst.BaseStatement | cst.BaseSmallStatement] = []
     owner = program.index.scope(target).owner(target.value)
     for name in _reads(program, target):
         if program.index.scope(name).function() is not owner:
@@ -322,11 +322,11 @@ def _is_number(binding: Binding) -> bool:
 
 def _start(binding: Binding) -> cst.Integer | cst.Float | None:
     """The number a total starts as, where it is written out: ``total, hits = 0.0, 0``."""
-    value = binding.value if binding.kind is Bind.ASSIGN else None
-    if len(binding.path) == 1 and binding.path[0] is not None and isinstance(value, cst.Tuple):
-        value = value.elements[binding.path[0]].value
-    elif binding.path:
-        return None
+    value: cst.CSTNode | None = binding.value if binding.kind is Bind.ASSIGN else None
+    for place in binding.path:
+        if not isinstance(value, cst.Tuple) or place >= len(value.elements):
+            return None
+        value = value.elements[place].value
     return value if isinstance(value, (cst.Integer, cst.Float)) else None
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import torchlint
 import torchlint_rules
-from torchlint import checking, registry
 from torchlint.registry import ENGINE_RULES, all_rules
 
 ENGINE = Path(torchlint.__file__).parent
@@ -84,7 +83,6 @@ def test_rules_see_the_public_surface_only(file) -> None:
     own = {name for name in imports(file) if name.startswith("torchlint.")}
     allowed = ("torchlint.rule", "torchlint.edits", "torchlint.analysis")
     assert all(name.startswith(allowed) for name in own)
-
 
 
 @engine_files

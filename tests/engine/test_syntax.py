@@ -8,7 +8,9 @@ from torchlint.source import decode_source
 from torchlint.syntax import looks_valid
 
 
-@pytest.mark.parametrize("text", ["x = 1\n", "", "match = 1\nmatch x:\n    case 1: pass\n", "'\\d'\n"])
+@pytest.mark.parametrize(
+    "text", ["x = 1\n", "", "match = 1\nmatch x:\n    case 1: pass\n", "'\\d'\n"]
+)
 def test_accepts_python(text: str) -> None:
     assert looks_valid(text)
 

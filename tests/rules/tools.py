@@ -41,7 +41,7 @@ def silent(source: str, code: str, target: str | None = None) -> None:
 def fixed(
     source: str, code: str, *, unsafe: bool = True, target: str | None = None, settles: bool = True
 ) -> str:
-    """Return a snippet after its fixes: it parses, keeps its comments and settles what was fixed."""
+    """Return a snippet after its fixes: it parses, keeps its comments, settles what was fixed."""
     before = textwrap.dedent(source)
     read = decode_source(before.encode(), "snippet.py")
     safety = Safety.UNSAFE if unsafe else Safety.SAFE
