@@ -211,6 +211,7 @@ def ask_everything(program: Program) -> None:
         program.value(node)
         program.context(node)
         program.qualified(node)
+    for node in index.nodes[::20]:
         program.statement(node)
         program.smallest_statement(node)
     for name in index.of(cst.Name):

@@ -72,6 +72,7 @@ class Memory:
             self._rests = min(self._rests, passing[1])
             return passing[0]
         if not self._open:
+            self._forget()
             self._steps = _STEPS if self._wasted < _WASTE else _FEW
         self._steps -= 1
         if len(self._open) >= _DEPTH or self._steps < 0:
@@ -99,7 +100,7 @@ class Memory:
             self._trail.append(key)
             self._rests, self._changed = min(before, self._rests), changed or self._changed
         if not self._open:
-            self._forget()
+            self._wasted += _STEPS if self._steps < 0 else 0
         return value
 
     def _attempt(
@@ -134,7 +135,6 @@ class Memory:
 
     def _forget(self) -> None:
         """End a question: what could not be made final is not kept."""
-        self._wasted += _STEPS if self._steps < 0 else 0
         self._rests, self._changed, self._number = _NOTHING, False, 0
         self._drop(0)
         self._assumed.clear()
