@@ -554,11 +554,12 @@ _HANDLERS = {
 
 def dotted(node: cst.CSTNode) -> str:
     """``a.b.c`` for a chain of names and attributes, else the empty string."""
+    # not isinstance: of an abstract class it is slow to say no, and this is asked most of all
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while type(node) is cst.Attribute:
         parts.append(node.attr.value)
         node = node.value
-    if not isinstance(node, cst.Name):
+    if type(node) is not cst.Name:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))

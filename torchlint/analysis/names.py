@@ -6,6 +6,7 @@ Every spelling of one thing gets one name (`canonical`).
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -39,6 +40,7 @@ _MOVED = (
 )
 
 
+@functools.lru_cache(4096)
 def canonical(name: str) -> str:
     """One spelling for each public name of torch.
 
