@@ -140,7 +140,12 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     each of its nodes several times and find nothing.
     """
     with _collector_paused():
-        return _ask(source, options, rules)
+        try:
+            return _ask(source, options, rules)
+        except RecursionError:
+            raise _unreadable(
+                source, "cannot be parsed: it nests too deeply", "split it, or exclude it"
+            ) from None
 
 
 def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
@@ -190,10 +195,6 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
         return Program(source.text, source.path, options.target)
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
-    except RecursionError:
-        raise _unreadable(
-            source, "cannot be parsed: it nests too deeply", "split it, or exclude it"
-        ) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # libcst's parser is Rust, this is its crash
             raise
@@ -219,12 +220,13 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
         source.filename,
         rule.code,
         rule.name,
-        f"invalid syntax, the file was not checked: {said}",
+        f"this is not valid Python, so the file was not checked: {said}",
         rule.severity,
         Span(start, start),
         source.location(start),
         source.location(start),
         source.location(start).row,
+        help="Mend it, or leave the file out with `exclude`.",
     )
 
 

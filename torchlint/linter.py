@@ -20,7 +20,7 @@ from torchlint.checking import (
     may_fire,
     with_deep_stack,
 )
-from torchlint.edits import Safety, apply, overlap
+from torchlint.edits import Safety, Span, apply, overlap
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import comments
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION
@@ -90,7 +90,7 @@ class _Loop:
     def run(self) -> Fixed:
         """Make passes until one finds nothing to do."""
         source, checked = self.original, self.first
-        seen = {hash(source.text)}
+        seen = {source.text: 0}  # and how many fixes had been applied then
         for _ in range(MAX_PASSES):
             batch = self._batch(source, checked)
             if not batch:
@@ -101,14 +101,15 @@ class _Loop:
                     tuple(self.notes),
                     checked.errors,
                 )
+            before = source
             source, checked = self._pass(source, checked, batch)
-            if source.text is not self.original.text and hash(source.text) in seen:
-                return self._give_up(batch, "undo each other")
-            seen.add(hash(source.text))
-        return self._give_up(batch, f"find no end in {MAX_PASSES} passes")
+            if source is not before and source.text in seen:
+                return self._give_up(self.applied[seen[source.text] :], "undo each other")
+            seen.setdefault(source.text, len(self.applied))
+        return self._give_up(self.applied, f"find no end in {MAX_PASSES} passes")
 
-    def _give_up(self, batch: Sequence[Diagnostic], why: str) -> Fixed:
-        codes = " and ".join(sorted({item.code for item in batch}))
+    def _give_up(self, culprits: Iterable[Diagnostic], why: str) -> Fixed:
+        codes = " and ".join(sorted({item.code for item in culprits}))
         note = (
             f"{self.original.filename}: the fixes of {codes} {why}; the file was left as it was, "
             "this is a bug of torchlint, please report it with the file"
@@ -264,21 +265,24 @@ def _unsettled(
     for item in batch:
         if left[item.code] <= had[item.code] - fixed[item.code]:
             continue
-        start, end = _moved(item.span.start, edits), _moved(item.span.end, edits)
+        place = _moved(item.span, edits)
         if any(
-            other.code == item.code and start <= other.span.start <= end
+            other.code == item.code and place.start <= other.span.start <= place.end
             for other in after.diagnostics
         ):
             return "does not settle the finding"
     return ""
 
 
-def _moved(offset: int, edits: Sequence[Edit]) -> int:
-    """Return where a place of the old text is in the new one."""
-    shift = 0
-    for edit in edits:
-        if edit.end <= offset:
-            shift += len(edit.content) - (edit.end - edit.start)
-        elif edit.start < offset:
-            shift += edit.start - offset
-    return offset + shift
+def _moved(span: Span, edits: Sequence[Edit]) -> Span:
+    """Return where the text of a span is now, widened to the edits that begin or end inside."""
+    start = end = shift = 0
+    for edit in sorted(edits):
+        if edit.end <= span.start:
+            start = shift = shift + len(edit.content) - (edit.end - edit.start)
+        elif edit.start < span.start:
+            start = shift + edit.start - span.start
+        if edit.start <= span.end:
+            end += len(edit.content) - (edit.end - edit.start)
+            end += max(0, edit.end - span.end)
+    return Span(span.start + start, span.end + end)

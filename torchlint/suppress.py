@@ -210,7 +210,8 @@ def _unused(
     ]
     if unused or not directive.codes:
         names = " and ".join(code.text for code in unused)
-        said = f"{names} is not found here" if names else "it names no code"
+        verb = "is" if len(unused) == 1 else "are"
+        said = f"{names} {verb} not found here" if names else "it names no code"
         yield _report(source, directive, unused, said)
 
 

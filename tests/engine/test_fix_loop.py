@@ -163,24 +163,17 @@ def test_fixes_that_undo_each_other_leave_the_file_alone(make_rule):
     done = fix(HEAD + "bad = 1\n", *rules)
     assert (done.text, done.applied) == (HEAD + "bad = 1\n", ())
     assert codes(done.remaining) == ["TL901"]
-    assert "snippet.py: the fixes of TL902 undo each other" in done.notes[0]
+    assert "snippet.py: the fixes of TL901 and TL902 undo each other" in done.notes[0]
 
 
 def test_a_fix_without_end_leaves_the_file_alone(make_rule):
     def check(program):
-        for call in nodes(program, cst.Call):
-            name = f"a{len(call.args)}"
-            yield Finding(call, name, Fix("t", Safety.SAFE, (AddArgument(call, name, "1"),)))
+        last = program.module.body[-1]
+        yield Finding(last, "m", Fix("t", Safety.SAFE, (InsertAfter(last, "y = 1"),)))
 
-    text = HEAD + "f()\ng()\n"
-
-    def only_one(program):
-        found = list(check(program))
-        yield from found if len(nodes(program, cst.Arg)) % 2 == 0 else found[:1]
-
-    done = fix(text, make_rule("TL901", only_one))
-    assert (done.text, done.applied) == (text, ())
-    assert done.notes
+    done = fix(HEAD + "x = 1\n", make_rule("TL901", check))
+    assert (done.text, done.applied) == (HEAD + "x = 1\n", ())
+    assert "the fixes of TL901 find no end in 50 passes" in done.notes[0]
 
 
 def test_a_fix_that_takes_no_end_of_passes(make_rule, monkeypatch):
@@ -257,6 +250,41 @@ def test_settling_is_judged_by_place_when_another_finding_appears(make_rule):
     done = fix(HEAD + "x = bad\nlate\n", make_rule("TL901", check))
     assert done.text == HEAD + "x = good\ngood\n"
     assert done.notes == ()
+
+
+def test_a_fix_that_is_refused_late_is_no_cycle(make_rule):
+    rules = make_rule("TL901", rename("bad", "good")), make_rule("TL902", raw("good", "(("))
+    done = fix(HEAD + "x = bad\n", *rules)
+    assert done.text == HEAD + "x = good\n"
+    assert codes(done.applied) == ["TL901"]
+    assert ["leaves a file that cannot be parsed" in note for note in done.notes] == [True]
+
+
+def test_a_finding_inside_of_replaced_code_is_looked_for_there(make_rule):
+    def check(program):
+        for call in nodes(program, cst.Call):
+            name = nodes(program, cst.Name)[-1]
+            yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(call, "g(0, bad)"),)))
+
+    done = fix(HEAD + "x = f(bad)\n", make_rule("TL901", check))
+    assert done.text == HEAD + "x = f(bad)\n"
+    assert "does not settle" in done.notes[0]
+
+
+def test_places_are_followed_through_the_fixes_above(make_rule):
+    rules = make_rule("TL901", raw("bad", "(bad)")), make_rule("TL902", rename("worse", "better"))
+    done = fix(HEAD + "x = worse\ny = worse + bad\n", *rules)
+    assert done.text == HEAD + "x = better\ny = better + bad\n"
+    assert "does not settle" in done.notes[0]
+
+
+def test_python_that_gives_up_on_a_file_is_no_judge(make_rule, monkeypatch):
+    def fails(*_, **__):
+        raise RecursionError
+
+    monkeypatch.setattr(linter, "compile", fails, raising=False)
+    done = fix(HEAD + "bad\n", make_rule("TL901", rename("bad", "good")))
+    assert (done.text, done.notes) == (HEAD + "good\n", ())
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])

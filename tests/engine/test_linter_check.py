@@ -154,6 +154,17 @@ def test_a_node_that_is_not_in_the_file_is_an_error(make_rule):
     assert [item.code for item in checked.diagnostics] == ["TL902", "TL902"]
 
 
+def test_a_tree_that_does_not_give_the_text_back_is_an_error(make_rule):
+    def check(program):
+        program.text = "something else"
+        yield Finding(nodes(program, cst.Name)[0], "m")
+
+    checked = examine(source(TEXT), options(make_rule("TL901", check)))
+    assert checked.diagnostics == ()
+    (error,) = checked.errors
+    assert str(error).startswith("snippet.py: internal error in torchlint: libcst does not give")
+
+
 @pytest.mark.parametrize(
     ("code", "row", "column", "said"),
     [

@@ -329,6 +329,17 @@ NEW = "from torch.utils.data import DataLoader\n"
             id="below try",
         ),
         pytest.param(
+            "import a\nif x:\n    import b\nif y:\n    c\nfrom . import d\n",
+            f"import a\n{NEW}import torch\nif x:\n    import b\nif y:\n    c\nfrom . import d\n",
+            id="above if",
+        ),
+        pytest.param(
+            "try:\n    import a\n    b = 1\nexcept ImportError:\n    b = 0\nfrom . import d\n",
+            "try:\n    import a\n    b = 1\nexcept ImportError:\n    b = 0\nfrom . import d\n"
+            f"{NEW}import torch\n",
+            id="below try that does more",
+        ),
+        pytest.param(
             "from torch.utils.data import Dataset  # c\n",
             "from torch.utils.data import Dataset, DataLoader  # c\nimport torch\n",
             id="joined",

@@ -180,7 +180,7 @@ def test_the_message_says_what_is_unused(rules):
     text = HEAD + "x  # torchlint: ignore[TL201,TL202]\ny  # torchlint: ignore-file\n"
     items = check_source(source(text), Options(tuple(rules), frozenset()))
     assert [item.message for item in items] == [
-        "unused suppression: TL201 and TL202 is not found here",
+        "unused suppression: TL201 and TL202 are not found here",
         "unused suppression: `ignore-file` counts only on a line of its own",
     ]
 

@@ -60,7 +60,9 @@ def is_import(statement: cst.CSTNode) -> bool:
     match statement:
         case cst.SimpleStatementLine(body=body):
             return any(isinstance(small, cst.Import | cst.ImportFrom) for small in body)
-        case cst.Try(body=cst.IndentedBlock(body=body)) | cst.If(body=cst.IndentedBlock(body=body)):
+        case cst.Try(body=cst.IndentedBlock(body=body)):  # perhaps with `HAS_IT = True`
+            return any(is_import(inner) for inner in body)
+        case cst.If(body=cst.IndentedBlock(body=body)):
             return all(is_import(inner) for inner in body)
     return False
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.places import Places
     from torchlint.edits import Span
 
-_END = re.compile(r"[\r\n]|\Z")
-_NEWLINE = re.compile(r"\r\n|\r|\n|\Z")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _BLANK = re.compile(r"[ \t\f]*")
 _AFTER = re.compile(r"[ \t\f]*;?[ \t\f]*(?:\#|[\r\n]|\Z)")
 
@@ -40,7 +39,7 @@ def line_start(text: str, offset: int) -> int:
 
 def line_end(text: str, offset: int) -> int:
     """Offset of the end of the line, before its newline."""
-    found = _END.search(text, offset)
+    found = _NEWLINE.search(text, offset)
     return found.start() if found else len(text)
 
 
@@ -53,7 +52,7 @@ def next_line(text: str, offset: int) -> int:
 def newline_at(places: Places, offset: int) -> str:
     """Return the newline that ends the line, or the file's own at its last line."""
     found = _NEWLINE.search(places.text, offset)
-    return (found[0] if found else "") or places.program.module.default_newline
+    return found[0] if found else places.program.module.default_newline
 
 
 def indent_at(text: str, offset: int) -> str:
@@ -95,7 +94,7 @@ def whole_lines(places: Places, statement: cst.CSTNode, anchor: cst.CSTNode) -> 
 
 def indented(code: str, indent: str, newline: str) -> str:
     """Return the lines of the code with the indentation and the newline of their place."""
-    lines = code.strip("\r\n").splitlines()
+    lines = _NEWLINE.split(code.strip("\r\n"))
     return "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
 
 
