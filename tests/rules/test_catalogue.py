@@ -6,12 +6,15 @@ import ast
 import re
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tools import check, fixed
 
 from torchlint.registry import all_rules
-from torchlint.rule import Rule
+
+if TYPE_CHECKING:
+    from torchlint.rule import Rule
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "rules" / "torchlint_rules"
