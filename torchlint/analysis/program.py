@@ -22,6 +22,7 @@ from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
+from torchlint.analysis.places import locate
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -162,11 +163,13 @@ class Program:
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the source of a node as it stands in the file."""
-        return self.module.code_for_node(node)
+        text = self.module.code_for_node(node)
+        # libcst leaves out the indentation of the block around code over several lines
+        return locate(self, [node]).code(node) if "\n" in text else text
 
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
         """Return the source of a node on one line, cut where it is long: for messages."""
-        text = " ".join(self.code(node).split())
+        text = " ".join(self.module.code_for_node(node).split())
         return text if len(text) <= width else f"{text[: width - 3]}..."
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:
@@ -263,6 +266,21 @@ def _decorated(function: cst.FunctionDef, name: str) -> bool:
         isinstance(item.decorator, cst.Name) and item.decorator.value == name
         for item in function.decorators
     )
+
+
+def trust_parser() -> None:
+    """Let libcst's parser build nodes without checking each of them, in this process from now on.
+
+    Nodes check what they are built of, for those who build them by hand.  What the parser reads
+    from a text is valid by itself, and the checks are an eighth of its time.  The switch is never
+    turned back: Python drops what it knows of a class each time that the class changes.
+    """
+    if cst.CSTNode.__post_init__ is not _accept:
+        cst.CSTNode.__post_init__ = _accept  # type: ignore[assignment, method-assign]
+
+
+def _accept(node: cst.CSTNode) -> None:
+    """Take a node as it is."""
 
 
 @contextmanager
