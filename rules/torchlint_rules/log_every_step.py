@@ -126,5 +126,5 @@ def purpose(program: Program, sync: Sync) -> str:
 def remedy(program: Program, sync: Sync) -> str:
     """What to write instead."""
     if purpose(program, sync) == "to keep it ":
-        return KEEP.format(program.code(sync.tensor))
+        return KEEP.format(program.brief(sync.tensor))
     return GUARD

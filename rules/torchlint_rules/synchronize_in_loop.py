@@ -84,7 +84,7 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
         framework = bool(program.frameworks)
         yield Finding(
             call,
-            f"`{program.code(call)}` stops the host until the GPU is idle, in every {where}",
+            f"`{program.brief(call)}` stops the host until the GPU is idle, in every {where}",
             None if framework else fix(program, call, calls),
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",

@@ -159,15 +159,8 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:
-    """Return the code of an array, or what it is where that is long."""
-    code = program.code(node)
-    if len(code) <= 40 and "\n" not in code:
-        return f"the array `{code}`"
-    match node:
-        case cst.Call():
-            return f"the array that `{program.code(node.func).strip()[-40:]}` gives"
-        case _:
-            return "a NumPy array"
+    """Return the code of an array as a phrase for the message."""
+    return f"the array `{program.brief(node)}`"
 
 
 def without_copy(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Fix | None:

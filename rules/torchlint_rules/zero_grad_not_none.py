@@ -171,7 +171,7 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     target = program.target
     if target is not None and not FIRST <= target < DEFAULT:
         return
-    text = program.code(call)
+    text = program.brief(call)
     if target is None:
         message = (
             f"`{text}` fills the gradients with zeros on torch below 2.0 (from 2.0 on it drops "
@@ -192,7 +192,7 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
 
 def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradients) -> Finding:
     """``zero_grad(set_to_none=False)``: fills with zeros on every version."""
-    message = f"`{program.code(call)}` fills the gradients with zeros instead of dropping them"
+    message = f"`{program.brief(call)}` fills the gradients with zeros instead of dropping them"
     fix = None
     if arg is not None and not grads.reads:
         if program.target is not None and program.target >= DEFAULT:
@@ -206,7 +206,7 @@ def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradi
 def one_by_one(program: Program, loop: ZeroingLoop) -> Finding:
     """Report a loop over parameters that zeroes each gradient."""
     message = (
-        f"the loop zeroes the gradients of `{program.code(loop.node.iter)}` one by one, only for "
+        f"the loop zeroes the gradients of `{program.brief(loop.node.iter)}` one by one, only for "
         "the backward pass to add to them"
     )
     if loop.optimizer is None:

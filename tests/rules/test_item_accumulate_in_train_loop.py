@@ -239,3 +239,12 @@ def test_no_batch_at_all() -> None:
     space: dict[str, object] = {}
     exec(compile(fixed(source, CODE, unsafe=False), "s.py", "exec"), space)  # noqa: S102
     assert space["train"]([]) == 0.0  # type: ignore[operator]
+
+
+def test_code_over_several_lines_keeps_its_layout() -> None:
+    source = loop("total += criterion(\n    out,  # logits\n    y,\n).item()")
+    text = fixed(source, CODE, unsafe=False)
+    assert (
+        "        total += criterion(\n            out,  # logits\n            y,\n"
+        "        ).detach().double()\n"
+    ) in text
