@@ -233,13 +233,37 @@ def fix(program: Program, total: Total) -> Fix | None:
     convert = f"{target.value} = {'int' if counts else 'float'}({target.value})"
     rewrites: list[Rewrite] = [Replace(term, new)]
     rewrites += [InsertBefore(head, convert) for head in heads]
-    rewrites.append(InsertAfter(loop, convert))
+    rewrites.append(InsertAfter(_last_conversion(program, loop), convert))
     return Fix(
         f"Add up `{target.value}` on the device",
         Safety.SAFE if exact else Safety.UNSAFE,
         tuple(rewrites),
         "" if exact else "the total is rounded to float32: MPS has no float64",
     )
+
+
+def _last_conversion(program: Program, loop: cst.For | cst.While) -> cst.BaseStatement:
+    """The loop, or the last of the lines after it that read other totals: they stay in order."""
+    last: cst.BaseStatement = loop
+    block = program.parent(loop)
+    statements = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
+    for statement in statements[statements.index(loop) + 1 :] if loop in statements else ():
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name(value=name))],
+                        value=cst.Call(
+                            func=cst.Name(value="float" | "int"),
+                            args=[cst.Arg(value=cst.Name(value=read))],
+                        ),
+                    )
+                ]
+            ) if name == read:
+                last = statement
+            case _:
+                break
+    return last
 
 
 def _is_primary(node: cst.BaseExpression) -> bool:

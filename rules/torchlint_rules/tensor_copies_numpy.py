@@ -64,8 +64,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, sets_device, torch_dtype
 from torchlint.analysis.ownership import Fate, Owner, Ownership
@@ -76,6 +74,8 @@ from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import libcst as cst
 
     from torchlint.analysis.ownership import Holding
     from torchlint.analysis.program import Program

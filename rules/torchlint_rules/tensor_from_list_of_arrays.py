@@ -229,7 +229,10 @@ def shape_of(program: Program, node: cst.BaseExpression) -> str | None:
 def from_tensor(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
     """Return the finding for a tensor that is made of a tensor (TL303b)."""
     what = program.brief(data.value)
-    message = f"`torch.tensor` copies the tensor `{what}` with a warning; `.detach().clone()` does so without"
+    message = (
+        f"`torch.tensor` copies the tensor `{what}` with a warning; `.detach().clone()` does so "
+        "without"
+    )
     return Finding(call, message, cloned(program, call, data.value), case="b")
 
 
