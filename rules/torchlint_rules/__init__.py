@@ -68,7 +68,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=(("tensor",), ("numpy", "np")),
+        words=(("tensor",), ("numpy",)),
     ),
     Rule(
         code="TL303",

@@ -101,7 +101,7 @@ def finding(program: Program, found: list[Sync]) -> Finding:
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
         f"{what} {read} {purpose(program, sync)}waits for the GPU in every {where}",
-        severity=Severity.INFO if evaluates or not any(s.sure for s in found) else None,
+        severity=Severity.INFO if evaluates or not any(s.likely for s in found) else None,
         help=remedy(program, sync),
     )
 

@@ -201,7 +201,7 @@ from probing import bound_to, parsed, probed
         ),
         pytest.param(
             "x = 0\nif a:\n    pass\nelif (x := f()):\n    probe(x)",
-            ["if (x := f()):"],
+            ["elif (x := f()):"],
             id=":= in elif",
         ),
         pytest.param(

@@ -111,9 +111,42 @@ def test_one_finding_a_statement() -> None:
     assert "and 2 more" in found.message
 
 
-def test_what_only_came_from_tensors_is_information() -> None:
+def test_what_came_from_tensors_and_has_item_is_one() -> None:
     (found,) = check(loop("print(helper(out, y).item())"), CODE)
-    assert found.severity.word == "info"
+    assert found.severity.word == "warning"
+
+
+def test_a_scaled_loss_is_a_tensor() -> None:
+    source = """\
+    import torch
+
+    def train(model, criterion, optimizer, loader, loss_scaler, meter):
+        for x, y in loader:
+            loss = criterion(model(x.cuda()), y.cuda())
+            loss_scaler(loss, optimizer, parameters=model.parameters())
+            optimizer.zero_grad()
+            print(loss)
+    """
+    (found,) = check(source, CODE)
+    assert found.severity.word == "warning"
+
+
+def test_what_an_unknown_function_makes_of_a_batch_may_be_on_the_gpu() -> None:
+    source = """\
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(module, data):
+        for batch in DataLoader(data):
+            loss, score = module(batch)
+            loss = loss.mean()
+            loss.backward()
+            print(loss.item())
+
+    train(build().cuda(), rows)
+    """
+    (found,) = check(source, CODE)
+    assert found.severity.word == "warning"
 
 
 def test_evaluation_is_information() -> None:

@@ -508,12 +508,13 @@ class Evaluator:
         return name.startswith("torch.") or name in _TRANSPARENT
 
     def derived(self, node: cst.Call) -> Value:
-        """Return the result of an unknown function: nothing but where its tensor arguments live."""
+        """Return the result of an unknown function: nothing but the GPU its arguments live on.
+
+        What it was given on the host it may have moved.
+        """
         values = [self._value(arg.value) for arg in node.args]
-        return Value(
-            Kind.UNKNOWN,
-            device=shared_device(v.device for v in values if v.kind is not Kind.DEVICE),
-        )
+        device = shared_device(v.device for v in values if v.kind is not Kind.DEVICE)
+        return Value(Kind.UNKNOWN, device=Device.UNKNOWN if device is Device.CPU else device)
 
     def returned(self, function: cst.FunctionDef) -> Value:
         """Return what a function of this file returns."""

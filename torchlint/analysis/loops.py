@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -124,8 +125,7 @@ class Loops:
     def _event(self, call: cst.Call) -> Event:
         func = call.func
         if isinstance(func, cst.Name):
-            scales = "scaler" in func.value.lower() and len(call.args) > 1
-            return Event.BACKWARD | Event.STEP if scales else Event.NOTHING
+            return Event.BACKWARD | Event.STEP if scales_loss(call) else Event.NOTHING
         if not isinstance(func, cst.Attribute):
             return Event.NOTHING
         match func.attr.value:

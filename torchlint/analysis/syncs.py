@@ -45,6 +45,11 @@ class Sync:
     sure: bool
 
     @property
+    def likely(self) -> bool:
+        """Whether a tensor is read: by proof, or as training computed it and it has ``.item()``."""
+        return self.sure or (self.read is Read.SCALAR and self.context.role is Role.TRAIN)
+
+    @property
     def reads_whole(self) -> bool:
         """Whether ``int(t)`` reads a whole number."""
         func = self.node.func if isinstance(self.node, cst.Call) else None

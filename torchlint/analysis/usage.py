@@ -79,6 +79,8 @@ class Usage:
 
 def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
     """Return what one call shows about the expressions in it."""
+    if scales_loss(call):
+        return [(call.args[0].value, TENSOR)]
     if not isinstance(call.func, cst.Attribute):
         return []
     receiver, method = call.func.value, call.func.attr.value
@@ -89,6 +91,16 @@ def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
             return [(receiver, _MODULE)] if method != "state_dict" else []
         case _:
             return []
+
+
+def scales_loss(call: cst.Call) -> bool:
+    """Whether a call is ``loss_scaler(loss, optimizer, ...)``: it does the backward pass and steps."""
+    return (
+        isinstance(call.func, cst.Name)
+        and "scaler" in call.func.value.lower()
+        and len(call.args) > 1
+        and call.args[0].keyword is None
+    )
 
 
 def _differentiated(receiver: cst.BaseExpression, call: cst.Call) -> list[cst.BaseExpression]:
@@ -102,6 +114,3 @@ def _differentiated(receiver: cst.BaseExpression, call: cst.Call) -> list[cst.Ba
     ):
         return [call.args[0].value]
     return [receiver]
-
-
-__all__ = ["Usage"]
