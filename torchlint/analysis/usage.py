@@ -94,7 +94,7 @@ def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
 
 
 def scales_loss(call: cst.Call) -> bool:
-    """Whether a call is ``loss_scaler(loss, optimizer, ...)``: it does the backward pass and steps."""
+    """Whether a call is ``loss_scaler(loss, optimizer, ...)``, which does backward and step."""
     return (
         isinstance(call.func, cst.Name)
         and "scaler" in call.func.value.lower()
