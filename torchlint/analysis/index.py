@@ -161,6 +161,7 @@ class Index:
         self._orders: dict[type[cst.CSTNode], list[int]] = {}
         self._bound: dict[int, Binding] = {}
         self._late: list[_Late] = []
+        self._ends: dict[int, int] = {}
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
         self._opened = [self.root]
@@ -202,22 +203,22 @@ class Index:
         """Place of the node in the walk: a parent comes before its children."""
         return self._order[id(node)]
 
-    @cached_property
-    def _ends(self) -> dict[int, int]:
-        ends: dict[int, int] = {}
-        parents = self._parents
-        for place in range(len(self.nodes) - 1, -1, -1):
-            key = id(self.nodes[place])
-            end = ends.setdefault(key, place + 1)
-            above = parents.get(key)
-            if above is not None:
-                ends.setdefault(id(above), end)  # the last child comes first
-        return ends
+    def end(self, node: cst.CSTNode) -> int:
+        """Return the place in the walk that follows the last node below this one."""
+        found = self._ends.get(id(node))
+        if found is None:
+            last: cst.CSTNode | None = node
+            while last is not None:
+                found = self._order[id(last)] + 1
+                last = _last_child(last)
+            assert found is not None
+            self._ends[id(node)] = found
+        return found
 
     def inside(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` is ``outer`` or lies below it."""
         place = self._order[id(node)]
-        return self._order[id(outer)] <= place < self._ends[id(outer)]
+        return self._order[id(outer)] <= place < self.end(outer)
 
     def below(self, node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
         """Nodes of a type at or below a node, nested functions and classes included."""
@@ -226,11 +227,7 @@ class Index:
         if orders is None:
             orders = self._orders[kind] = [self._order[id(one)] for one in found]
         first = bisect_left(orders, self._order[id(node)])
-        return iter(found[first : bisect_left(orders, self._ends[id(node)], first)])
-
-    def end(self, node: cst.CSTNode) -> int:
-        """Return the place in the walk that follows the last node below this one."""
-        return self._ends[id(node)]
+        return iter(found[first : bisect_left(orders, self.end(node), first)])
 
     @cached_property
     def named(self) -> dict[str, list[cst.Name]]:
@@ -373,6 +370,22 @@ class Index:
                         self.bind_target(scope, element.value, Bind.REST, value, where)
                     else:
                         todo.append((element.value, (*where, place - step)))
+
+
+def _last_child(node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the child that the walk comes to last."""
+    kind = type(node)
+    if kind is cst.Name:
+        return None
+    for name in _fields.get(kind) or _fields_of(kind):
+        value = getattr(node, name)
+        sort = type(value)
+        if sort is tuple or sort is list:
+            if value:
+                return value[-1]  # type: ignore[no-any-return]
+        elif sort not in _NO_NODES:
+            return value  # type: ignore[no-any-return]
+    return None
 
 
 def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
