@@ -50,8 +50,10 @@ Totals of an evaluation loop are reported as information.
 Safe in the exact form: the total starts as a Python number, is only added to, and is read only
 after the loop or at the head of a periodic block. It is then kept as a float64 tensor on the
 device, which adds up to the same bits as Python's own float. Unsafe where the device may be MPS,
-which has no float64: there the total is kept in float32 and the logged mean may differ in its last
-digits. There is no fix where the value is not proved to be a tensor.
+which has no float64 (the file names MPS, or gets its device from a caller or another file; of a
+command-line option the default is taken at its word): there the total is kept in float32 and the
+logged mean may differ in its last digits. There is no fix where the value is not proved to be a
+tensor.
 
 ## Evidence
 Not measured yet.
@@ -126,6 +128,8 @@ def running_total(program: Program, sync: Sync) -> Total | None:
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return None
     target = _grown(program, statement.body[0])
+    if isinstance(target, cst.Attribute):
+        return None  # kept beyond the loop, by whoever else reads it
     if target is None or not _is_term(program, sync.node, statement.body[0]):
         return None
     if isinstance(target, cst.Name) and _read_every_step(program, target, sync):
@@ -233,12 +237,29 @@ def fix(program: Program, total: Total) -> Fix | None:
     convert = f"{target.value} = {'int' if counts else 'float'}({target.value})"
     rewrites: list[Rewrite] = [Replace(term, new)]
     rewrites += [InsertBefore(head, convert) for head in heads]
-    rewrites.append(InsertAfter(_last_conversion(program, loop), convert))
+    if _read_later(program, target, loop):
+        rewrites.append(InsertAfter(_last_conversion(program, loop), convert))
     return Fix(
         f"Add up `{target.value}` on the device",
         Safety.SAFE if exact else Safety.UNSAFE,
         tuple(rewrites),
         "" if exact else "the total is rounded to float32: MPS has no float64",
+    )
+
+
+def _read_later(program: Program, target: cst.Name, loop: cst.For | cst.While) -> bool:
+    """Whether the total is read, or added to, once the loop has ended."""
+    if any(not program.index.inside(name, loop) for name in _reads(program, target)):
+        return True
+    owner = program.index.scope(target).owner(target.value)
+    assert owner is not None
+    block = program.parent(loop)
+    return not any(
+        _is_number(binding) and program.parent(program.statement(binding.node)) is block
+        for binding in owner.bindings[target.value]
+    ) or any(
+        binding.kind is Bind.AUGMENT and not program.index.inside(binding.node, loop)
+        for binding in owner.bindings[target.value]
     )
 
 
@@ -295,6 +316,8 @@ def _periodic_heads(
     for name in _reads(program, target):
         if program.index.scope(name).function() is not owner:
             return None  # read by a nested function, at a time not known
+        if _read_after_an_exception(program, name, loop):
+            return None
         if not program.index.inside(name, loop):
             continue
         block = _guarded_block(program, name, loop)
@@ -304,6 +327,16 @@ def _periodic_heads(
         if head not in heads:
             heads.append(head)
     return heads
+
+
+def _read_after_an_exception(program: Program, name: cst.Name, loop: cst.For | cst.While) -> bool:
+    """Whether a read is reached when an exception ends the loop: nothing converts it then."""
+    return any(
+        isinstance(above, (cst.Try, cst.TryStar))
+        and program.index.inside(loop, above.body)
+        and not program.index.inside(name, above.body)
+        for above in program.index.ancestors(loop)
+    )
 
 
 def _guarded_block(program: Program, name: cst.Name, loop: cst.For | cst.While) -> cst.If | None:

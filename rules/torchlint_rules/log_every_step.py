@@ -94,13 +94,16 @@ def finding(program: Program, found: list[Sync]) -> Finding:
     if len(found) > 1:
         read += f" and {len(found) - 1} more"
     evaluates = sync.context.role is Role.EVAL
+    reason = purpose(program, sync)
     what = "formatting" if sync.read is Read.SHOWN else "reading"
+    if sync.read is Read.SHOWN and reason == "to log it ":
+        what, reason = "logging", ""
     where = {Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}.get(
         sync.context.role, "training step"
     )
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
-        f"{what} {read} {purpose(program, sync)}waits for the GPU in every {where}",
+        f"{what} {read} {reason}waits for the GPU in every {where}",
         severity=Severity.INFO if evaluates or not any(s.likely for s in found) else None,
         help=remedy(program, sync),
     )

@@ -1,7 +1,7 @@
 """`torch.tensor` copies a NumPy array whose memory the tensor could use.
 
 ## Why
-`torch.tensor(array)` always copies.  `torch.from_numpy(array)` gives a tensor
+`torch.tensor(array)` always copies.  `torch.as_tensor(array)` gives a tensor
 over the same memory, at a cost that does not depend on the size.  Where the array
 was made for this one call, as in `torch.tensor(np.stack(frames))`, nobody is
 left to notice the difference, and the copy is pure loss.
@@ -20,14 +20,14 @@ left to notice the difference, and the copy is pure loss.
     import torch
 
     frames = [np.zeros((84, 84)) for _ in range(4)]
-    batch = torch.from_numpy(np.stack(frames))
+    batch = torch.as_tensor(np.stack(frames))
     weights = torch.tensor(np.random.rand(4), dtype=torch.float32)
     targets = torch.as_tensor(np.arange(4), dtype=torch.long)
 
 ## Leaves alone
 What is not proved to be an array: parameters without annotation, results of other
 modules, lists and numbers (TL303 looks at lists of arrays), NumPy scalars such as
-`np.mean(x)` and `np.random.rand()`, on which `from_numpy` raises.  Arrays that are
+`np.mean(x)` and `np.random.rand()`.  Arrays that are
 changed, returned or kept after the call, and tensors that are changed in place
 while somebody else holds the array: there the copy is needed.  Memory that is, or
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
@@ -46,10 +46,9 @@ hold the array (a parameter, an attribute, a view): the tensor would change with
 array and the array with the tensor.  Unsafe as well for a slice with gaps between
 its rows: `torch.tensor` closes them, so `.view()` can fail without the copy.
 
-The fix is `torch.from_numpy` where the array is the only argument, and
-`torch.as_tensor` where a dtype or device is given, where arithmetic may have made a
-NumPy scalar of an array without dimensions, and in files that set a default
-device, which `from_numpy` does not follow.
+The fix is `torch.as_tensor` and never `torch.from_numpy`: that one does not follow a
+default device (`torch.set_default_device`, `with torch.device(...)`), which any other
+file may set, and raises on what turns out to be a NumPy scalar.
 
 ## Evidence
 16 MB of float64 on one thread of an AMD EPYC, torch 2.13 (CPU), `python -m timeit -s
@@ -65,7 +64,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchlint.analysis.arguments import Given
-from torchlint.analysis.conversions import renamed, sets_device, torch_dtype
+from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
@@ -137,6 +136,12 @@ def converts(program: Program, call: cst.Call, array: Value) -> bool:
     return device_of(program, call) is Device.CUDA
 
 
+def may_convert(program: Program, call: cst.Call, data: cst.Arg) -> bool:
+    """Whether a dtype is asked for that the array may not have: then a copy is made anyway."""
+    asked = not program.argument(call, "dtype", "torch.tensor").absent
+    return asked and not program.value(data.value).dtype
+
+
 def device_of(program: Program, call: cst.Call) -> Device | None:
     """Return where the tensor is put; None where no device is given."""
     device = program.argument(call, "device", "torch.tensor")
@@ -152,10 +157,12 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     what = described(program, data.value)
     alone = holding.owner is Owner.SOLE
     message = f"`torch.tensor` copies {what}" + (", which nothing else uses" if alone else "")
-    cpu = device_of(program, call) in (None, Device.CPU)
-    fix = without_copy(program, call, data, holding)
+    certain = device_of(program, call) in (None, Device.CPU) and not may_convert(
+        program, call, data
+    )
+    fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
-    return Finding(call, message, fix, None if cpu else Severity.INFO, help=help_text)
+    return Finding(call, message, fix, None if certain else Severity.INFO, help=help_text)
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:
@@ -163,21 +170,19 @@ def described(program: Program, node: cst.BaseExpression) -> str:
     return f"the array `{program.brief(node)}`"
 
 
-def without_copy(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Fix | None:
+def without_copy(program: Program, call: cst.Call, holding: Holding) -> Fix | None:
     """Return the fix, or None where the call passes what the other functions do not take."""
     unpacks = any(arg.star for arg in call.args)
     if unpacks and not all(program.argument(call, name).absent for name in UNTAKEN):
         return None
     dropped = [arg for arg in call.args if arg.keyword and arg.keyword.value in UNTAKEN]
-    bare = len(call.args) - len(dropped) == 1 and data.keyword is None
-    sure = program.value(data.value).rank >= 0
-    function = "from_numpy" if bare and sure and not sets_device(program) else "as_tensor"
-    rewrites = renamed(program, call, function)
+    # not from_numpy: it does not follow a default device, which any file may set
+    rewrites = renamed(program, call, "as_tensor")
     if rewrites is None:
         return None
     unsafe = [SHARES] * (holding.owner is not Owner.SOLE) + [STRIDES] * holding.part
     return Fix(
-        f"Use `torch.{function}`",
+        "Use `torch.as_tensor`",
         Safety.UNSAFE if unsafe else Safety.SAFE,
         (*rewrites, *(RemoveArgument(call, arg) for arg in dropped)),
         changes="; ".join(unsafe),

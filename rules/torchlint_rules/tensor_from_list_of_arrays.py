@@ -150,8 +150,7 @@ def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix |
     else:
         if not takes(call, ("dtype", "device")):
             return None
-        bare = len(call.args) == 1 and data.keyword is None and not sets_device(program)
-        function = "from_numpy" if bare else "as_tensor"
+        function = "as_tensor"  # it follows a default device, which any file may set
         rewrites = called(program, call, function, data, joined)
     if rewrites is None:
         return None

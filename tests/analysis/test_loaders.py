@@ -57,7 +57,6 @@ def moved(source: str) -> list[str]:
         pytest.param(
             "for b in A:\n    x = b[0]\n    y = x.view(-1).float()\n    y.cuda()", id="later"
         ),
-        pytest.param("for b in A:\n    x = (b + 1) * -b\n    x.cuda()", id="after arithmetic"),
         pytest.param("for b in A:\n    x = 0\n    x += b\n    x.cuda()", id="after a sum"),
         pytest.param("for b in A:\n    (b if c else d).cuda()", id="under a condition"),
         pytest.param("for b in A:\n    x, y = b, 0\n    x.cuda()", id="after unpacking"),
@@ -306,6 +305,9 @@ def test_batches_of_loaders_in_larger_structures(loop, loaders):
         pytest.param("while c:\n    n = x.next()\nA.x.cuda()", id="next of something else"),
         pytest.param("del A\nA.cuda()", id="deleted"),
         pytest.param("A[1:2].cuda()", id="a slice"),
+        pytest.param("for x in A:\n    y = x / 255\n    y.cuda()", id="new memory"),
+        pytest.param("for x in A:\n    torch.tensor(x.numpy()).cuda()", id="an array of it"),
+        pytest.param("for x in A:\n    torch.FloatTensor(x).cuda()", id="a tensor of it"),
     ],
 )
 def test_batches_do_not(loop):

@@ -45,6 +45,9 @@ def train(loader):
 @pytest.mark.parametrize(
     "source",
     [
+        pytest.param(
+            loop("self.total += loss.item()", "self = State()"), id="kept: another rule's"
+        ),
         pytest.param(loop("if step % 100 == 0:\n    total += loss.item()"), id="every n steps"),
         pytest.param(
             loop("if rank == 0:\n    total += loss.item()", "total, rank = 0.0, 0"), id="one rank"
@@ -168,6 +171,19 @@ def test_a_periodic_block_reads_at_its_head() -> None:
     assert "        total = 0.0\n    total = float(total)\n" in text
 
 
+def test_a_total_that_nobody_reads_later_is_not_converted() -> None:
+    source = loop(
+        """\
+        total += loss.item()
+        if step % 100 == 99:
+            print(total)
+            total = 0.0
+        """,
+        after="return None",
+    )
+    assert fixed(source, CODE, unsafe=False).count("total = float(total)") == 1
+
+
 def test_mps_has_no_float64() -> None:
     source = loop("total += loss.item()").replace("device = ", 'fallback = "mps"\ndevice = ', 1)
     (found,) = check(source, CODE)
@@ -193,7 +209,23 @@ def test_mps_has_no_float64() -> None:
             id="read by a nested function",
         ),
         pytest.param(loop("total += loss.item()", "global total\n    total = 0.0"), id="a global"),
-        pytest.param(loop("self.total += loss.item()", "self = State()"), id="an attribute"),
+        pytest.param(
+            script(
+                """\
+                def train(loader):
+                    total = 0.0
+                    try:
+                        for x, y in loader:
+                            loss = criterion(model(x.to(device)), y.to(device))
+                            loss.backward()
+                            optimizer.step()
+                            total += loss.item()
+                    except KeyboardInterrupt:
+                        print(total)
+                """
+            ),
+            id="read where an exception ends the loop",
+        ),
         pytest.param(loop('sums["loss"] += loss.item()', "sums = {}"), id="an entry"),
         pytest.param(
             "import lightning\n" + loop("total += loss.item()"), id="a framework owns the loop"

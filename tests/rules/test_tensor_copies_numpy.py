@@ -239,15 +239,15 @@ def test_a_torch_of_another_name_is_no_torch() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("torch.tensor(np.stack(x))", "torch.from_numpy(np.stack(x))"),
-        ("torch.tensor(np.array(x))", "torch.from_numpy(np.array(x))"),
-        ("torch.tensor(np.random.rand(n, 3))", "torch.from_numpy(np.random.rand(n, 3))"),
-        ("torch.tensor(np.load(x))", "torch.from_numpy(np.load(x))"),
-        ("torch.tensor(np.array(x).T)", "torch.from_numpy(np.array(x).T)"),
-        ("torch.tensor(np.eye(3)[[0, 1]])", "torch.from_numpy(np.eye(3)[[0, 1]])"),
+        ("torch.tensor(np.stack(x))", "torch.as_tensor(np.stack(x))"),
+        ("torch.tensor(np.array(x))", "torch.as_tensor(np.array(x))"),
+        ("torch.tensor(np.random.rand(n, 3))", "torch.as_tensor(np.random.rand(n, 3))"),
+        ("torch.tensor(np.load(x))", "torch.as_tensor(np.load(x))"),
+        ("torch.tensor(np.array(x).T)", "torch.as_tensor(np.array(x).T)"),
+        ("torch.tensor(np.eye(3)[[0, 1]])", "torch.as_tensor(np.eye(3)[[0, 1]])"),
         ("torch.tensor(np.array(x) / 255)", "torch.as_tensor(np.array(x) / 255)"),
         ("torch.tensor(data=np.stack(x))", "torch.as_tensor(data=np.stack(x))"),
-        ("torch.tensor(np.stack(x), requires_grad=False)", "torch.from_numpy(np.stack(x))"),
+        ("torch.tensor(np.stack(x), requires_grad=False)", "torch.as_tensor(np.stack(x))"),
         ("torch.tensor(np.stack(x), dtype=n)", "torch.as_tensor(np.stack(x), dtype=n)"),
         ("torch.tensor(np.stack(x), device=dev)", "torch.as_tensor(np.stack(x), device=dev)"),
         ("torch.tensor(np.zeros(3), dtype=torch.double)",
@@ -442,15 +442,15 @@ def test_a_device_that_may_be_a_gpu_is_advice() -> None:
 def test_follows_the_spelling_of_the_file() -> None:
     source = "import numpy\nfrom torch import tensor\nt = tensor(numpy.stack([a, b]))  # joined\n"
     assert fixed(source, CODE).splitlines()[1:] == [
-        "from torch import tensor, from_numpy",
-        "t = from_numpy(numpy.stack([a, b]))  # joined",
+        "from torch import tensor, as_tensor",
+        "t = as_tensor(numpy.stack([a, b]))  # joined",
     ]
     source = "import numpy as np, torch as th\nt = th.tensor(\n    np.stack(x),  # rows\n)\n"
-    assert "th.from_numpy(\n    np.stack(x),  # rows\n)" in fixed(source, CODE)
+    assert "th.as_tensor(\n    np.stack(x),  # rows\n)" in fixed(source, CODE)
 
 
 def test_no_fix_where_the_name_is_taken() -> None:
-    source = "import numpy as np\nfrom torch import tensor\nfrom_numpy = 1\nt = tensor(np.eye(3))\n"
+    source = "import numpy as np\nfrom torch import tensor\nas_tensor = 1\nt = tensor(np.eye(3))\n"
     (finding,) = check(source, CODE)
     assert finding.fix is None
 
@@ -507,7 +507,7 @@ def test_what_makes_a_copy_necessary() -> None:
     with pytest.raises(RuntimeError, match="not resizable"):
         shared.resize_(5)
     gaps = np.zeros((3, 4))[:, 1:]
-    assert torch.tensor(gaps).stride() != torch.from_numpy(gaps).stride()
+    assert torch.tensor(gaps).stride() != torch.as_tensor(gaps).stride()
     read_only = np.broadcast_to(np.zeros(3), (2, 3))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

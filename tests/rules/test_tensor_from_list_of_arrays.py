@@ -138,9 +138,9 @@ def test_leaves_alone_what_is_not_proved(body: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("torch.tensor([np.zeros(3)])", "torch.from_numpy(np.array([np.zeros(3)]))"),
+        ("torch.tensor([np.zeros(3)])", "torch.as_tensor(np.array([np.zeros(3)]))"),
         ("torch.tensor((np.zeros(3), np.ones(3)))",
-         "torch.from_numpy(np.array((np.zeros(3), np.ones(3))))"),
+         "torch.as_tensor(np.array((np.zeros(3), np.ones(3))))"),
         ("torch.tensor(dtype=n, data=(np.eye(3),))",
          "torch.as_tensor(dtype=n, data=np.array((np.eye(3),)))"),
         ("torch.tensor([np.eye(3), np.eye(3)], dtype=torch.float32)",
@@ -149,13 +149,13 @@ def test_leaves_alone_what_is_not_proved(body: str) -> None:
          "torch.as_tensor(np.array([np.zeros(3)]), device=n)"),
         ("torch.tensor(data=[np.zeros(3)])", "torch.as_tensor(data=np.array([np.zeros(3)]))"),
         ("torch.tensor([np.array(v) for v in x])",
-         "torch.from_numpy(np.array([np.array(v) for v in x]))"),
+         "torch.as_tensor(np.array([np.array(v) for v in x]))"),
         ("torch.FloatTensor([np.zeros(3)])",
          "torch.from_numpy(np.array([np.zeros(3)])).float()"),
         ("torch.Tensor([np.zeros(3)])", "torch.from_numpy(np.array([np.zeros(3)])).float()"),
         ("torch.LongTensor([np.arange(3)])",
          "torch.from_numpy(np.array([np.arange(3)])).long()"),
-        ("torch.tensor([s.cpu().numpy()])", "torch.from_numpy(np.array([s.cpu().numpy()]))"),
+        ("torch.tensor([s.cpu().numpy()])", "torch.as_tensor(np.array([s.cpu().numpy()]))"),
     ],
 )  # fmt: skip
 def test_makes_one_array_first(before: str, after: str) -> None:
@@ -262,11 +262,11 @@ def test_no_fix(line: str) -> None:
 def test_follows_the_spelling_of_the_file() -> None:
     source = "from numpy import array, zeros\nfrom torch import tensor\nt = tensor([zeros(3)])\n"
     assert fixed(source, CODE).splitlines()[1:] == [
-        "from torch import tensor, from_numpy",
-        "t = from_numpy(array([zeros(3)]))",
+        "from torch import tensor, as_tensor",
+        "t = as_tensor(array([zeros(3)]))",
     ]
     source = "import torch as t\ndef f(p: t.Tensor):\n    return t.tensor([p.numpy()])\n"
-    assert "return t.from_numpy(np.array([p.numpy()]))" in fixed(source, CODE)
+    assert "return t.as_tensor(np.array([p.numpy()]))" in fixed(source, CODE)
     assert "import numpy as np\n" in fixed(source, CODE)
     source = "from torch import FloatTensor\nimport numpy\nt = FloatTensor([numpy.eye(3)])\n"
     assert "t = from_numpy(numpy.array([numpy.eye(3)])).float()" in fixed(source, CODE)
@@ -278,7 +278,8 @@ def test_no_fix_where_names_are_taken() -> None:
     assert finding.fix is None
     for name in ("tensor", "FloatTensor"):
         taken = (
-            f"import numpy as np\nfrom torch import {name}\nfrom_numpy = 1\n{name}([np.eye(3)])\n"
+            f"import numpy as np\nfrom torch import {name}\nfrom_numpy = as_tensor = 1\n"
+            f"{name}([np.eye(3)])\n"
         )
         (finding,) = check(taken, CODE)
         assert finding.fix is None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.device_names import moved_openly
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Device, Kind, join_devices
 
@@ -74,11 +75,13 @@ class Devices:
                 return True
         return self._mentions_cuda()
 
-    @property
+    @cached_property
     def maybe_mps(self) -> bool:
-        """Whether the GPU may be Apple's: the file names MPS, or never says that it means CUDA."""
+        """Whether the GPU may be Apple's: the file names MPS, or leaves the device to others."""
         text = self._program.text
-        return "cuda" not in text or "mps" in text or "torch.accelerator" in text
+        if "cuda" not in text or "mps" in text or "torch.accelerator" in text:
+            return True
+        return moved_openly(self._program)
 
     @cached_property
     def sole(self) -> str:

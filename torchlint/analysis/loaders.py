@@ -294,10 +294,12 @@ class Loaders:
             case cst.IfExp():
                 yield node.body, level, path
                 yield node.orelse, level, path
+            case cst.BinaryOperation() if level is _Level.BATCH:
+                pass  # a new tensor, which nothing pins
             case cst.BooleanOperation() | cst.BinaryOperation():
                 yield node.left, level, path
                 yield node.right, level, path
-            case cst.UnaryOperation():
+            case cst.UnaryOperation() if level is _Level.SOURCE:
                 yield node.expression, level, path
             case cst.NamedExpr():
                 yield node.value, level, path
@@ -421,6 +423,8 @@ class Loaders:
             if self._repeats(node):
                 yield func.value, _Level.SOURCE, (None, *path)
             return
+        if level is _Level.BATCH and _copies(program.qualified(func), func):
+            return  # what the loader pinned stays behind
         target = program.calls.target(node)
         if target is not None and target.name.value != "__init__":
             yield from self._results(target, level, path)
@@ -682,3 +686,11 @@ def _is_taken_apart(loop: cst.For) -> bool:
             target = target.elements[-1].value
         node = node.args[0].value
     return isinstance(target, cst.Tuple)
+
+
+def _copies(name: str, func: cst.BaseExpression) -> bool:
+    """Whether a call makes a tensor or an array in new memory of what it is given."""
+    if name.startswith(("numpy.", "torch.")):
+        last = name.rpartition(".")[2]
+        return name.startswith("numpy.") or last == "tensor" or last.endswith("Tensor")
+    return isinstance(func, cst.Attribute) and func.attr.value == "numpy"

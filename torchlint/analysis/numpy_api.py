@@ -402,7 +402,7 @@ def _loaded(node: cst.Call) -> Value:
 
     Of an archive torch makes no tensor, so what is given to it is an array.
     """
-    if _argument(node, 2, "allow_pickle") is not None:
+    if _argument(node, 2, "allow_pickle") is not None or any(arg.star for arg in node.args):
         return UNKNOWN
     mapped = _argument(node, 1, "mmap_mode") is not None
     return Value(Kind.NDARRAY, type=LOADED, made=node, fresh=not mapped)
