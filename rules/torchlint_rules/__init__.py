@@ -68,7 +68,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=(("tensor",), ("numpy",)),
+        words=(("tensor(",), ("numpy",)),
     ),
     Rule(
         code="TL303",
@@ -77,7 +77,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=(("ensor",),),
+        words=(("ensor(",),),
     ),
     Rule(
         code="TL602",
@@ -95,6 +95,6 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=8,
-        words=(("Norm",),),
+        words=(("BatchNorm", "InstanceNorm"),),
     ),
 )
