@@ -211,10 +211,13 @@ class Loaders:
         return Device.UNKNOWN, None
 
     def _is_device(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a device; most are seen not to be without a value."""
-        if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.BinaryOperation)):
+        """Whether an expression is a device; most are seen not to be, by their name."""
+        if isinstance(node, cst.Call):
+            return self._program.qualified(node.func) == "torch.device"
+        last = dotted(node).rpartition(".")[2].lower()
+        if len(last) > 1 and not any(word in last for word in ("dev", "gpu", "cuda")):
             return False
-        return self._program.value(node).kind is Kind.DEVICE
+        return bool(last) and self._program.value(node).kind is Kind.DEVICE
 
     def _prepares(self, func: cst.Attribute) -> bool:
         """Whether a method belongs to a framework's object, which moves what a loader gives."""
