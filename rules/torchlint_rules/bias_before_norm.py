@@ -78,7 +78,7 @@ LINEAR = {"torch.nn.Linear", "torch.nn.LazyLinear"}
 
 def bias_before_norm(program: Program) -> Iterator[Finding]:
     """Yield layers with a bias whose output goes into a norm, and nowhere else."""
-    if not any("Norm" in program.qualified(call.func) for call in program.index.of(cst.Call)):
+    if not is_possible(program):
         return
     links = [link for link in program.links if is_cancelled(program, link)]
     if not links or module_uses.freezes_norms(program) or module_uses.looks_inside(program):
@@ -92,11 +92,40 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         )
 
 
+def is_possible(program: Program) -> bool:
+    """Whether the file has a layer with a bias, and a norm that could cancel it, at all."""
+    made = [(program.qualified(call.func), call) for call in program.index.of(cst.Call)]
+    norms = {name for name, _ in made if "Norm" in name}
+    return bool(norms) and any(
+        not norms.isdisjoint(cancelling(name)) and has_bias(program, call)
+        for name, call in made
+        if name in LINEAR or name in CONVOLUTIONS
+    )
+
+
+def cancelling(name: str) -> set[str]:
+    """Return the norms that subtract the mean of each channel of a kind of layer."""
+    if name in LINEAR:
+        return {"torch.nn.BatchNorm1d"}
+    rank = CONVOLUTIONS[name]
+    return {
+        f"torch.nn.BatchNorm{rank}d",
+        f"torch.nn.LazyBatchNorm{rank}d",
+        f"torch.nn.InstanceNorm{rank}d",
+        "torch.nn.SyncBatchNorm",
+    }
+
+
+def has_bias(program: Program, layer: cst.Call) -> bool:
+    """Whether a layer has a bias by default, or by the words ``bias=True``."""
+    bias = program.argument(layer, "bias")
+    written = bias.arg is not None and bias.arg.keyword is not None and bias.literal() == "True"
+    return bias.absent or written
+
+
 def is_cancelled(program: Program, link: Link) -> bool:
     """Whether a layer has a bias that every layer after it takes away."""
-    bias = program.argument(link.producer, "bias")
-    written = bias.arg is not None and bias.arg.keyword is not None and bias.literal() == "True"
-    if not (bias.absent or written):
+    if not has_bias(program, link.producer):
         return False
     return all(subtracts_mean(program, link.producer, norm) for norm in link.consumers)
 
@@ -104,16 +133,14 @@ def is_cancelled(program: Program, link: Link) -> bool:
 def subtracts_mean(program: Program, layer: cst.Call, norm: cst.Call) -> bool:
     """Whether a norm subtracts, from each channel of this layer's output, its mean."""
     name, kind = program.qualified(layer.func), program.qualified(norm.func)
-    if name in LINEAR:
-        return kind == "torch.nn.BatchNorm1d" and same_width(program, layer, norm)
-    if name not in CONVOLUTIONS:
+    if not (name in LINEAR or name in CONVOLUTIONS) or kind not in cancelling(name):
         return False
-    if kind == f"torch.nn.InstanceNorm{CONVOLUTIONS[name]}d":
+    if name in LINEAR:
+        return same_width(program, layer, norm)
+    if kind.startswith("torch.nn.InstanceNorm"):
         tracks = program.argument(norm, "track_running_stats")
         return tracks.absent or tracks.literal() == "False"
-    rank = CONVOLUTIONS[name]
-    batch = {f"torch.nn.BatchNorm{rank}d", f"torch.nn.LazyBatchNorm{rank}d"}
-    return kind in batch or kind == "torch.nn.SyncBatchNorm"
+    return True
 
 
 def same_width(program: Program, linear: cst.Call, norm: cst.Call) -> bool:
