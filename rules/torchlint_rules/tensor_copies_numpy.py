@@ -51,9 +51,9 @@ default device (`torch.set_default_device`, `with torch.device(...)`), which any
 file may set, and raises on what turns out to be a NumPy scalar.
 
 ## Evidence
-16 MB of float64 on one thread of an AMD EPYC, torch 2.13 (CPU), `python -m timeit -s
-"import numpy as np, torch; a = np.ones(2_000_000)"`: `torch.tensor(a)` 1.34 ms,
-`torch.from_numpy(a)` 1.0 us.
+16 MB of float64 on one thread of an AMD EPYC, torch 2.13 (CPU), `OMP_NUM_THREADS=1 python -m
+timeit -s "import numpy as np, torch; a = np.ones(2_000_000)"`: `torch.tensor(a)` 0.65 ms,
+`torch.as_tensor(a)` 1.5 us.
 
 ## References
 PyTorch documentation, `torch.tensor`, `torch.from_numpy`, `torch.as_tensor`
