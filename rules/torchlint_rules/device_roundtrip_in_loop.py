@@ -63,7 +63,7 @@ import libcst as cst
 
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
-from torchlint.analysis.syncs import Read
+from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -78,10 +78,8 @@ if TYPE_CHECKING:
 def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
     """Report copies to the host in every step, one a statement."""
     seen: set[int] = set()
-    for sync in program.syncs:
-        if sync.read is not Read.COPY or sync.context.guarded:
-            continue
-        if sync.context.role is Role.FORWARD and not program.loops.training:
+    for sync in every_step(program):
+        if sync.read is not Read.COPY:
             continue
         place = program.smallest_statement(sync.node)
         if id(place) not in seen:
@@ -92,20 +90,17 @@ def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
 def finding(program: Program, sync: Sync) -> Finding:
     """Say what is copied, and drop the copy where it goes straight back."""
     code = program.brief(sync.tensor)
-    where = {Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}.get(
-        sync.context.role, "training step"
-    )
     back = returning_move(program, sync)
     if back is not None:
         return Finding(
             back,
-            f"`{code}` is copied to the host and back to its device in every {where}",
+            f"`{code}` is copied to the host and back to its device in every {sync.step}",
             drop(program, back, sync),
         )
     collects = sync.context.role is Role.EVAL
     return Finding(
         sync.node,
-        f"copying `{code}` to the host waits for the GPU in every {where}",
+        f"copying `{code}` to the host waits for the GPU in every {sync.step}",
         severity=Severity.INFO if collects or not sync.sure else None,
         help="keep it on the device and copy once after the loop, or only every n steps",
     )

@@ -93,7 +93,6 @@ class Total:
     """``target += term`` with one read of a tensor in the term."""
 
     target: cst.BaseExpression
-    statement: cst.SimpleStatementLine
     sync: Sync
 
 
@@ -105,10 +104,9 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             continue
         severity = None if sync.context.role is Role.TRAIN else Severity.INFO
         name, read = program.code(total.target), program.brief(sync.node)
-        where = "training" if severity is None else "evaluation"
         yield Finding(
             sync.node,
-            f"`{read}` waits for the GPU in every {where} step; add up `{name}` on the device and "
+            f"`{read}` waits for the GPU in every {sync.step}; add up `{name}` on the device and "
             "read it once after the loop",
             fix(program, total),
             severity,
@@ -134,7 +132,7 @@ def running_total(program: Program, sync: Sync) -> Total | None:
         return None
     if isinstance(target, cst.Name) and _read_every_step(program, target, sync):
         return None
-    return Total(target, statement, sync)
+    return Total(target, sync)
 
 
 def _grown(program: Program, small: cst.BaseSmallStatement) -> cst.BaseExpression | None:

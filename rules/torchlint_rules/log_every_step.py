@@ -60,7 +60,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
-from torchlint.analysis.syncs import Read
+from torchlint.analysis.syncs import Read, every_step
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
 
@@ -77,10 +77,8 @@ KEEP = "append `{}.detach().clone()` and read them together after the loop"
 def log_every_step(program: Program) -> Iterator[Finding]:
     """Report reads of single values in every step, one a statement."""
     statements: dict[int, list[Sync]] = {}
-    for sync in program.syncs:
-        if sync.read is Read.COPY or sync.context.guarded or running_total(program, sync):
-            continue
-        if sync.context.role is Role.FORWARD and not program.loops.training:
+    for sync in every_step(program):
+        if sync.read is Read.COPY or running_total(program, sync):
             continue
         statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
     for found in statements.values():
@@ -98,12 +96,9 @@ def finding(program: Program, found: list[Sync]) -> Finding:
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
-    where = {Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}.get(
-        sync.context.role, "training step"
-    )
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
-        f"{what} {read} {reason}waits for the GPU in every {where}",
+        f"{what} {read} {reason}waits for the GPU in every {sync.step}",
         severity=Severity.INFO if evaluates or not any(s.likely for s in found) else None,
         help=remedy(program, sync),
     )

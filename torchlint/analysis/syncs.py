@@ -45,6 +45,17 @@ class Sync:
     sure: bool
 
     @property
+    def step(self) -> str:
+        """What it runs in every time, as a phrase for messages."""
+        match self.context.role:
+            case Role.EVAL:
+                return "evaluation step"
+            case Role.FORWARD:
+                return "forward pass"
+            case _:
+                return "training step"
+
+    @property
     def likely(self) -> bool:
         """Whether a tensor is read: by proof, or as training computed it and it has ``.item()``."""
         return self.sure or (self.read is Read.SCALAR and self.context.role is Role.TRAIN)
@@ -70,6 +81,14 @@ def syncs(program: Program) -> list[Sync]:
     found = [sync for call in program.index.of(cst.Call) for sync in _of_call(program, call)]
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
+
+
+def every_step(program: Program) -> Iterator[Sync]:
+    """Yield the reads that run in each and every step; in a forward pass, if the file trains."""
+    for sync in program.syncs:
+        trains = sync.context.role is not Role.FORWARD or program.loops.training
+        if trains and not sync.context.guarded:
+            yield sync
 
 
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
