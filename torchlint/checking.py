@@ -16,6 +16,7 @@ from torchlint.depth import too_deep
 from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import takes_comment
+from torchlint.preferences import DEFAULT, Preferences
 from torchlint.rule import Diagnostic
 from torchlint.syntax import looks_valid
 
@@ -44,6 +45,8 @@ _deep = threading.local()
 class Options:
     """What to look for: the selected rules, the codes whose fixes are wanted, the torch version.
 
+    ``preferences`` is what fixes write where they have to choose.
+
     ``trusting`` parses faster, by a switch of libcst that holds for the whole process.
     """
 
@@ -51,6 +54,7 @@ class Options:
     fixable: frozenset[str]
     target: Version | None = None
     trusting: bool = False
+    preferences: Preferences = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
     if options.trusting:
         trust_parser()
     try:
-        return Program(source.text, source.path, options.target)
+        return Program(source.text, source.path, options.target, options.preferences)
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
     except BaseException as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchlint.errors import ConfigError, UsageError
+from torchlint.preferences import DEFAULT, Preferences
 from torchlint.registry import Choice, check_selector, is_selected, specificity
 from torchlint.rule import Severity
 
@@ -38,6 +39,7 @@ class Kind(enum.Enum):
     SELECTORS = "a list of rule codes or prefixes"
     PER_FILE = "a table from glob pattern to a list of rule codes or prefixes"
     VERSION = 'a version such as "2.3", or "any"'
+    COUNT = "a whole number above 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,25 @@ OPTIONS = (
         "warning",
         "Lowest severity that makes the exit code 1.",
         ("error", "warning", "info"),
+    ),
+    Option(
+        "num-workers",
+        Kind.COUNT,
+        None,
+        "Worker processes that fixes give a DataLoader; from the machine's cores if absent.",
+    ),
+    Option(
+        "amp-dtype",
+        Kind.CHOICE,
+        DEFAULT.amp_dtype,
+        "What fixes let `torch.autocast` compute in; float16 comes with a gradient scaler.",
+        ("bfloat16", "float16"),
+    ),
+    Option(
+        "log-interval",
+        Kind.COUNT,
+        DEFAULT.log_interval,
+        "Training steps between two log lines that fixes leave.",
     ),
     Option("output-format", Kind.CHOICE, "full", "How findings are written.", FORMATS),
     Option(
@@ -175,6 +196,7 @@ class Settings:
     output_format: str
     preview: bool
     cache_dir: str
+    preferences: Preferences
     values: Mapping[str, Any]
     origins: Mapping[str, str]
 
@@ -359,6 +381,8 @@ def _check_value(option: Option, value: Any, where: str) -> None:
 def _fits(option: Option, value: Any) -> bool:
     if option.kind is Kind.FLAG:
         return isinstance(value, bool)
+    if option.kind is Kind.COUNT:
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
     if option.kind is Kind.CHOICE:
         return value in option.choices
     if option.kind is Kind.PER_FILE:
@@ -417,6 +441,7 @@ def settle(layers: list[Layer], root: Path, file: Path | None) -> Settings:
         output_format=merged["output-format"],
         preview=merged["preview"],
         cache_dir=merged["cache-dir"],
+        preferences=Preferences(merged["num-workers"], merged["amp-dtype"], merged["log-interval"]),
         values=merged,
         origins=origins,
     )

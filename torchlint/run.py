@@ -127,7 +127,13 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
 
     rules = settings.rules(all_rules(), source.path)
     fixable = frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
-    options = Options(rules, fixable, _target(source, settings, plan), trusting=True)
+    options = Options(
+        rules,
+        fixable,
+        _target(source, settings, plan),
+        trusting=True,
+        preferences=settings.preferences,
+    )
     if plan.fix is not None:
         fixed, notes = _fix(source, options, plan.fix, settings)
         changes = plan.write and fixed.text != source.text

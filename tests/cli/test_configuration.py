@@ -20,6 +20,7 @@ from torchlint.config import (
     settle,
 )
 from torchlint.errors import ConfigError
+from torchlint.preferences import Preferences
 from torchlint.registry import all_rules
 from torchlint.rule import Severity
 
@@ -41,6 +42,18 @@ def test_defaults(project) -> None:
     assert all(
         settings.reports(rule.code, None) and settings.may_fix(rule.code) for rule in all_rules()
     )
+
+
+def test_what_fixes_write_is_a_choice_of_the_project(project) -> None:
+    assert settings_of(project).preferences == Preferences(None, "bfloat16", 100)
+    project.write("torchlint.toml", 'num-workers = 8\namp-dtype = "float16"\nlog-interval = 10\n')
+    assert settings_of(project).preferences == Preferences(8, "float16", 10)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "4", 1.5])
+def test_a_count_is_a_whole_number_above_zero(value) -> None:
+    with pytest.raises(ConfigError, match="a whole number above 0"):
+        check_values({"num-workers": value}, "here")
 
 
 def test_the_closest_file_holds(project) -> None:

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from torchlint.edits import Safety
 from torchlint.linter import Options, check_source, fix_source, with_deep_stack
+from torchlint.preferences import DEFAULT, Preferences
 from torchlint.registry import all_rules
 from torchlint.source import decode_source
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from torchlint.rule import Diagnostic
 
 
-def options(code: str, target: str | None = None) -> Options:
+def options(code: str, target: str | None = None, preferences: Preferences = DEFAULT) -> Options:
     """Options that select one rule, its fixes included."""
     rules = tuple(rule for rule in all_rules() if rule.code == code)
     assert rules, f"no rule {code}"
-    return Options(rules, frozenset({code}), None if target is None else Version(target))
+    version = None if target is None else Version(target)
+    return Options(rules, frozenset({code}), version, preferences=preferences)
 
 
 def check(source: str, code: str, target: str | None = None) -> list[Diagnostic]:
@@ -39,13 +41,19 @@ def silent(source: str, code: str, target: str | None = None) -> None:
 
 
 def fixed(
-    source: str, code: str, *, unsafe: bool = True, target: str | None = None, settles: bool = True
+    source: str,
+    code: str,
+    *,
+    unsafe: bool = True,
+    target: str | None = None,
+    settles: bool = True,
+    preferences: Preferences = DEFAULT,
 ) -> str:
     """Return a snippet after its fixes: it parses, keeps its comments, settles what was fixed."""
     before = textwrap.dedent(source)
     read = decode_source(before.encode(), "snippet.py")
     safety = Safety.UNSAFE if unsafe else Safety.SAFE
-    done = with_deep_stack(lambda: fix_source(read, options(code, target), safety))
+    done = with_deep_stack(lambda: fix_source(read, options(code, target, preferences), safety))
     assert done.notes == ()
     cst.parse_module(done.text)
     assert comments(done.text) == comments(before)

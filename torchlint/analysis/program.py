@@ -26,6 +26,7 @@ from torchlint.analysis.places import locate
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
+from torchlint.preferences import DEFAULT, Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,17 +45,25 @@ class Program:
         text: the decoded source.
         path: where it stands, for rules that look at the name of the file.
         target: the lowest torch version the project supports; None where it is not known.
+        preferences: what fixes write where they have to choose.
 
     Raises:
         libcst.ParserSyntaxError: the text is not Python 3.
 
     """
 
-    def __init__(self, text: str, path: Path | None = None, target: Version | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        path: Path | None = None,
+        target: Version | None = None,
+        preferences: Preferences = DEFAULT,
+    ) -> None:
         """Parse the text; facts come later."""
         self.text = text
         self.path = path
         self.target = target
+        self.preferences = preferences
         with _collector_paused():
             self.module = cst.parse_module(text)
             self.index = Index(self.module)
