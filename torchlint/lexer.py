@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchlint.edits import Span
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from torchlint.edits import Span
 
 
 MAX_DEPTH = 400  # open f-strings, fields and brackets of one f-string; CPython: 150 strings
@@ -52,6 +52,17 @@ def comments(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
             string = formatted_string(text, start)
             start = string.end
             yield from string.comments
+
+
+def strings(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
+    """Yield where the strings of the text are, which starts and ends outside of strings."""
+    end = len(text) if end is None else end
+    while found := _COMMENT.search(text, start, end):
+        start = found.end()
+        if found["formatted"]:
+            start = formatted_string(text, start).end
+        if not found["comment"]:
+            yield Span(found.start(), start)
 
 
 def takes_comment(text: str, statement: Span, offset: int) -> bool:

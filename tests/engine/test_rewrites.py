@@ -10,6 +10,7 @@ from torchlint.analysis.places import locate
 from torchlint.analysis.program import Program
 from torchlint.analysis.rewrites import (
     AddArgument,
+    AddDecorator,
     AddImport,
     DeleteStatement,
     InsertAfter,
@@ -17,9 +18,10 @@ from torchlint.analysis.rewrites import (
     RemoveArgument,
     Replace,
     Unplaceable,
+    Wrap,
     resolve,
 )
-from torchlint.edits import Fix, Safety
+from torchlint.edits import Fix, Safety, overlap
 
 LONG = "a" * 40
 
@@ -290,6 +292,121 @@ def test_delete(before, kind, at, after):
 def test_a_statement_with_a_comment_inside_is_not_deleted(text, kind):
     with pytest.raises(Unplaceable, match="comment"):
         rewritten(text, lambda p: DeleteStatement(node(p, kind)))
+
+
+def wrapped(text: str, kind: type[cst.CSTNode], at: int | None = None) -> str:
+    """The text with statements of a kind wrapped: one, or all but those named ``keep``."""
+
+    def wrap(program: Program) -> Wrap:
+        found = [n for n in nodes(program, kind) if "keep" not in program.module.code_for_node(n)]
+        return Wrap(tuple(found if at is None else [found[at]]), "with a:")
+
+    return rewritten(text, wrap)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("b\nc\nkeep\n", "with a:\n    b\n    c\nkeep\n", id="two lines"),
+        pytest.param("b\n\nc\n", "with a:\n    b\n\n    c\n", id="a blank line stays blank"),
+        pytest.param("b\r\nc", "with a:\r\n    b\r\n    c", id="CRLF, no newline at the end"),
+        pytest.param(
+            "keep\n\n# b\nb  # 1\n# c\nc\n# d\nkeep\n",
+            "keep\n\nwith a:\n    # b\n    b  # 1\n    # c\n    c\n# d\nkeep\n",
+            id="comments",
+        ),
+        pytest.param(
+            "keep\n# b\nb\n\nc\n",
+            "keep\nwith a:\n    # b\n    b\n\n    c\n",
+            id="a comment about the first",
+        ),
+        pytest.param(
+            "b = f(\n  1,\n)\nc = \\\n2\n",
+            "with a:\n    b = f(\n      1,\n    )\n    c = \\\n    2\n",
+            id="over several lines",
+        ),
+        pytest.param(
+            "b = '''1\n2 # 3\n''' + '''4\n5'''\nc = f'''{\n6}\n'''\n",
+            "with a:\n    b = '''1\n2 # 3\n''' + '''4\n5'''\n    c = f'''{\n6}\n'''\n",
+            id="strings keep their value",
+        ),
+        pytest.param("b = '1\\\n2'\nc\n", "with a:\n    b = '1\\\n2'\n    c\n", id="a long string"),
+        pytest.param(
+            "b = ('1'\n  '2')\nc\n", "with a:\n    b = ('1'\n      '2')\n    c\n", id="two strings"
+        ),
+        pytest.param("b; z\nc\n", "with a:\n    b; z\n    c\n", id="two on a line"),
+    ],
+)
+def test_wrap_lines(before, after):
+    assert wrapped(before, cst.SimpleStatementLine) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "for x in y:\n  b\n", "with a:\n  for x in y:\n    b\n", id="two blanks a step"
+        ),
+        pytest.param(
+            "def f():\n\tfor x in y:\n\t\tb\n\t\t# tail\n\n\tc\n",
+            "def f():\n\twith a:\n\t\tfor x in y:\n\t\t\tb\n\t\t\t# tail\n\n\tc\n",
+            id="tabs, and a comment of the block",
+        ),
+        pytest.param(
+            "def g():\n    pass\ndef f():\n  for x in y:\n    b\n",
+            "def g():\n    pass\ndef f():\n  with a:\n    for x in y:\n      b\n",
+            id="a function of its own style",
+        ),
+        pytest.param(
+            "for x in y: b\nelse:\n    c\n",
+            "with a:\n    for x in y: b\n    else:\n        c\n",
+            id="one line and else",
+        ),
+    ],
+)
+def test_wrap_a_loop(before, after):
+    assert wrapped(before, cst.For) == after
+
+
+def test_what_is_put_behind_a_wrapped_block_waits_for_the_next_pass():
+    program = Program("for x in y:\n    b\nc\n")
+    loop, line = nodes(program, cst.For)[0], nodes(program, cst.SimpleStatementLine)[0]
+    wrap, insert = Wrap((loop,), "with a:"), InsertAfter(line, "d")
+    places = locate(program, [*wrap.nodes(program), *insert.nodes(program)])
+    assert overlap(wrap.edits(places), insert.edits(places))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "at"),
+    [
+        pytest.param("if x: a\n", cst.Expr, 0, id="behind a colon"),
+        pytest.param("a; b\n", cst.Expr, 1, id="one of two on a line"),
+        pytest.param("if x:\n    a\nelif y:\n    b\n", cst.If, 1, id="elif"),
+    ],
+)
+def test_parts_of_lines_are_not_wrapped(text, kind, at):
+    with pytest.raises(Unplaceable):
+        wrapped(text, kind, at)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("def f(): pass\n", "@n\ndef f(): pass\n", id="first"),
+        pytest.param(
+            "x\n# about\n@d  # e\n# f\ndef f():\n    pass\n",
+            "x\n# about\n@d  # e\n# f\n@n\ndef f():\n    pass\n",
+            id="below the others",
+        ),
+        pytest.param(
+            "class A:\r\n\tasync def f(self): pass",
+            "class A:\r\n\t@n\r\n\tasync def f(self): pass",
+            id="tabs and CRLF",
+        ),
+    ],
+)
+def test_add_decorator(before, after):
+    assert rewritten(before, lambda p: AddDecorator(node(p, cst.FunctionDef), "@n")) == after
 
 
 def loader(_: Program) -> AddImport:

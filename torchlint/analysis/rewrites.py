@@ -18,10 +18,11 @@ from torchlint.analysis.line_layout import (
     indented,
     line_end,
     newline_at,
+    next_line,
     whole_lines,
 )
 from torchlint.edits import Edit, ResolvedFix
-from torchlint.lexer import comments
+from torchlint.lexer import comments, strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddArgument",
+    "AddDecorator",
     "AddImport",
     "DeleteStatement",
     "InsertAfter",
@@ -40,6 +42,7 @@ __all__ = [
     "Replace",
     "Rewrite",
     "Unplaceable",
+    "Wrap",
     "resolve",
 ]
 
@@ -178,6 +181,51 @@ class DeleteStatement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wrap:
+    """Statements that follow one another become the block of a header: ``with a:``.
+
+    They go one step further in, with the comments directly above the first and those between.
+    Lines that start inside of a string stay as they are, so that its value does.
+    """
+
+    statements: Sequence[Statement]
+    header: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return (*self.statements, *(_anchor(statement) for statement in self.statements))
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        text, last = places.text, self.statements[-1]
+        lines = [whole_lines(places, one, _anchor(one)) for one in self.statements]
+        start = above_comments(text, lines[0], places.full(self.statements[0]).start)
+        end = lines[-1].end
+        if isinstance(last, cst.BaseCompoundStatement):
+            end = below_comments(text, lines[-1])
+        header = indented(self.header, lines[0].indent, newline_at(places, lines[0].start))
+        step = _step(places.program, last)
+        edits = [Edit(at, at, step) for at in _indentable(text, start, end)]
+        edits[0] = Edit(start, start, header + step)
+        # what another fix puts behind the block has to wait: it may belong inside of it
+        return (*edits, Edit(end, end, ""))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddDecorator:
+    """A function gets a decorator directly above its ``def``, below those that it has."""
+
+    function: cst.FunctionDef
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return (self.function,)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        lines = whole_lines(places, self.function, self.function)
+        code = indented(self.code, lines.indent, newline_at(places, lines.start))
+        return (Edit(lines.start, lines.start, code),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AddImport:
     """``import module``, or ``from module import name``, where the file does not have it yet."""
 
@@ -304,6 +352,28 @@ def _anchor(statement: Statement) -> cst.CSTNode:
     if isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.decorators:
         return statement.decorators[0]
     return statement
+
+
+def _step(program: Program, statement: Statement) -> str:
+    """Return what one more step of indentation is in the block of a statement."""
+    for above in program.index.ancestors(statement):
+        if isinstance(above, cst.IndentedBlock) and above.indent is not None:
+            return above.indent
+    return program.module.default_indent
+
+
+def _indentable(text: str, start: int, end: int) -> list[int]:
+    """Return where the lines start that may be indented: none is blank or part of a string."""
+    within = [
+        string for string in strings(text, start, end) if string.end > line_end(text, string.start)
+    ]
+    found: list[int] = []
+    while start < end:
+        after = next_line(text, start)
+        if text[start:after].strip() and not any(s.start < start < s.end for s in within):
+            found.append(start)
+        start = after
+    return found
 
 
 def _siblings(program: Program, statement: Statement) -> tuple[cst.CSTNode, ...]:
