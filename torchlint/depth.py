@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from torchlint.lexer import STRING, formatted_string
+from torchlint.lexer import PLAIN_STRING, STRING, formatted_string
 
 MAX_BRACKETS = 200  # CPython: "too many nested parentheses"
 MAX_LINKS = 1_000  # operators, attributes, calls, elifs in one expression; CPython: some 2,000
@@ -20,7 +20,8 @@ BRACKETS = f"nests more than {MAX_BRACKETS} brackets"
 STEEP = {"case": 8, "del": 14}  # each bracket makes libcst take 3 or 2 times as long there
 MAX_TOTAL = 10 * MAX_LINKS  # of all brackets around a place together, before links are counted
 
-_LITERALS = re.compile(rf"\#[^\r\n]*|\\\r?\n|{STRING}", re.VERBOSE | re.DOTALL)
+# each alternative starts with a character of its own: the search leaps from one of them to the next
+_LITERALS = re.compile(rf"\#[^\r\n]*|\\\r?\n|{PLAIN_STRING}", re.VERBOSE | re.DOTALL)
 _WORDS = dict.fromkeys(
     map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_\t\f")
 )

@@ -26,12 +26,15 @@ class Comment:
 # A string that does not end is taken to end with its line, or the text: the parser will complain.
 # No alternative fails after its quotes, so there is no backtracking and the time is linear.
 # Raw strings need no care, since a backslash keeps the quote from ending those as well.
-STRING = r"""
-    (?P<formatted>\b(?:[rR]?[fFtT]|[fFtT][rR])(?=["']))
-  | \"\"\"[^"\\]*(?:(?:\\.|\"(?!\"\"))[^"\\]*)*(?:\"\"\"|\\?\Z)
+PLAIN_STRING = r"""
+    \"\"\"[^"\\]*(?:(?:\\.|\"(?!\"\"))[^"\\]*)*(?:\"\"\"|\\?\Z)
   | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\\?\Z)
   | "[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"?
   | '[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'?
+"""
+STRING = rf"""
+    (?P<formatted>\b(?:[rR]?[fFtT]|[fFtT][rR])(?=["']))
+  | {PLAIN_STRING}
 """
 _COMMENT = re.compile(rf"(?P<comment>\#[^\r\n]*)|{STRING}", re.VERBOSE | re.DOTALL)
 _END = re.compile(r"[\r\n]|\Z")
