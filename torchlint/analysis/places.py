@@ -14,13 +14,12 @@ from torchlint.edits import Span
 from torchlint.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from torchlint.analysis.program import Program
 
 _NOTHING = nullcontext()
-_DEPTH = 2  # of the statement whose code is generated: a loop in a function, or in a method
 
 
 class Places:
@@ -42,6 +41,10 @@ class Places:
         except KeyError:
             raise InternalError(f"the place of a {type(node).__name__} is unknown") from None
 
+    def known(self) -> Collection[int]:
+        """Return the ids of the nodes whose places are known."""
+        return self._full.keys()
+
     def span(self, node: cst.CSTNode) -> Span:
         """Return the place of the node itself, without parentheses and whitespace around it."""
         return self._span.get(id(node)) or self.full(node)
@@ -61,10 +64,11 @@ def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
     """
     wanted = {id(node): node for node in nodes}
     places = Places(program, list(wanted.values()))
-    for depth in (_DEPTH, 0):
-        wanted = _locate_in_statements(places, wanted, depth)
-    if wanted:
-        _locate_in_module(places, set(wanted))
+    around = {key: _statements_around(program, node) for key, node in wanted.items()}
+    while around:
+        around = _locate_in_statements(places, around)
+    if missing := wanted.keys() - places.known():
+        _locate_in_module(places, missing)
     return places
 
 
@@ -117,40 +121,36 @@ _HOLDERS = (
 
 
 def _locate_in_statements(
-    places: Places, wanted: dict[int, cst.CSTNode], depth: int
-) -> dict[int, cst.CSTNode]:
-    """Place nodes by the statements that hold them; return those that could not be placed."""
-    around: dict[int, tuple[cst.CSTNode, set[int]]] = {}
-    left: dict[int, cst.CSTNode] = {}
-    for key, node in wanted.items():
-        statement = _statement_around(places.program, node, depth)
-        if statement is None:
-            left[key] = node
-        else:
-            around.setdefault(id(statement), (statement, set()))[1].add(key)
-    for statement, keys in around.values():
+    places: Places, around: dict[int, list[cst.CSTNode]]
+) -> dict[int, list[cst.CSTNode]]:
+    """Place nodes by the last statement of each; return those left, with the statements left.
+
+    The smaller a statement is, the less code is generated; that it occurs once is the rule.
+    """
+    tried: dict[int, tuple[cst.CSTNode, set[int]]] = {}
+    for key, statements in around.items():
+        if statements:
+            statement = statements.pop()
+            tried.setdefault(id(statement), (statement, set()))[1].add(key)
+    left: dict[int, list[cst.CSTNode]] = {}
+    for statement, keys in tried.values():
         if not _locate_statement(places, statement, keys):
-            left.update((key, wanted[key]) for key in keys)
+            left.update((key, around[key]) for key in keys)
     return left
 
 
-def _statement_around(program: Program, node: cst.CSTNode, depth: int) -> cst.CSTNode | None:
-    """Return the compound statement that holds the node in so many others, or the last before.
+def _statements_around(program: Program, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the statements that hold a node, from the outside in.
 
     Nodes of whitespace have no known parent: they are looked for in the whole module.
     """
-    chain: list[cst.CSTNode] = []
+    found: list[cst.CSTNode] = []
     here = node
     while (parent := program.parent(here)) is not None:
         if isinstance(parent, (cst.IndentedBlock, cst.Module)):
-            chain.append(here)
+            found.append(here)
         here = parent
-    if here is not program.module or not chain:
-        return None
-    chain.reverse()
-    while depth and (len(chain) <= depth or isinstance(chain[depth], cst.SimpleStatementLine)):
-        depth -= 1
-    return chain[depth]
+    return found[::-1] if here is program.module else []
 
 
 def _locate_statement(places: Places, statement: cst.CSTNode, keys: set[int]) -> bool:
