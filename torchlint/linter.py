@@ -129,10 +129,14 @@ class _Loop:
         wanted.sort(key=lambda item: (groups.get(_rule(item), 0), item.code, item.span))
         batch: list[Diagnostic] = []
         taken: list[Edit] = []
+        shared: set[tuple[Edit, ...]] = set()  # one fix may settle several findings
         for item in wanted:
             edits = _edits(item)
-            if not overlap(edits, taken):
+            if edits in shared:
                 batch.append(item)
+            elif not overlap(edits, taken):
+                batch.append(item)
+                shared.add(edits)
                 taken += edits
         return batch
 
@@ -155,7 +159,7 @@ class _Loop:
         self, source: Source, checked: Checked, batch: Sequence[Diagnostic]
     ) -> tuple[Source, Checked | None, str]:
         """Return the changed source, what is found in it, and what is wrong with it."""
-        edits = [edit for item in batch for edit in _edits(item)]
+        edits = list(dict.fromkeys(edit for item in batch for edit in _edits(item)))
         text = apply(source.text, edits)
         if text == source.text:
             return source, None, "changes nothing"

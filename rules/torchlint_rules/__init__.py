@@ -97,4 +97,17 @@ RULES: tuple[Rule, ...] = (
         group=8,
         words=(("BatchNorm", "InstanceNorm"),),
     ),
+    Rule(
+        code="TL906",
+        name="deprecated-cuda-amp",
+        summary="mixed precision by its old names, torch.cuda.amp",
+        severity=WARNING,
+        fix=SAFE,
+        group=1,
+        words=(
+            ("autocast", "GradScaler", "custom_fwd", "custom_bwd"),
+            ("cuda.amp", "cpu.amp", "torch.cuda", "torch.cpu"),
+            ("amp",),
+        ),
+    ),
 )

@@ -158,6 +158,19 @@ def test_fixes_that_need_the_same_import_add_it_once(make_rule):
     assert done.text == HEAD + "import math\nmath.pi\nmath.pi\n"
 
 
+def test_one_fix_settles_all_findings_that_share_it(make_rule):
+    def check(program):
+        names = [name for name in nodes(program, cst.Name) if name.value == "bad"]
+        shared = Fix("t", Safety.SAFE, tuple(Replace(name, "good") for name in names))
+        for name in names:
+            yield Finding(name, "m", shared)
+
+    done = fix(HEAD + "bad\nbad\n", make_rule("TL901", check))
+    assert done.text == HEAD + "good\ngood\n"
+    assert codes(done.applied) == ["TL901", "TL901"]
+    assert done.notes == ()
+
+
 def test_fixes_that_undo_each_other_leave_the_file_alone(make_rule):
     rules = make_rule("TL901", rename("bad", "good")), make_rule("TL902", rename("good", "bad"))
     done = fix(HEAD + "bad = 1\n", *rules)

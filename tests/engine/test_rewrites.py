@@ -15,6 +15,7 @@ from torchlint.analysis.rewrites import (
     DeleteStatement,
     InsertAfter,
     InsertBefore,
+    PrependArgument,
     RemoveArgument,
     Replace,
     Unplaceable,
@@ -106,6 +107,42 @@ def workers(program: Program) -> AddArgument:
 def test_add_arguments(before, after):
     assert rewritten(before, pin, workers) == after
     assert rewritten(f"x = {before}  # end\n", pin, workers).count("\n") >= 1
+
+
+def device(program: Program) -> PrependArgument:
+    return PrependArgument(first_call(program), '"cuda"', ("enabled", "dtype"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("f()", 'f("cuda")', id="no arguments"),
+        pytest.param("f(a)", 'f("cuda", enabled=a)', id="one by place"),
+        pytest.param("f(a, b)", 'f("cuda", enabled=a, dtype=b)', id="two by place"),
+        pytest.param("f(a, k = b)", 'f("cuda", enabled = a, k = b)', id="blanks around equals"),
+        pytest.param("f(k=b)", 'f("cuda", k=b)', id="by keyword"),
+        pytest.param("f(**kw)", 'f("cuda", **kw)', id="double star"),
+        pytest.param("f(a, **kw)", 'f("cuda", enabled=a, **kw)', id="by place and double star"),
+        pytest.param(
+            "f(\n    a,  # why\n    b,\n)",
+            'f(\n    "cuda",\n    enabled=a,  # why\n    dtype=b,\n)',
+            id="one a line",
+        ),
+        pytest.param(
+            "f(\n    # why\n    a, b\n)",
+            'f(\n    # why\n    "cuda", enabled=a, dtype=b\n)',
+            id="hugging",
+        ),
+    ],
+)
+def test_prepend_an_argument(before, after):
+    assert rewritten(before, device) == after
+
+
+@pytest.mark.parametrize("before", ["f(*a)", "f(a, b, c)", "f(x for x in y)"])
+def test_arguments_without_a_keyword_to_go_by_are_left(before):
+    with pytest.raises(Unplaceable):
+        rewritten(before, device)
 
 
 def test_an_argument_that_is_there_is_not_added():

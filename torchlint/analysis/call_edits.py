@@ -54,6 +54,33 @@ def add(places: Places, call: cst.Call, pairs: Sequence[tuple[str, str]]) -> Seq
     return (_add_first(places, call, new),)
 
 
+def prepend(places: Places, call: cst.Call, code: str, keywords: Sequence[str]) -> Sequence[Edit]:
+    """Return the edits that pass the code first, and what was passed by place by keyword.
+
+    Raises:
+        Unplaceable: an argument by place cannot be given a keyword.
+
+    """
+    if not call.args:
+        return (_add_first(places, call, [code]),)
+    start = places.full(call.args[0]).start
+    separator = ", "
+    if starts_line(places.text, start) and _one_a_line(places, call):
+        separator = "," + newline_at(places, start) + indent_at(places.text, start)
+    first = Edit(start, start, code + separator)
+    equal = _equal_sign(call)
+    named: list[Edit] = []
+    for place, arg in enumerate(arg for arg in call.args if arg.keyword is None):
+        if arg.star == "**":
+            continue
+        bare = isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
+        if arg.star or bare or place >= len(keywords):
+            raise Unplaceable("an argument goes by its place only")
+        start = places.full(arg).start
+        named.append(Edit(start, start, keywords[place] + equal))
+    return (first, *named)
+
+
 def remove(places: Places, call: cst.Call, arg: cst.Arg) -> Sequence[Edit]:
     """Return the edits that take one argument away, with its comma.
 

@@ -38,6 +38,7 @@ __all__ = [
     "DeleteStatement",
     "InsertAfter",
     "InsertBefore",
+    "PrependArgument",
     "RemoveArgument",
     "Replace",
     "Rewrite",
@@ -105,6 +106,21 @@ class AddArgument:
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return call_edits.add(places, self.call, ((self.keyword, self.code),))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrependArgument:
+    """A call gets a first argument by place; ``keywords`` name those that had a place before."""
+
+    call: cst.Call
+    code: str
+    keywords: tuple[str, ...] = ()
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return call_edits.nodes(self.call)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return call_edits.prepend(places, self.call, self.code, self.keywords)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

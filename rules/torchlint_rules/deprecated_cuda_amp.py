@@ -1,0 +1,155 @@
+"""Mixed precision is called by the names of one device, which are deprecated.
+
+## Why
+`torch.cuda.amp` and `torch.cpu.amp` became one module, `torch.amp`, which is told the device.  The
+old names do the same, but since torch 2.4 each of them warns when it is called, and will be removed
+one day.
+
+## Bad
+    import torch
+    from torch.cuda.amp import GradScaler, autocast
+
+    def train(model, loader, optimizer, use_amp):
+        scaler = GradScaler(enabled=use_amp)
+        for x, y in loader:
+            optimizer.zero_grad()
+            with autocast(use_amp):
+                loss = model(x.cuda(), y.cuda())
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+## Good
+    import torch
+    from torch.amp import GradScaler, autocast
+
+    def train(model, loader, optimizer, use_amp):
+        scaler = GradScaler("cuda", enabled=use_amp)
+        for x, y in loader:
+            optimizer.zero_grad()
+            with autocast("cuda", enabled=use_amp):
+                loss = model(x.cuda(), y.cuda())
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+## Leaves alone
+- Projects whose torch has no such name yet: `torch.amp` has `autocast` since 1.12, `GradScaler`
+  since 2.3, `custom_fwd` and `custom_bwd` since 2.4.
+- Code for old versions: under a condition on the version, `hasattr` or `try`, beside the new name.
+- Annotations, `isinstance` and base classes: they do not warn.
+
+Reported as information where torch may be older than 2.4, which does not warn.  Reported without a
+fix: calls under another name (`cast = torch.cuda.amp.autocast`), imports that the file also uses in
+a way that cannot be rewritten (`functools.partial(autocast)`) or lists in `__all__`, and scalers
+where the file asks for their class or inherits from it.
+
+## Fix safety
+Safe: the old names call the new ones with the device.  An import changes together with everything
+that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
+old `autocast` is `enabled`, of the new one `device_type`.
+
+Unsafe where the target version is not known; in a file that is compiled by TorchScript; in a file
+that imports a training framework, which may ask for the class of a scaler; and for `autocast()`
+without `dtype` in a method of a module or beside `torch.set_autocast_dtype`: inside of another
+autocast the new name takes the type of that one, where the old one took float16.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "Automatic Mixed Precision package - torch.amp"
+- PyTorch 2.4 release notes, "Deprecations"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.analysis.amp_names import SINCE, AmpNames, Renaming, Use
+from torchlint.analysis.dictionaries import literal
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+DEPRECATED = Version("2.4")
+
+
+def deprecated_cuda_amp(program: Program) -> Iterator[Finding]:
+    """Find calls of the old names of mixed precision."""
+    names = AmpNames(program)
+    target = program.target
+    for use in names.uses():
+        if target is not None and target < SINCE[use.name]:
+            continue
+        warns = target is not None and target >= DEPRECATED
+        yield Finding(
+            use.place,
+            message(program, use),
+            fix(program, use, names.renaming(use)),
+            None if warns else Severity.INFO,
+            help=advice(use),
+        )
+
+
+def message(program: Program, use: Use) -> str:
+    """Say what is deprecated, and from which version on."""
+    text = f"`{program.brief(use.place)}` is deprecated and warns since torch {DEPRECATED}"
+    if program.target is not None:
+        return text
+    return (
+        f"{text}; the new name is there from torch {SINCE[use.name]} on: declare the version the "
+        "project uses with `torch-version` in the configuration or `--torch-version`"
+    )
+
+
+def advice(use: Use) -> str:
+    """Name what to call instead."""
+    device = f'"{use.device}"' if use.keywords else f'device_type="{use.device}"'
+    return f"`torch.amp.{use.name}({device}, ...)` does the same."
+
+
+def fix(program: Program, use: Use, renaming: Renaming | None) -> Fix | None:
+    """Return the fix, safe where nothing can tell the new names from the old ones."""
+    if renaming is None:
+        return None
+    scaler = any(one.name == "GradScaler" for one in renaming.uses)
+    newest = max(SINCE[one.name] for one in renaming.uses)
+    doubts = (
+        (f"torch below {newest} does not have it", program.target is None),
+        ("TorchScript may not compile it", "torch.jit" in program.text),
+        ("a framework may ask for the old class", scaler and bool(program.frameworks)),
+        (
+            "inside of another autocast it takes the type of that one",
+            any(may_inherit(program, one) for one in renaming.uses),
+        ),
+    )
+    changes = "; ".join(text for text, holds in doubts if holds)
+    safety = Safety.UNSAFE if changes else Safety.SAFE
+    return Fix(f"Use torch.amp.{use.name}", safety, renaming.rewrites, changes)
+
+
+def may_inherit(program: Program, use: Use) -> bool:
+    """Whether a call may run inside of another autocast and leave the type to it."""
+    if use.name != "autocast" or use.call is None or is_decorator(program, use.call):
+        return False
+    given = {arg.keyword.value: arg.value for arg in use.call.args if arg.keyword is not None}
+    by_place = [arg.value for arg in use.call.args if arg.keyword is None]
+    given.update(zip(use.keywords, by_place, strict=False))
+    enabled = given.get("enabled")
+    if "dtype" in given or (enabled is not None and literal(enabled) == "False"):
+        return False
+    owner = program.classes.around(use.call)
+    return "set_autocast" in program.text or (owner is not None and owner.is_module)
+
+
+def is_decorator(program: Program, call: cst.Call) -> bool:
+    """Whether a call makes a decorator, which is done before anything runs."""
+    return isinstance(program.parent(call), cst.Decorator)
