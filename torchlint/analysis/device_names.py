@@ -71,7 +71,7 @@ def _open_attribute(program: Program, node: cst.Attribute, depth: int) -> bool:
     if owner is not None:
         stores = program.classes.stores(owner, node.attr.value)
         return not stores or any(is_open(program, store.value, depth + 1) for store in stores)
-    default = _option_default(program, node.attr.value)
+    default = option_default(program, node.attr.value)
     return default is None or is_open(program, default, depth + 1)
 
 
@@ -85,7 +85,7 @@ def _is_input(program: Program, name: cst.Name) -> bool:
     )
 
 
-def _option_default(program: Program, name: str) -> cst.BaseExpression | None:
+def option_default(program: Program, name: str) -> cst.BaseExpression | None:
     """Return the default of the command-line option that an attribute reads, if it has one."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
     for call, _ in program.method_calls("add_argument"):

@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.analysis.arguments import Argument, Arguments
 from torchlint.analysis.calls import Calls
 from torchlint.analysis.classes import Classes
+from torchlint.analysis.datasets import Datasets
 from torchlint.analysis.devices import Devices
 from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.floating import is_floating
@@ -127,6 +128,11 @@ class Program:
     def loaders(self) -> Loaders:
         """Where the batches of each DataLoader go."""
         return Loaders(self)
+
+    @cached_property
+    def datasets(self) -> Datasets:
+        """Which class the dataset of each DataLoader is."""
+        return Datasets(self)
 
     @cached_property
     def links(self) -> list[Link]:

@@ -1,0 +1,150 @@
+"""What a dataset does to give one sample."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from probing import parsed, probed
+
+from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
+
+HEAD = """\
+import cv2, h5py, json, os, torch
+import numpy as np
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchvision import datasets, transforms
+"""
+
+
+def of_class(body: str, made: str = "Own(files)", init: str = "self.files = files") -> str:
+    """Return a probe of a dataset with such a ``__getitem__``."""
+    body = textwrap.indent(textwrap.dedent(body), " " * 8)
+    return (
+        f"class Own(Dataset):\n    def __init__(self, files, transform=None):\n        {init}\n"
+        f"        self.transform = transform\n    def __getitem__(self, i):\n{body}\nprobe({made})"
+    )
+
+
+def cost(source: str) -> str:
+    program = parsed(source, HEAD)
+    (one,) = program.datasets.of(probed(program))
+    return work(program, one)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param("probe(datasets.MNIST('x'))", "torchvision.datasets.MNIST", id="torchvision"),
+        pytest.param(
+            "class Own(datasets.ImageFolder): pass\nprobe(Own())",
+            "torchvision.datasets.ImageFolder",
+            id="an heir of torchvision's",
+        ),
+        pytest.param(
+            of_class("return Image.open(self.files[i])"), "Image.open(self.files[i])", id="opens"
+        ),
+        pytest.param(of_class("return np.load(self.files[i])"), "np.load(self.files[i])", id="np"),
+        pytest.param(of_class("with open(x) as f:\n    return f"), "open(x)", id="the builtin"),
+        pytest.param(of_class("return cv2.resize(x, s)"), "cv2.resize(x, s)", id="a library"),
+        pytest.param(
+            of_class("return tokenizer(self.files[i])"), "tokenizer(self.files[i])", id="tokens"
+        ),
+        pytest.param(
+            of_class("return self.tokenizer.encode(x)"), "self.tokenizer.encode(x)", id="encoded"
+        ),
+        pytest.param(
+            of_class("return self.transform(x)", made="Own(f, transforms.ToTensor())"),
+            "self.transform(x)",
+            id="a transform that is given",
+        ),
+        pytest.param(
+            of_class("return read(i)") + "\ndef read(i): return json.load(i)",
+            "json.load(i)",
+            id="in a function",
+        ),
+        pytest.param(
+            of_class("return self.read(i)\ndef read(self, i):\n    return torch.load(i)").replace(
+                "        def read", "    def read"
+            ),
+            "torch.load(i)",
+            id="in a method",
+        ),
+    ],
+)
+def test_work(source: str, expected: str) -> None:
+    assert cost(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("probe(TensorDataset(x))", id="tensors"),
+        pytest.param("probe([1])", id="a list"),
+        pytest.param(of_class("return self.files[i]"), id="an item"),
+        pytest.param(of_class("return torch.tensor(self.files[i])"), id="a tensor of an item"),
+        pytest.param(of_class("return np.array(self.files[i])"), id="an array of an item"),
+        pytest.param(
+            of_class("return self.transform(x) if self.transform else x"), id="no transform"
+        ),
+        pytest.param(
+            of_class("return self.transform(x)", made="Own(f, None)"), id="None for a transform"
+        ),
+        pytest.param(
+            of_class("return self.files[i]", init="self.files = [Image.open(f) for f in files]"),
+            id="read beforehand",
+        ),
+    ],
+)
+def test_no_work(source: str) -> None:
+    assert cost(source) == ""
+
+
+@pytest.mark.parametrize(
+    ("collate", "expected"),
+    [
+        ("def collate(b): return tokenizer.pad(b)", "tokenizer.pad(b)"),
+        ("def collate(b): return torch.stack(b)", ""),
+        ("collate = lambda b: tokenizer.pad(b)", "tokenizer.pad(b)"),
+        ("from other import collate", ""),
+    ],
+)
+def test_work_of_collate_fn(collate: str, expected: str) -> None:
+    program = parsed(f"{collate}\nDataLoader(d, collate_fn=collate)", HEAD)
+    assert collate_work(program, program.loaders.calls[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("self.cache[i] = x\nreturn x", True),
+        ("self.count += 1\nreturn x", True),
+        ("self.seen.append(i)\nreturn x", True),
+        ("self.rng, y = x\nreturn y", True),
+        ("x = self.cache[i]\nreturn x", False),
+        ("x[i] = self.cache\nreturn x", False),
+        ("return self.files.index(i)", False),
+    ],
+)
+def test_state(body: str, expected: bool) -> None:
+    program = parsed(of_class(body), HEAD)
+    (one,) = program.datasets.of(probed(program))
+    assert one.owner is not None
+    assert keeps_state(program, one.owner) is expected
+
+
+@pytest.mark.parametrize(
+    ("init", "expected"),
+    [
+        ("self.f = h5py.File(files)", "h5py.File(files)"),
+        ("self.f = open(files)", "open(files)"),
+        ("self.f = json.load(open(files))", ""),
+        ("self.f = files", ""),
+    ],
+)
+def test_handles(init: str, expected: str) -> None:
+    program = parsed(of_class("return self.f[i]", init=init), HEAD)
+    (one,) = program.datasets.of(probed(program))
+    assert one.owner is not None
+    assert keeps_handle(program, one.owner) == expected

@@ -1,0 +1,201 @@
+"""What a dataset does each time that it gives a sample: reading, decoding, transforming."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.datasets import HUGGING_FACE, TAKES
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.classes import Class, Store
+    from torchlint.analysis.datasets import Dataset
+    from torchlint.analysis.program import Program
+
+_DEPTH = 4  # functions that call functions
+
+# Functions that read, decode or transform a whole sample: a fraction of a millisecond and more.
+_WORK = re.compile(
+    r"(PIL\.Image\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|pandas\.read_\w+"
+    r"|torch\.load|torchaudio\.(load|transforms\.\w+|functional\.\w+)|json\.loads?|pickle\.loads?"
+    r"|torchvision\.(io|transforms)\..+|(cv2|imageio|skimage|librosa|soundfile|nibabel|pydicom"
+    r"|tifffile|rasterio|decord|av|SimpleITK|albumentations|scipy|h5py|gzip|yaml|wave)\..+)$"
+)
+_WORKING_METHODS = frozenset(
+    {"imread", "imdecode", "read_image", "read_bytes", "read_text", "tokenize", "encode_plus",
+     "batch_encode_plus"}
+)  # fmt: skip
+_WORKING_NAMES = re.compile(
+    r"transform|augment|tokeniz|preprocess|feature_extractor", re.IGNORECASE
+)
+_HANDLES = re.compile(
+    r"(open|io\.open|gzip\.open|h5py\.File|lmdb\.open|sqlite3\.connect|zipfile\.ZipFile"
+    r"|tarfile\.open|netCDF4\.Dataset|rasterio\.open|cv2\.VideoCapture|tables\.open_file"
+    r"|(decord|av|cv2)\.\w*(VideoReader|open))$"
+)
+
+
+def work(program: Program, dataset: Dataset) -> str:
+    """Return what a dataset does to give one sample, as it stands in the code; "" if little.
+
+    For a class of the file this is a call in ``__getitem__`` or in a function that it runs, for
+    one of a library the name of the class.
+    """
+    if dataset.owner is None:
+        known = dataset.type == HUGGING_FACE or dataset.type.startswith("torchvision.datasets.")
+        return dataset.type if known else ""
+    for base in _bases(program, dataset.owner):
+        if base.startswith("torchvision.datasets.") and not base.endswith(".VisionDataset"):
+            return base
+    for method in _takers(program, dataset.owner):
+        call = _working_call(program, method, dataset, frozenset())
+        if call is not None:
+            return program.brief(call)
+    return ""
+
+
+def collate_work(program: Program, loader: cst.Call) -> str:
+    """Return what the ``collate_fn`` of a loader does, as `work` does."""
+    for node in program.argument(loader, "collate_fn", LOADER).values:
+        function = program.value(node).made
+        if isinstance(function, cst.FunctionDef | cst.Lambda):
+            call = _working_call(program, function, None, frozenset())
+            if call is not None:
+                return program.brief(call)
+    return ""
+
+
+def keeps_state(program: Program, owner: Class) -> bool:
+    """Whether giving a sample changes the dataset: a cache, a counter."""
+    return any(_changes_self(program, method) for method in _takers(program, owner))
+
+
+def keeps_handle(program: Program, owner: Class) -> str:
+    """Return the call that opens a file for as long as the dataset lives, or ""."""
+    for one in program.classes.lineage(owner):
+        for stores in one.stores.values():
+            for store in stores:
+                if store.method.name.value not in TAKES and _opens(program, store.value):
+                    return program.brief(store.value) if store.value is not None else ""
+    return ""
+
+
+def _bases(program: Program, owner: Class) -> Iterator[str]:
+    for one in program.classes.lineage(owner):
+        yield from one.bases
+
+
+def _takers(program: Program, owner: Class) -> Iterator[cst.FunctionDef]:
+    """Yield the methods that give samples."""
+    for name in TAKES:
+        method = program.classes.method(owner, name)
+        if method is not None:
+            yield method
+
+
+def _working_call(
+    program: Program,
+    function: cst.FunctionDef | cst.Lambda,
+    dataset: Dataset | None,
+    way: frozenset[int],
+) -> cst.Call | None:
+    """Return a call that costs, in a function or in what it calls."""
+    if id(function) in way or len(way) > _DEPTH:
+        return None
+    for call in program.index.below(function.body, cst.Call):
+        if _works(program, call, dataset):
+            return call
+        target = program.calls.target(call)
+        if target is not None:
+            found = _working_call(program, target, dataset, way | {id(function)})
+            if found is not None:
+                return found
+    return None
+
+
+def _works(program: Program, call: cst.Call, dataset: Dataset | None) -> bool:
+    func = call.func
+    if _WORK.match(program.qualified(func)):
+        return True
+    match func:
+        case cst.Name(value="open"):
+            return program.is_builtin(func)
+        case cst.Attribute(attr=cst.Name(value=name)) if name in _WORKING_METHODS:
+            return True
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+            return _WORKING_NAMES.search(name) is not None and _is_given(program, call, dataset)
+        case cst.Attribute(value=receiver):
+            return "tokenizer" in dotted(receiver).lower()
+        case cst.Name(value=name):
+            return "tokenizer" in name.lower() and program.calls.target(call) is None
+        case _:
+            return False
+
+
+def _is_given(program: Program, call: cst.Call, dataset: Dataset | None) -> bool:
+    """Whether ``self.transform`` is anything but None in the dataset at hand."""
+    assert isinstance(call.func, cst.Attribute)
+    if program.calls.target(call) is not None or dataset is None or dataset.owner is None:
+        return False  # a method of the class: what it does is looked at by itself
+    stores = program.classes.stores(dataset.owner, call.func.attr.value)
+    return any(_may_do(program, store, dataset) for store in stores)
+
+
+def _may_do(program: Program, store: Store, dataset: Dataset) -> bool:
+    value = store.value
+    if not isinstance(value, cst.Name):
+        return literal(value) != "None"
+    for binding in program.flow.reaching(value):
+        param = binding.value
+        if binding.kind is not Bind.PARAMETER or not isinstance(param, cst.Param):
+            return True
+        given = param.default
+        if dataset.call is not None:
+            passed = program.calls.passed(store.method, param, dataset.call)
+            if passed is None and any(arg.star for arg in dataset.call.args):
+                return True
+            given = passed or given
+        if program.value(given).kind is not Kind.NONE:
+            return True
+    return False
+
+
+def _changes_self(program: Program, method: cst.FunctionDef) -> bool:
+    """``self.count += 1``, ``self.cache[index] = x``, ``self.seen.append(index)``."""
+    for node in program.index.below(method.body, cst.Attribute):
+        if not (isinstance(node.value, cst.Name) and node.value.value == "self"):
+            continue
+        above = program.parent(node)
+        if isinstance(above, cst.Subscript) and above.value is node:
+            above = program.parent(above)
+        if isinstance(above, cst.Element):
+            above = _target_of(program, above)
+        match above:
+            case cst.AssignTarget() | cst.AugAssign():
+                return True
+            case cst.Attribute(attr=cst.Name(value="append" | "add" | "update" | "setdefault")):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _target_of(program: Program, element: cst.Element) -> cst.CSTNode | None:
+    """Return the target that ``self.x, y = pair`` assigns to as a whole."""
+    holder = program.parent(element)
+    return None if holder is None else program.parent(holder)
+
+
+def _opens(program: Program, value: cst.CSTNode | None) -> bool:
+    if not isinstance(value, cst.Call):
+        return False
+    name = program.qualified(value.func) or dotted(value.func)
+    return _HANDLES.match(name) is not None

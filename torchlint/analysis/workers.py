@@ -1,0 +1,225 @@
+"""Worker processes of a DataLoader: how many, what is sent to them, and when they start."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.device_names import option_default
+from torchlint.analysis.index import Bind, ScopeKind, dotted
+from torchlint.analysis.loaders import LOADER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.datasets import Dataset
+    from torchlint.analysis.program import Program
+
+_DEPTH = 8
+_COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count",
+           "os.process_cpu_count", "psutil.cpu_count")  # fmt: skip
+
+
+class Workers(enum.Enum):
+    """What is known of the number of worker processes of a loader."""
+
+    NONE = enum.auto()
+    SOME = enum.auto()  # above 0 wherever it runs
+    ASKED = enum.auto()  # above 0 unless the command line or a caller says otherwise
+    UNSURE = enum.auto()
+
+
+def workers_of(program: Program, loader: cst.Call) -> Workers:
+    """Return what is known of the number of workers of a loader."""
+    given = program.argument(loader, "num_workers", LOADER)
+    if given.given is not Given.YES:
+        return Workers.NONE if given.absent else Workers.UNSURE
+    return _joined([_count(program, value, 0) for value in given.values])
+
+
+def _joined(found: list[Workers]) -> Workers:
+    """Return what holds of a number that is one of several."""
+    kinds = set(found)
+    if len(kinds) == 1:
+        return kinds.pop()
+    return Workers.ASKED if kinds == {Workers.SOME, Workers.ASKED} else Workers.UNSURE
+
+
+def _count(program: Program, node: cst.CSTNode | None, depth: int) -> Workers:
+    """Tell whether a whole number is above 0."""
+    if depth > _DEPTH:
+        return Workers.UNSURE
+    match node:
+        case cst.Integer():
+            return Workers.SOME if int(node.value, 0) else Workers.NONE
+        case cst.Name():
+            return _of_name(program, node, depth + 1)
+        case cst.Attribute():
+            default = option_default(program, node.attr.value)
+            found = _count(program, default, depth + 1) if default is not None else Workers.UNSURE
+            return Workers.ASKED if found is Workers.SOME else Workers.UNSURE
+        case cst.IfExp():
+            sides = (node.body, node.orelse)
+            return _joined([_count(program, side, depth + 1) for side in sides])
+        case cst.BooleanOperation(operator=cst.Or()):
+            left, right = (_count(program, side, depth + 1) for side in (node.left, node.right))
+            return right if left in (Workers.NONE, Workers.UNSURE) else left
+        case cst.Call():
+            return _of_call(program, node, depth + 1)
+        case _:
+            return Workers.UNSURE
+
+
+def _of_name(program: Program, node: cst.Name, depth: int) -> Workers:
+    found: list[Workers] = []
+    for binding in program.flow.reaching(node):
+        match binding.kind, binding.value:
+            case Bind.ASSIGN, value if not binding.path:
+                found.append(_count(program, value, depth))
+            case Bind.PARAMETER, cst.Param() as param:
+                found.append(_of_parameter(program, param, depth))
+            case _:
+                return Workers.UNSURE
+    return _joined(found) if found else Workers.UNSURE
+
+
+def _of_parameter(program: Program, param: cst.Param, depth: int) -> Workers:
+    """A parameter is what the calls in the file pass, and what it is where they pass nothing."""
+    function = program.parent(program.parent(param) or param)
+    passed: list[cst.BaseExpression] = []
+    if isinstance(function, cst.FunctionDef):
+        passed = program.calls.arguments(function, param)
+    nodes = [*passed, *([] if param.default is None else [param.default])]
+    found = _joined([_count(program, node, depth) for node in nodes]) if nodes else Workers.UNSURE
+    return Workers.ASKED if found is Workers.SOME else Workers.UNSURE
+
+
+def _of_call(program: Program, node: cst.Call, depth: int) -> Workers:
+    name = program.qualified(node.func)
+    if name in _COUNTS:
+        return Workers.SOME
+    args = [arg.value for arg in node.args]
+    if not isinstance(node.func, cst.Name) or not program.is_builtin(node.func):
+        return Workers.UNSURE
+    found = [_count(program, arg, depth) for arg in args]
+    match node.func.value:
+        case "int" if len(args) == 1:
+            return found[0]
+        case "len" if len(args) == 1 and _is_affinity(program, args[0]):
+            return Workers.SOME
+        case "min" if len(args) > 1 and set(found) <= {Workers.SOME, Workers.ASKED}:
+            return _joined(found)
+        case "max" if Workers.SOME in found:
+            return Workers.SOME
+        case _:
+            return Workers.UNSURE
+
+
+def _is_affinity(program: Program, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and program.qualified(node.func) == "os.sched_getaffinity"
+
+
+# -- what is sent to the workers --------------------------------------------------------------
+
+
+def unpicklable(program: Program, loader: cst.Call, datasets: tuple[Dataset, ...]) -> str:
+    """Return what only forked workers can be given, a lambda or a local function; or ""."""
+    for word in ("collate_fn", "worker_init_fn"):
+        for node in program.argument(loader, word, LOADER).values:
+            if found := _local(program, node, 0):
+                return found
+    for dataset in datasets:
+        if dataset.owner is not None:
+            if program.index.scope(dataset.owner.node).kind is not ScopeKind.MODULE:
+                return f"class {dataset.owner.name}"
+            for found in _stored(program, dataset):
+                return found
+        for arg in dataset.call.args if dataset.call is not None else ():
+            if found := _local(program, arg.value, 0):
+                return found
+    return ""
+
+
+def _stored(program: Program, dataset: Dataset) -> Iterator[str]:
+    """Yield what a dataset's own methods keep in it that cannot be pickled."""
+    assert dataset.owner is not None
+    for one in program.classes.lineage(dataset.owner):
+        for stores in one.stores.values():
+            for store in stores:
+                if isinstance(store.value, cst.Lambda | cst.Call) and (
+                    found := _local(program, store.value, 0)
+                ):
+                    yield found
+
+
+def _local(program: Program, node: cst.CSTNode, depth: int) -> str:
+    """Return a lambda or a local function that an expression is, or keeps."""
+    if depth > _DEPTH:
+        return ""
+    match node:
+        case cst.Lambda():
+            return program.brief(node)
+        case cst.Name():
+            return _local_name(program, node, depth)
+        case cst.List() | cst.Tuple():
+            inner = [element.value for element in node.elements]
+        case cst.IfExp():
+            inner = [node.body, node.orelse]
+        case cst.Call() if dotted(node.func).rpartition(".")[2][:1].isupper():
+            inner = [arg.value for arg in node.args]  # a class, whose instance keeps them
+        case _:
+            return ""
+    return next((found for one in inner if (found := _local(program, one, depth + 1))), "")
+
+
+def _local_name(program: Program, node: cst.Name, depth: int) -> str:
+    for binding in program.flow.reaching(node):
+        match binding.kind, binding.value:
+            case Bind.DEFINITION, _:
+                if binding.scope.kind is ScopeKind.FUNCTION:
+                    return node.value
+            case Bind.ASSIGN, value if value is not None and not binding.path:
+                if found := _local(program, value, depth + 1):
+                    return found
+            case _:
+                pass
+    return ""
+
+
+# -- when they start --------------------------------------------------------------------------
+
+
+def runs_on_import(program: Program, node: cst.CSTNode) -> bool:
+    """Whether importing the file runs a node: it is not under ``if __name__ == "__main__":``.
+
+    Workers that are not forked import the file again, which must not start the training anew.
+    """
+    return _on_import(program, node, frozenset())
+
+
+def _on_import(program: Program, node: cst.CSTNode, way: frozenset[int]) -> bool:
+    child = node
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.If() if child is not above.test and _asks_for_main(program, above):
+                return False
+            case cst.FunctionDef() if child is above.body:
+                if id(above) in way or len(way) > _DEPTH:
+                    return False
+                sites = program.calls.sites(above)
+                return any(_on_import(program, site, way | {id(above)}) for site in sites)
+            case cst.Lambda():
+                return False
+            case _:
+                child = above
+    return True
+
+
+def _asks_for_main(program: Program, node: cst.If) -> bool:
+    return any(name.value == "__name__" for name in program.index.below(node.test, cst.Name))
+
+
+__all__ = ["Workers", "runs_on_import", "unpicklable", "workers_of"]
