@@ -98,6 +98,15 @@ RULES: tuple[Rule, ...] = (
         words=(("BatchNorm", "InstanceNorm"),),
     ),
     Rule(
+        code="TL901",
+        name="detect-anomaly-on",
+        summary="every backward pass is searched for NaN, as when debugging",
+        severity=WARNING,
+        fix=SAFE,
+        group=3,
+        words=(("detect_anomaly",),),
+    ),
+    Rule(
         code="TL906",
         name="deprecated-cuda-amp",
         summary="mixed precision by its old names, torch.cuda.amp",

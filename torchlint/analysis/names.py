@@ -37,6 +37,7 @@ _MOVED = (
     ("torch.cuda.amp.autocast_mode.", "torch.cuda.amp."),
     ("torch.cuda.amp.grad_scaler.", "torch.cuda.amp."),
     ("torch.autograd.grad_mode.", "torch."),
+    ("torch.autograd.anomaly_mode.", "torch.autograd."),
 )
 
 

@@ -40,6 +40,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     **{f"torch.nn.LazyBatchNorm{n}d": _BATCH_NORM[1:] for n in (1, 2, 3)},
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
+    "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
+    "torch.autograd.detect_anomaly": ("check_nan",),
     "torch.Tensor.to": ("device", "dtype", "non_blocking", "copy", "*", "memory_format"),
     "torch.Tensor.cuda": ("device", "non_blocking", "*", "memory_format"),
     "torch.Tensor.cpu": ("*", "memory_format"),

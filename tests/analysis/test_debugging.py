@@ -1,0 +1,112 @@
+"""What runs only in a test or on request, and where the error of a backward pass is caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from probing import probed
+
+from torchlint.analysis.debugging import catches_backward, is_caught, on_request, runs_backward
+from torchlint.analysis.program import Program
+
+ALWAYS = [
+    pytest.param("probe(1)", id="at the top"),
+    pytest.param("def train_test():\n    probe(1)", id="a name that only contains test"),
+    pytest.param("def save_checkpoint():\n    probe(1)", id="a checkpoint is no check"),
+    pytest.param("def finance():\n    probe(1)", id="no NaN"),
+    pytest.param("if torch.cuda.is_available():\n    probe(1)", id="where there is a GPU"),
+    pytest.param("if __name__ == '__main__':\n    probe(1)", id="the main block"),
+    pytest.param("if phase == 'train':\n    probe(1)", id="a phase"),
+    pytest.param("def f(x):\n    if x:\n        return\n    probe(1)", id="behind some return"),
+    pytest.param(
+        "def f(x):\n    if debug:\n        log()\n    probe(1)",
+        id="behind a condition that goes on",
+    ),
+    pytest.param("def f(x):\n    if debug: log()\n    probe(1)", id="the same on one line"),
+    pytest.param("try:\n    probe(1)\nexcept ValueError:\n    pass", id="tried"),
+]
+RARELY = [
+    pytest.param("if args.x:\n    probe(1)", id="an option"),
+    pytest.param("if mode == 1:\n    pass\nelif check:\n    probe(1)", id="elif"),
+    pytest.param("if not detect:\n    pass\nelse:\n    probe(1)", id="else"),
+    pytest.param("y = probe(1) if strict else None", id="a conditional expression"),
+    pytest.param("if 'X' in os.environ:\n    probe(1)", id="the environment"),
+    pytest.param("if getenv('X'):\n    probe(1)", id="the environment, imported"),
+    pytest.param("try:\n    pass\nexcept ValueError:\n    probe(1)", id="after an error"),
+    pytest.param("def f():\n    if args.x: return\n    probe(1)", id="behind a return on one line"),
+    pytest.param("def f():\n    if not debug:\n        raise E\n    probe(1)", id="behind raise"),
+    pytest.param("def gradcheck_all():\n    probe(1)", id="a check by name"),
+    pytest.param("def f():\n    probe(1)\nif args.x:\n    f()", id="only called under a condition"),
+    pytest.param("class A(unittest.TestCase):\n    def setUp(s):\n        probe(1)", id="a test"),
+]
+
+
+@pytest.mark.parametrize("source", ALWAYS)
+def test_runs_always(source):
+    program = Program("import torch\n" + source)
+    assert not on_request(program, probed(program))
+
+
+@pytest.mark.parametrize("source", RARELY)
+def test_runs_on_request(source):
+    program = Program(source)
+    assert on_request(program, probed(program))
+
+
+@pytest.mark.parametrize("name", ["a/test_x.py", "a/x_test.py", "tests/x.py", "a/debug.py"])
+def test_a_file_may_be_a_test(name):
+    program = Program("probe(1)", Path(name))
+    assert on_request(program, probed(program))
+
+
+STEP = dedent("""\
+    def step(x):
+        loss(x).backward()
+
+    def epoch():
+        for x in xs:
+            step(x)
+""")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("with a:\n    x.backward()", True),
+        ("with a:\n    self.manual_backward(x)", True),
+        (STEP + "with a:\n    epoch()", True),
+        (STEP + "with a:\n    other()\nepoch()", False),
+        ("with a:\n    def f():\n        f()\n        x.backward()", True),
+    ],
+)
+def test_a_block_runs_a_backward_pass(source, found):
+    program = Program(source)
+    block = next(node for node in program.index.nodes if type(node).__name__ == "With")
+    assert runs_backward(program, block) is found
+
+
+@pytest.mark.parametrize(
+    ("handler", "caught"),
+    [
+        ("except:", True),
+        ("except Exception:", True),
+        ("except (OSError, RuntimeError) as e:", True),
+        ("except torch.cuda.OutOfMemoryError:", False),
+        ("finally:", False),
+    ],
+)
+def test_errors_are_caught(handler, caught):
+    program = Program(f"try:\n    probe(x.backward())\n{handler}\n    pass")
+    assert is_caught(program, probed(program)) is caught
+    assert catches_backward(program) is caught
+
+
+def test_errors_are_caught_around_a_call():
+    assert catches_backward(Program(STEP + "try:\n    epoch()\nexcept Exception:\n    pass"))
+
+
+def test_an_error_of_a_function_is_not_caught_around_its_definition():
+    program = Program("try:\n    def f():\n        probe(1)\nexcept Exception:\n    pass")
+    assert not is_caught(program, probed(program))

@@ -1,0 +1,373 @@
+"""TL901: anomaly detection that was left on."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.analysis.program import Program
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+from torchlint_rules.detect_anomaly_on import detect_anomaly_on
+
+CODE = "TL901"
+SET = "torch.autograd.set_detect_anomaly"
+BLOCK = "with torch.autograd.detect_anomaly():\n    loss.backward()"
+
+
+def train(step: str = "loss.backward()", before: str = "", head: str = "") -> str:
+    """Return a training function with these lines in the step, before its loop, and at the top."""
+    lines = ["import os", "import torch", *head.splitlines(), ""]
+    lines += ["def train(model, loader, optimizer, args):"]
+    lines += textwrap.indent(before, "    ").splitlines()
+    lines += ["    for step, (x, y) in enumerate(loader):"]
+    lines += ["        loss = model(x, y)", "        optimizer.zero_grad()"]
+    lines += textwrap.indent(step, " " * 8).splitlines()
+    lines += ["        optimizer.step()"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(train(head=f"{SET}(False)"), id="off"),
+        pytest.param(train(before=f"{SET}(args.anomaly)"), id="an option decides"),
+        pytest.param(train(head=f"DEBUG = True\n{SET}(DEBUG)"), id="a flag decides"),
+        pytest.param(train(head=f"{SET}(mode=bool(os.environ.get('D')))"), id="a computed mode"),
+        pytest.param(train(before=f"if args.nan:\n    {SET}(True)"), id="an option asks for it"),
+        pytest.param(
+            train(head=f"if os.environ['ANOMALY']:\n    {SET}(True)"), id="the environment asks"
+        ),
+        pytest.param(
+            train(head=f"if not (on := os.getenv('X')):\n    pass\nelse:\n    {SET}(True)"),
+            id="the environment asks, in the other branch",
+        ),
+        pytest.param(
+            train(before=f"if check_nans:\n    {SET}(True)"), id="a flag for NaN asks for it"
+        ),
+        pytest.param(
+            train(before=f"if not args.debug:\n    return\n{SET}(True)"), id="left before"
+        ),
+        pytest.param(
+            train("if step % 100 == 0:\n" + textwrap.indent(BLOCK, "    ")), id="now and then"
+        ),
+        pytest.param(train(head=f"on = {SET}"), id="not called"),
+        pytest.param(
+            train(before=f"try:\n    pass\nexcept ValueError:\n    {SET}(True)"),
+            id="after an error",
+        ),
+        pytest.param(
+            train(
+                f"try:\n{textwrap.indent(BLOCK, '    ')}\nexcept RuntimeError as error:\n"
+                "    print(error)"
+            ),
+            id="the error is caught beside the block",
+        ),
+        pytest.param(
+            train(f"try:\n{textwrap.indent(BLOCK, '    ')}\nexcept:\n    pass"),
+            id="any error is caught beside the block",
+        ),
+        pytest.param(
+            train(before=f"{SET}(True)\nprobe(model)\n{SET}(False)"), id="switched off again"
+        ),
+        pytest.param(
+            f"import torch\n\ndef debug_step(loss):\n    {SET}(True)\n    loss.backward()\n",
+            id="a function for debugging",
+        ),
+        pytest.param(
+            f"import torch\n\ndef test_step(loss):\n    {SET}(True)\n    loss.backward()\n",
+            id="a test",
+        ),
+        pytest.param(
+            f"""
+            import torch
+            from unittest import TestCase
+
+            class Steps(TestCase):
+                def setUp(self):
+                    {SET}(True)
+            """,
+            id="a test case",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def interpret(module, args):
+                with torch.autograd.detect_anomaly(check_nan=False):
+                    return module(*args)
+            """,
+            id="a tracer wants the tracebacks",
+        ),
+        pytest.param(
+            train(head=f"from lightning import Trainer\n{SET}(True)"),
+            id="Lightning's Trainer sets it itself",
+        ),
+        pytest.param(
+            """
+            import torch
+            import pytorch_lightning as pl
+
+            with torch.autograd.detect_anomaly():
+                pl.Trainer().fit(model)
+            """,
+            id="Lightning's Trainer sets it itself inside of a block",
+        ),
+        pytest.param(
+            "import lightning as L\nL.Trainer(detect_anomaly=False)\n", id="Lightning, off"
+        ),
+        pytest.param(
+            "import lightning as L\nL.Trainer(detect_anomaly=args.debug)\n",
+            id="Lightning, an option decides",
+        ),
+        pytest.param(
+            "import lightning as L\nif args.nan:\n    L.Trainer(detect_anomaly=True)\n",
+            id="Lightning, an option asks for it",
+        ),
+        pytest.param(
+            "from mine import Trainer\nTrainer(detect_anomaly=True)\n", id="not Lightning"
+        ),
+        pytest.param(train(head=f"torch = load()\n{SET}(True)"), id="torch is not torch"),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("train.py", 1),
+        ("test_train.py", 0),
+        ("conftest.py", 0),
+        ("debug_train.py", 0),
+        ("tests/helpers.py", 0),
+        ("contest/helpers.py", 1),
+    ],
+)
+def test_the_name_of_the_file_may_say_that_it_is_a_test(name, count):
+    program = Program(train(head=f"{SET}(True)"), Path(name))
+    assert len(list(detect_anomaly_on(program))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        pytest.param(train(head=f"{SET}(True)"), 3, id="at the top"),
+        pytest.param(train(head=f"{SET}(mode=True, check_nan=False)"), 3, id="by keyword"),
+        pytest.param(train(before=f"{SET}(True)"), 5, id="in a function"),
+        pytest.param(train(before=f"if torch.cuda.is_available():\n    {SET}(True)"), 6, id="GPU"),
+        pytest.param(
+            train(head="from torch import autograd\nautograd.set_detect_anomaly(True)"),
+            4,
+            id="of an imported module",
+        ),
+        pytest.param(
+            train(
+                head="from torch.autograd.anomaly_mode import set_detect_anomaly as on\non(True)"
+            ),
+            4,
+            id="imported from where it is defined",
+        ),
+        pytest.param(
+            train(head=f"if __name__ == '__main__':\n    {SET}(True)"), 4, id="in the main block"
+        ),
+        pytest.param(
+            train(f"{SET}(True)\nloss.backward()\n{SET}(False)"), 8, id="on and off in every step"
+        ),
+        pytest.param(
+            train(head=f"import accelerate\n{SET}(True)"),
+            4,
+            id="no framework but Lightning's sets it",
+        ),
+        pytest.param(
+            train(head=f"from lightning import Fabric\n{SET}(True)"), 4, id="nor does Fabric"
+        ),
+        pytest.param(train(BLOCK), 8, id="a block in the step"),
+        pytest.param(
+            f"""
+            import torch
+
+            class Losses:
+                def backward(self, loss):
+                    with {SET}(True):  # only to debug
+                        loss.backward()
+            """,
+            6,
+            id="a block around a backward pass",
+        ),
+        pytest.param(
+            train() + "\nwith torch.autograd.detect_anomaly():\n    train(*parts)\n",
+            11,
+            id="a block around the call of the training",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            for epoch in range(3):
+                with torch.autograd.detect_anomaly():
+                    for x in loader:
+                        model(x).sum().backward()
+                        optimizer.step()
+            """,
+            5,
+            id="a block around each epoch",
+        ),
+        pytest.param(
+            "import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n",
+            2,
+            id="Lightning's own switch",
+        ),
+        pytest.param(
+            "import pytorch_lightning as pl\nkw = dict(detect_anomaly=True)\npl.Trainer(**kw)\n",
+            3,
+            id="Lightning's own switch in a dictionary",
+        ),
+    ],
+)
+def test_reports(source, row):
+    (found,) = check(source, CODE)
+    assert (found.location.row, found.severity) == (row, Severity.WARNING)
+
+
+def test_a_block_that_is_not_seen_to_train_is_information():
+    source = (
+        "import torch\nfrom mine import fit\n\nwith torch.autograd.detect_anomaly():\n    fit()\n"
+    )
+    (found,) = check(source, CODE)
+    assert (found.fix, found.severity) == (None, Severity.INFO)
+
+
+def test_a_dictionary_is_left_as_it_is():
+    source = "import lightning as L\nkw = dict(detect_anomaly=True)\nL.Trainer(**kw)\n"
+    (found,) = check(source, CODE)
+    assert found.fix is None
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "(ValueError, Exception)"])
+def test_the_fix_is_unsafe_where_the_error_would_be_caught(error):
+    step = f"try:\n    loss.backward()\nexcept {error}:\n    continue"
+    (found,) = check(train(step, head=f"{SET}(True)"), CODE)
+    assert found.fix.safety is Safety.UNSAFE
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "try:\n    loss.backward()\nfinally:\n    print()",
+        "try:\n    loss.backward()\nexcept KeyboardInterrupt:\n    break",
+        "try:\n    print()\nexcept RuntimeError:\n    loss.backward()",
+    ],
+)
+def test_the_fix_is_safe_where_it_is_not(step):
+    (found,) = check(train(step, head=f"{SET}(True)"), CODE)
+    assert found.fix.safety is Safety.SAFE
+
+
+def test_the_error_may_be_caught_by_the_caller():
+    source = """
+    import torch
+
+    torch.autograd.set_detect_anomaly(True)
+
+    def step(x):
+        model(x).backward()
+
+    for x in loader:
+        try:
+            step(x)
+        except RuntimeError:
+            continue
+    """
+    (found,) = check(source, CODE)
+    assert found.fix.safety is Safety.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("step", "after"),
+    [
+        pytest.param(f"{SET}(True)\nloss.backward()", f"{SET}(False)\nloss.backward()", id="call"),
+        pytest.param(
+            f"was = {SET}(mode = True)\nloss.backward()",
+            f"was = {SET}(mode = False)\nloss.backward()",
+            id="kept",
+        ),
+        pytest.param(BLOCK, "loss.backward()", id="block"),
+        pytest.param(f"with {SET}(True): loss.backward()", "loss.backward()", id="on one line"),
+        pytest.param(
+            f"with autocast(), {SET}(True):\n    loss.backward()",
+            "with autocast():\n    loss.backward()",
+            id="the last of two contexts",
+        ),
+        pytest.param(
+            f"with {SET}(True), autocast() as cast:\n    loss.backward()",
+            "with autocast() as cast:\n    loss.backward()",
+            id="the first of two contexts",
+        ),
+        pytest.param(
+            f"with autocast() as cast, {SET}(True):\n    loss.backward()",
+            "with autocast() as cast:\n    loss.backward()",
+            id="behind a context with a name",
+        ),
+        pytest.param(
+            f"with (\n    autocast(),\n    {SET}(True),\n):\n    loss.backward()",
+            "with (\n    autocast(),\n):\n    loss.backward()",
+            id="in parentheses",
+        ),
+        pytest.param(
+            f"with {SET}(True):  # why\n    # here\n    loss.backward()\n    # there\nlog()",
+            "# why\n# here\nloss.backward()\n# there\nlog()",
+            id="comments stay",
+        ),
+        pytest.param(
+            f"with {SET}(True):\n    loss.backward()\n    log('''\n        a\n    b''',\n      1)",
+            "loss.backward()\nlog('''\n        a\n    b''',\n  1)",
+            id="strings over several lines stay as they are",
+        ),
+        pytest.param(
+            f"with {SET}(True):\n    loss.backward()\n    log('a', f'{{loss}}')",
+            "loss.backward()\nlog('a', f'{loss}')",
+            id="strings on one line",
+        ),
+        pytest.param(
+            f"with {SET}(True):\n\n    loss.backward()\n\n    if x:\n        log()",
+            "\nloss.backward()\n\nif x:\n    log()",
+            id="blank lines and blocks",
+        ),
+    ],
+)
+def test_fixes(step, after):
+    assert fixed(train(step), CODE, unsafe=False) == train(after)
+
+
+def test_nested_blocks_go_one_after_the_other():
+    inner = textwrap.indent(BLOCK, "    ")
+    assert fixed(train(f"with {SET}(True):\n{inner}"), CODE, unsafe=False) == train()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("with torch.autograd.detect_anomaly() as d:\n    loss.backward()", id="named"),
+        pytest.param(
+            "with (torch.autograd.detect_anomaly(),  # why\n      other()):\n    loss.backward()",
+            id="a comment beside it",
+        ),
+        pytest.param(
+            "with (  # why\n  torch.autograd.detect_anomaly()): loss.backward()",
+            id="a comment in front of a body on the same line",
+        ),
+    ],
+)
+def test_reports_without_a_fix(step):
+    (found,) = check(train(step), CODE)
+    assert found.fix is None
+
+
+def test_an_argument_of_lightnings_trainer_is_left_out():
+    source = "import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n"
+    assert fixed(source, CODE, unsafe=False) == source.replace(", detect_anomaly=True", "")

@@ -1,0 +1,169 @@
+"""Code that looks for faults: it runs in tests, or only when somebody asks for it."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_FAULTS = re.compile(
+    r"debug|anomal|diagnos|troubleshoot|sanity|gradcheck|(^|_)(nans?|checks?|verify|trace)(_|$)",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"anomal|diagnos|detect|sanity|verify|strict|(^|_)(nans?|infs?|checks?)(_|$)", re.IGNORECASE
+)
+_TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests"})
+
+
+def in_test(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands in a test: by the name of the file, its folder, class or function."""
+    path = program.path
+    if path is not None:
+        stem = path.stem
+        if stem.startswith("test_") or stem.endswith("_test") or stem == "conftest":
+            return True
+        if path.parent.name in _TEST_FOLDERS:
+            return True
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.FunctionDef) and above.name.value.startswith("test_"):
+            return True
+        if isinstance(above, cst.ClassDef) and any(
+            dotted(base.value).endswith("TestCase") for base in above.bases
+        ):
+            return True
+    return False
+
+
+def on_request(program: Program, node: cst.CSTNode) -> bool:
+    """Whether code runs only in a test, under a condition that asks for it, or to find a fault."""
+    if in_test(program, node) or _looks_for_faults(program, node):
+        return True
+    return _conditional(program, node) or program.context(node).guarded
+
+
+def _looks_for_faults(program: Program, node: cst.CSTNode) -> bool:
+    """Whether the file or a function around a node is named after it."""
+    names = [
+        above.name.value
+        for above in program.index.ancestors(node)
+        if isinstance(above, cst.FunctionDef)
+    ]
+    stem = "" if program.path is None else program.path.stem
+    return any(_FAULTS.search(name) for name in (stem, *names))
+
+
+def _conditional(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a condition or a handler around a node, or a return before it, makes it rare."""
+    child = node
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.If() | cst.IfExp() if child is not above.test and _asks(program, above.test):
+                return True
+            case cst.ExceptHandler() | cst.ExceptStarHandler():
+                return True
+            case cst.IndentedBlock() if _left_before(program, above, child):
+                return True
+            case cst.FunctionDef():
+                return False
+            case _:
+                child = above
+    return False
+
+
+def _left_before(program: Program, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+    """``if not args.debug: return`` earlier in a block."""
+    earlier = takewhile(lambda statement: statement is not child, block.body)
+    return any(
+        isinstance(statement, cst.If)
+        and statement.orelse is None
+        and isinstance(_last(statement.body), cst.Return | cst.Raise)
+        and _asks(program, statement.test)
+        for statement in earlier
+    )
+
+
+def _last(body: cst.BaseSuite) -> cst.CSTNode:
+    last = body.body[-1]
+    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+
+
+def _asks(program: Program, test: cst.BaseExpression) -> bool:
+    """Whether a condition is an option, an environment variable, or holds now and then."""
+    index = program.index
+    if program.loops.is_guard(test) or any(
+        _ASKS.search(name.value) for name in index.below(test, cst.Name)
+    ):
+        return True
+    return any(
+        "environ" in dotted(node) or "getenv" in dotted(node)
+        for node in (*index.below(test, cst.Attribute), *index.below(test, cst.Name))
+    )
+
+
+# -- the backward passes of a file ----------------------------------------------------------------
+
+_BACKWARD = ("backward", "manual_backward")
+_CATCHES = frozenset({"Exception", "BaseException", "RuntimeError"})
+
+
+def runs_backward(program: Program, block: cst.CSTNode) -> bool:
+    """Whether a backward pass runs inside a statement, in functions of this file that it calls."""
+    return any(
+        program.index.inside(place, block)
+        for call, _ in program.method_calls(*_BACKWARD)
+        for place in _ways_to(program, call)
+    )
+
+
+def catches_backward(program: Program) -> bool:
+    """Whether the file would catch the error of a backward pass."""
+    return any(
+        is_caught(program, place)
+        for call, _ in program.method_calls(*_BACKWARD)
+        for place in _ways_to(program, call)
+    )
+
+
+def is_caught(program: Program, node: cst.CSTNode) -> bool:
+    """Whether an error of a node is caught in the function that it stands in."""
+    child = node
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if (
+            isinstance(above, cst.Try)
+            and child is above.body
+            and any(_catches(program, handler) for handler in above.handlers)
+        ):
+            return True
+        child = above
+    return False
+
+
+def _catches(program: Program, handler: cst.ExceptHandler) -> bool:
+    """Whether a handler is for the errors that torch raises."""
+    if handler.type is None:
+        return True
+    return any(name.value in _CATCHES for name in program.index.below(handler.type, cst.Name))
+
+
+def _ways_to(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and the calls that lead to it, within the file."""
+    todo, seen = [node], {id(node)}
+    while todo:
+        here = todo.pop()
+        yield here
+        function = program.function(here)
+        sites = [] if function is None else program.calls.sites(function)
+        todo += [site for site in sites if id(site) not in seen]
+        seen.update(id(site) for site in sites)
