@@ -80,6 +80,15 @@ RULES: tuple[Rule, ...] = (
         words=(("ensor(",),),
     ),
     Rule(
+        code="TL601",
+        name="optimizer-not-fused",
+        summary="an optimizer updates in many kernels what a fused one updates at once",
+        severity=INFO,
+        fix=UNSAFE,
+        group=7,
+        words=(("Adam", "SGD", "Adagrad"), ("optim",)),
+    ),
+    Rule(
         code="TL602",
         name="zero-grad-not-none",
         summary="gradients are filled with zeros instead of dropped",

@@ -32,6 +32,7 @@ _MOVED = (
     ("torch.utils.data.distributed.", "torch.utils.data."),
     ("torch.optim.adam.", "torch.optim."),
     ("torch.optim.adamw.", "torch.optim."),
+    ("torch.optim.adagrad.", "torch.optim."),
     ("torch.optim.sgd.", "torch.optim."),
     ("torch.optim.optimizer.", "torch.optim."),
     ("torch.cuda.amp.autocast_mode.", "torch.cuda.amp."),

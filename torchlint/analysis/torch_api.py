@@ -13,6 +13,7 @@ _CONV_TRANSPOSE = ("in_channels", "out_channels", "kernel_size", "stride", "padd
                    "dtype")  # fmt: skip
 _BATCH_NORM = ("num_features", "eps", "momentum", "affine", "track_running_stats", "device",
                "dtype", "*", "bias")  # fmt: skip
+_ADAM = ("params", "lr", "betas", "eps", "weight_decay", "amsgrad", "*")
 _FACTORY = ("*", "dtype", "device", "requires_grad", "pin_memory")
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,21 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     **{f"torch.nn.LazyConvTranspose{n}d": _CONV_TRANSPOSE[1:] for n in (1, 2, 3)},
     "torch.nn.LazyLinear": ("out_features", "bias", "device", "dtype"),
     **{f"torch.nn.LazyBatchNorm{n}d": _BATCH_NORM[1:] for n in (1, 2, 3)},
+    "torch.optim.Adam": (
+        *_ADAM, "foreach", "maximize", "capturable", "differentiable", "fused",
+        "decoupled_weight_decay",
+    ),
+    "torch.optim.AdamW": (
+        *_ADAM, "maximize", "foreach", "capturable", "differentiable", "fused",
+    ),
+    "torch.optim.Adagrad": (
+        "params", "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps", "foreach",
+        "*", "maximize", "differentiable", "fused",
+    ),
+    "torch.optim.SGD": (
+        "params", "lr", "momentum", "dampening", "weight_decay", "nesterov", "*", "maximize",
+        "foreach", "differentiable", "fused",
+    ),
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),

@@ -1,0 +1,106 @@
+"""What a file does with the optimizers it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchlint.analysis.optimizers import (
+    loads,
+    moved_later,
+    saves,
+    scaled_steps,
+    sparse_gradients,
+)
+from torchlint.analysis.program import Program
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+MAKE = "import torch\nmodel = torch.nn.Linear(4, 2)\n"
+ADAM = "optimizer = torch.optim.Adam(model.parameters())\n"
+
+
+def made(program: Program) -> cst.Call:
+    return next(program.calls_of("torch.optim.Adam"))
+
+
+@pytest.mark.parametrize(
+    ("rest", "count"),
+    [
+        ("optimizer.load_state_dict(state)", 1),
+        ("again = optimizer\nagain.load_state_dict(state)", 1),
+        ("model.load_state_dict(state)", 0),
+        ("torch.optim.SGD(model.parameters()).load_state_dict(state)", 0),
+        ("optimizer.load_state_dict()", 0),
+    ],
+)
+def test_loads(rest, count):
+    program = Program(MAKE + ADAM + rest + "\n")
+    assert len(loads(program, made(program))) == count
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [
+        ("torch.save(optimizer.state_dict(), path)", True),
+        ("def save(opt_g):\n    return opt_g.state_dict()", True),
+        ("torch.save(model.state_dict(), path)", False),
+        ("def save(net):\n    return net.state_dict()", False),
+        ("optimizer.state_dict", False),
+    ],
+)
+def test_saves(rest, found):
+    assert saves(Program(MAKE + ADAM + rest + "\n")) is found
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [
+        ("torch.amp.GradScaler('cuda').step(optimizer)", [True]),
+        ("scaler = torch.cuda.amp.GradScaler(enabled=True)\nscaler.step(optimizer)", [True]),
+        ("torch.amp.GradScaler(enabled=amp).step(optimizer)", [False]),
+        ("torch.amp.GradScaler(**options).step(optimizer)", [False]),
+        ("torch.amp.GradScaler(enabled=False).step(optimizer)", []),
+        ("def f(scaler: torch.amp.GradScaler):\n    scaler.step(optimizer)", [False]),
+        ("scheduler.step(optimizer)", []),
+        ("torch.amp.GradScaler('cuda').step(other)", []),
+        ("torch.amp.GradScaler('cuda').step()", []),
+    ],
+)
+def test_scaled_steps(rest, found):
+    program = Program(MAKE + ADAM + rest + "\n")
+    assert [sure for _, sure in scaled_steps(program, made(program))] == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (MAKE + ADAM + "model.cuda()\n", True),
+        (MAKE + ADAM + "model = model.to(device)\n", True),
+        (MAKE + "model.cuda()\n" + ADAM, False),
+        (MAKE + ADAM + "other.cuda()\n", False),
+        (MAKE + "torch.optim.Adam([w])\nw.cuda()\n", False),
+        (MAKE + "torch.optim.Adam(parameters())\nmodel.cuda()\n", False),
+        (MAKE + "torch.optim.Adam()\nmodel.cuda()\n", False),
+        (MAKE + ADAM + "def f(model):\n    model.cuda()\n", False),
+    ],
+)
+def test_moved_later(source, found):
+    program = Program(source)
+    assert moved_later(program, made(program)) is found
+
+
+@pytest.mark.parametrize(
+    ("layer", "found"),
+    [
+        ("torch.nn.Embedding(9, 2, sparse=True)", True),
+        ("torch.nn.Embedding(9, 2, sparse=args.sparse)", True),
+        ("torch.nn.Embedding(9, 2, sparse=False)", False),
+        ("sparse(9)", False),
+        ("torch.nn.Embedding(9, 2)", False),
+    ],
+)
+def test_sparse_gradients(layer, found):
+    assert sparse_gradients(Program(MAKE + layer + "\n")) is found

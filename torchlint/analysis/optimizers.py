@@ -1,0 +1,84 @@
+"""What a file does with the optimizers that it makes: loads them, scales their steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import dotted
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+
+def is_made_by(program: Program, node: cst.BaseExpression, made: cst.Call) -> bool:
+    """Whether an expression is the optimizer that a call makes."""
+    value = program.value(node)
+    return value.kind is Kind.OPTIMIZER and value.made is made
+
+
+def loads(program: Program, made: cst.Call) -> list[cst.Call]:
+    """Return the calls of ``load_state_dict`` on the optimizer that a call makes."""
+    return [
+        call
+        for call, func in program.method_calls("load_state_dict")
+        if call.args and is_made_by(program, func.value, made)
+    ]
+
+
+def saves(program: Program) -> bool:
+    """Whether the file takes the ``state_dict()`` of an optimizer: its checkpoints are its own."""
+    return any(
+        program.value(func.value).kind is Kind.OPTIMIZER
+        or "opt" in dotted(func.value).rpartition(".")[2].lower()
+        for _, func in program.method_calls("state_dict")
+    )
+
+
+def scaled_steps(program: Program, made: cst.Call) -> Iterator[tuple[cst.Call, bool]]:
+    """Find the calls ``scaler.step(optimizer)``, each with whether its scaler is surely enabled."""
+    for call, func in program.method_calls("step"):
+        if len(call.args) != 1 or not is_made_by(program, call.args[0].value, made):
+            continue
+        scaler = program.value(func.value)
+        if scaler.kind is Kind.SCALER:
+            enabled = _enabled(scaler.made)
+            if enabled != "False":
+                yield call, enabled == "True"
+
+
+def _enabled(scaler: cst.CSTNode | None) -> str | None:
+    """Return what the call that makes a gradient scaler passes for ``enabled``; None: unknown."""
+    if not isinstance(scaler, cst.Call) or any(arg.star for arg in scaler.args):
+        return None
+    given = [arg.value for arg in scaler.args if arg.keyword and arg.keyword.value == "enabled"]
+    return literal(given[0]) if given else "True"
+
+
+def moved_later(program: Program, made: cst.Call) -> bool:
+    """Whether the model whose parameters an optimizer gets is put on a device only afterwards."""
+    if not made.args or not isinstance(made.args[0].value, cst.Call):
+        return False
+    source = made.args[0].value.func
+    model = dotted(source.value) if isinstance(source, cst.Attribute) else ""
+    index = program.index
+    return bool(model) and any(
+        dotted(func.value) == model
+        and index.order(call) > index.order(made)
+        and program.function(call) is program.function(made)
+        for call, func in program.method_calls("to", "cuda")
+    )
+
+
+def sparse_gradients(program: Program) -> bool:
+    """Whether a layer of the file asks for sparse gradients, or may."""
+    return "sparse" in program.text and any(
+        arg.keyword is not None and arg.keyword.value == "sparse" and literal(arg.value) != "False"
+        for call in program.index.of(cst.Call)
+        for arg in call.args
+    )
