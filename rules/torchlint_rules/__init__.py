@@ -26,6 +26,15 @@ RULES: tuple[Rule, ...] = (
         words=(("DataLoader",), GPU),
     ),
     Rule(
+        code="TL106",
+        name="next-iter-in-loop",
+        summary="every training step starts a new pass over the data for one batch",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=4,
+        words=(("next(", ".next()", "__next__()"), ("iter(", "enumerate(")),
+    ),
+    Rule(
         code="TL201",
         name="item-accumulate-in-train-loop",
         summary="a running total waits for the GPU in every training step",

@@ -1,0 +1,106 @@
+"""Whether an expression of a loop means the same before it: what a fix asks that takes it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchlint.analysis.program import Program
+
+Loop: TypeAlias = cst.For | cst.While
+
+
+def loops_around(program: Program, node: cst.CSTNode) -> Iterator[Loop]:
+    """Return the loops whose body a node stands in, from the inside out, in its own function."""
+    child = node
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.For | cst.While) and child is above.body:
+            yield above
+        if isinstance(above, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            return
+        child = above
+
+
+def unchanged_in(program: Program, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    """Whether a name, attribute or item is there before a loop, and the loop does not store it.
+
+    What functions do that the loop calls is not looked at.
+    """
+    root = _root(node)
+    if root is None or program.index.scope(root) is not program.index.scope(loop):
+        return False  # a name of a comprehension or lambda in the loop
+    owner = program.index.scope(root).owner(root.value)
+    if owner is None or any(program.index.inside(b.node, loop) for b in owner.bindings[root.value]):
+        return False
+    if not program.flow.before(loop, root.value):
+        return False
+    text = program.brief(node, 10_000)
+    stored = (program.brief(target, 10_000) for target in _stores(program, loop))
+    return not any(_is_part(part, text) for part in stored)
+
+
+def mentions(
+    program: Program, node: cst.BaseExpression, inside: cst.CSTNode
+) -> Iterator[cst.BaseExpression]:
+    """Return the places inside of a node that read a name, attribute or item."""
+    text = program.brief(node, 10_000)
+    for other in program.index.below(inside, type(node)):
+        if program.brief(other, 10_000) == text and not _is_label(program, other):
+            yield other
+
+
+def free_name(program: Program, names: Iterable[str]) -> str | None:
+    """Return the first of some names that the file does not use for anything."""
+    return next((name for name in names if name not in program.index.named), None)
+
+
+def _root(node: cst.BaseExpression) -> cst.Name | None:
+    """Return the name that ``x``, ``x.y`` or ``x["key"]`` starts with."""
+    while not isinstance(node, cst.Name):
+        match node:
+            case cst.Attribute():
+                node = node.value
+            case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=key))]):
+                if literal(key) is None:
+                    return None
+                node = node.value
+            case _:
+                return None
+    return node
+
+
+def _stores(program: Program, loop: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Return the attributes and items that are assigned to or deleted in a loop."""
+    index = program.index
+    for kind in (cst.Attribute, cst.Subscript):
+        for node in index.below(loop, kind):
+            match index.parent(node):
+                case cst.AssignTarget() | cst.Del():
+                    yield node
+                case cst.AugAssign(target=target) | cst.AnnAssign(target=target):
+                    if target is node:
+                        yield node
+                case cst.Element() as element:
+                    if isinstance(index.parent(index.parent(element) or element), cst.AssignTarget):
+                        yield node
+                case _:
+                    pass
+
+
+def _is_part(part: str, whole: str) -> bool:
+    """Whether a stored expression is another one, or what the other one starts with."""
+    return whole == part or whole.startswith((f"{part}.", f"{part}["))
+
+
+def _is_label(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a name only names an attribute or a keyword."""
+    above = program.parent(node)
+    return (isinstance(above, cst.Attribute) and above.attr is node) or (
+        isinstance(above, cst.Arg) and above.keyword is node
+    )
