@@ -116,6 +116,24 @@ RULES: tuple[Rule, ...] = (
         words=(("BatchNorm", "InstanceNorm"),),
     ),
     Rule(
+        code="TL801",
+        name="data-parallel",
+        summary="one process trains a model on several GPUs",
+        severity=WARNING,
+        fix=None,
+        group=8,
+        words=(
+            (
+                ".DataParallel",
+                " DataParallel",
+                "(DataParallel",
+                ",DataParallel",
+                "\nDataParallel",
+                "data_parallel",
+            ),
+        ),
+    ),
+    Rule(
         code="TL901",
         name="detect-anomaly-on",
         summary="every backward pass is searched for NaN, as when debugging",

@@ -39,6 +39,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     **{f"torch.nn.LazyConvTranspose{n}d": _CONV_TRANSPOSE[1:] for n in (1, 2, 3)},
     "torch.nn.LazyLinear": ("out_features", "bias", "device", "dtype"),
     **{f"torch.nn.LazyBatchNorm{n}d": _BATCH_NORM[1:] for n in (1, 2, 3)},
+    "torch.nn.DataParallel": ("module", "device_ids", "output_device", "dim"),
+    "torch.nn.parallel.data_parallel": (
+        "module", "inputs", "device_ids", "output_device", "dim", "module_kwargs",
+    ),
     "torch.optim.Adam": (
         *_ADAM, "foreach", "maximize", "capturable", "differentiable", "fused",
         "decoupled_weight_decay",

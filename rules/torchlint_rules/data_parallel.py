@@ -1,0 +1,147 @@
+"""A model is trained on several GPUs by one process.
+
+## Why
+`nn.DataParallel` copies the whole model from the first GPU to all others in every forward pass,
+splits the batch there, gathers the outputs there and adds up the gradients there, and one Python
+process with one interpreter lock drives all of it.  `DistributedDataParallel` starts one process a
+GPU: each keeps its own copy of the model, and only gradients travel, while the backward pass is
+still running.  It is also what works on more than one machine.
+
+## Bad
+    import torch
+    from torch import nn
+
+    model = nn.DataParallel(nn.Linear(64, 10)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## Good
+    import os
+
+    import torch
+    from torch import nn
+
+    # started with: torchrun --nproc-per-node=gpu train.py
+    torch.distributed.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = nn.parallel.DistributedDataParallel(nn.Linear(64, 10).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:  # of a DataLoader with a DistributedSampler
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## Leaves alone
+- One device (`device_ids=[0]`): the model is then called as it is.
+- Files that are not seen to train: evaluation and export scripts, tests, definitions of models.
+- `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
+
+Under a training framework it is information: the framework has its own way to start processes.
+
+## Fix safety
+There is no fix: processes have to be started, each needs its part of the data (a
+`DistributedSampler`) and its share of the batch size, and statistics, such as those of batch
+normalisation, are then those of a process.  The keys of a checkpoint stay the same: both wrappers
+put `module.` before them.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, `torch.nn.DataParallel`, and "Use nn.parallel.DistributedDataParallel
+  instead of multiprocessing or nn.DataParallel"
+- PyTorch Performance Tuning Guide, "Use efficient data-parallel backend"
+- PyTorch tutorial, "Getting Started with Distributed Data Parallel"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis import torch_api
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+WRAPPER, FUNCTION = "torch.nn.DataParallel", "torch.nn.parallel.data_parallel"
+# Where each of the two can be imported from.
+NAMES = {
+    WRAPPER: WRAPPER,
+    "torch.nn.parallel.DataParallel": WRAPPER,
+    "torch.nn.parallel.data_parallel.DataParallel": WRAPPER,
+    FUNCTION: FUNCTION,
+    "torch.nn.parallel.data_parallel.data_parallel": FUNCTION,
+}
+DISTRIBUTED = (
+    "Start one process a GPU with torchrun, wrap the model in DistributedDataParallel, and give "
+    "the DataLoader a DistributedSampler."
+)
+# What each framework has for it; the first that the file imports counts.
+OWN = {
+    "lightning": 'Trainer(strategy="ddp")',
+    "pytorch_lightning": 'Trainer(strategy="ddp")',
+    "accelerate": "`accelerate launch`, and accelerator.prepare wraps the model",
+    "transformers.Trainer": "torchrun: started with plain python the Trainer takes DataParallel",
+    "transformers.trainer": "torchrun: started with plain python the Trainer takes DataParallel",
+    "ignite": "idist.Parallel and idist.auto_model",
+}
+
+
+def data_parallel(program: Program) -> Iterator[Finding]:
+    """Find models that one process trains on several GPUs."""
+    calls = [call for call in program.calls_of(*NAMES) if call.args]
+    if not calls or not trains(program):
+        return
+    for call in calls:
+        function = NAMES[program.qualified(call.func)]
+        if on_one_device(program, call, function):
+            continue
+        module = program.argument(call, "module", function)
+        what = f"`{program.brief(module.values[0])}`" if module.values else "the model"
+        yield Finding(
+            call,
+            f"`{program.brief(call.func)}` copies {what} to every GPU in each forward pass, and "
+            "one Python process drives them all",
+            severity=Severity.INFO if program.frameworks else None,
+            help=advice(program),
+        )
+
+
+def trains(program: Program) -> bool:
+    """Whether the file is seen to train, or makes what trains elsewhere: an optimizer."""
+    if any(program.method_calls("backward", "manual_backward")) or program.loops.training:
+        return True
+    return not program.frameworks and any(program.calls_of(*torch_api.OPTIMIZERS))
+
+
+def on_one_device(program: Program, call: cst.Call, function: str) -> bool:
+    """Whether the call names a single device, or none: it then does nothing of the kind."""
+    devices = program.argument(call, "device_ids", function)
+    return bool(devices.values) and all(names_one(node) for node in devices.values)
+
+
+def names_one(node: cst.BaseExpression) -> bool:
+    """``[0]``, ``(rank,)``, ``range(1)``: one device."""
+    match node:
+        case cst.List(elements=[cst.Element()]) | cst.Tuple(elements=[cst.Element()]):
+            return True
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Integer(count))]):
+            return int(count, 0) < 2
+        case _:
+            return False
+
+
+def advice(program: Program) -> str:
+    """Say what to use instead: the framework's own way, where there is one."""
+    own = [OWN[name] for name in sorted(program.frameworks) if name in OWN]
+    return f"Use {own[0]}." if own else DISTRIBUTED

@@ -1,0 +1,116 @@
+"""TL801: models that one process trains on several GPUs."""
+
+from __future__ import annotations
+
+import pytest
+from tools import check, silent
+
+from torchlint.rule import Severity
+
+CODE = "TL801"
+
+
+def script(wrap: str, head: str = "", step: str = "loss.backward()") -> str:
+    return f"""
+import torch
+from torch import nn
+{head}
+
+model = nn.Linear(4, 2)
+{wrap}
+for x in data:
+    loss = model(x.cuda()).sum()
+    {step}
+"""
+
+
+# -- what is left alone -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script("model = nn.DataParallel(model, device_ids=[0])"), id="one device"),
+        pytest.param(script("model = nn.DataParallel(model, (rank,))"), id="one device: a tuple"),
+        pytest.param(script("model = nn.DataParallel(model, range(1))"), id="one device: a range"),
+        pytest.param(
+            script("ids = {'device_ids': [0]}\nmodel = nn.DataParallel(model, **ids)"),
+            id="one device, in a dictionary",
+        ),
+        pytest.param(
+            script("model = nn.DataParallel(model)", step="print(loss)"), id="it is only evaluated"
+        ),
+        pytest.param(
+            script("model = nn.parallel.DistributedDataParallel(model)"), id="one process a GPU"
+        ),
+        pytest.param(script("wrapped = isinstance(model, nn.DataParallel)"), id="only asked about"),
+        pytest.param(
+            script("model = Mine(model)", head="class Mine(nn.DataParallel):\n    pass"),
+            id="a class of its own",
+        ),
+        pytest.param(
+            script("model = DataParallel(model)", head="from geometry import DataParallel"),
+            id="another library's",
+        ),
+        pytest.param(script("nn.DataParallel()"), id="no model"),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+# -- what is reported -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrap", "head"),
+    [
+        ("model = nn.DataParallel(model)", ""),
+        ("model = nn.DataParallel(module=model, device_ids=None)", ""),
+        ("model = nn.DataParallel(model, device_ids=[0, 1])", ""),
+        ("model = nn.DataParallel(model, range(2))", ""),
+        ("model = nn.DataParallel(model, args.gpus).cuda()", ""),
+        ("model = nn.DataParallel(model, **options)", ""),
+        ("model = torch.nn.parallel.DataParallel(model)", ""),
+        ("model = DP(model)", "from torch.nn.parallel.data_parallel import DataParallel as DP"),
+        ("out = nn.parallel.data_parallel(model, x, range(n))", ""),
+        ("out = data_parallel(model, x)", "from torch.nn.parallel import data_parallel"),
+    ],
+)
+def test_reports(wrap, head):
+    [found] = check(script(wrap, head), CODE)
+    assert (found.severity, found.fix) == (Severity.WARNING, None)
+    assert "copies `model` to every GPU" in found.message
+    assert "torchrun" in found.help
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "torch.optim.SGD(model.parameters(), 0.1)",
+        "accelerator.backward(loss)",
+        "optimizer.zero_grad()",
+    ],
+)
+def test_what_shows_training(step):
+    [_] = check(script("model = nn.DataParallel(model)", step=step), CODE)
+
+
+def test_a_model_behind_a_star():
+    [found] = check(script("model = nn.DataParallel(*parts)"), CODE)
+    assert "`the model`" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("head", "own"),
+    [
+        ("import lightning", "strategy"),
+        ("from accelerate import Accelerator", "accelerate launch"),
+        ("from transformers import Trainer", "torchrun"),
+        ("import deepspeed", "DistributedDataParallel"),
+    ],
+)
+def test_a_framework_has_its_own_way(head, own):
+    [found] = check(script("model = nn.DataParallel(model)", head), CODE)
+    assert found.severity is Severity.INFO
+    assert own in found.help
