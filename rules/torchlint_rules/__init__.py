@@ -62,6 +62,15 @@ RULES: tuple[Rule, ...] = (
         words=(("cpu", "tolist"), GPU, STEPS),
     ),
     Rule(
+        code="TL205",
+        name="blocking-h2d-copy",
+        summary="the host waits for each pinned batch to be copied to the GPU",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=(("DataLoader",), ("pin_memory",), (".to(", ".cuda(")),
+    ),
+    Rule(
         code="TL208",
         name="synchronize-in-loop",
         summary="the host waits for the whole GPU in every training step",

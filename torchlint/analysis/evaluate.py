@@ -603,6 +603,8 @@ class Evaluator:
             return BOOL
         if method in torch_api.TENSOR_NONE:
             return NONE
+        if base.kind is Kind.BATCH and method in ("items", "values", "get", "pop"):
+            return _batch_method(base, method)
         match method:
             case "cpu":
                 return tensor.on(Device.CPU)
@@ -933,6 +935,17 @@ def _unpacked(value: Value, path: tuple[int, ...]) -> Value:
     for step in path:
         value = value.member(step) if value.kind is not Kind.LOADER else BATCH
     return value
+
+
+def _batch_method(batch: Value, method: str) -> Value:
+    """Return what the methods of a dictionary give where the batch is one."""
+    match method:
+        case "items":
+            return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=(STRING, batch)))
+        case "values":
+            return Value(Kind.ITERATOR, element=batch)
+        case _:
+            return batch
 
 
 def _placed(value: Value, device: Device) -> Value:

@@ -99,6 +99,10 @@ class Loaders:
                     found.setdefault(id(loader), []).append(move)
         return found
 
+    def giving(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """Return the loaders whose batches an expression is, or is made of."""
+        return self._reach(node, _Level.BATCH) if self.calls else []
+
     def loops(self, loader: cst.Call) -> list[cst.For]:
         """Return the loops over the batches of a loader."""
         return self._loops.get(id(loader), [])

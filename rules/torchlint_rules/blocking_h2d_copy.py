@@ -1,0 +1,229 @@
+"""The host waits for each batch to be copied to the GPU, though its memory is pinned.
+
+## Why
+A DataLoader with `pin_memory=True` puts its batches into memory from which the GPU can copy by
+itself.  Without `non_blocking=True` Python still waits until the copy is done, and prepares nothing
+meanwhile.  With it the copy is queued: whatever is queued after it on the same stream sees the
+whole batch, and the memory is not used again before the copy is done.
+
+## Bad
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
+        for x, y in loader:
+            loss = model(x.to(device), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Good
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
+        for x, y in loader:
+            loss = model(x.to(device, non_blocking=True), y.to(device, non_blocking=True))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Leaves alone
+- Batches of a DataLoader that does not pin its memory: the copy could not run beside other work
+  (`dataloader-no-pin-memory` reports the loader).
+- Copies that are given `non_blocking`, whatever its value, and the other branch of a condition
+  that asks for the GPU.
+- What is not the batch as the loader gave it: models, computed tensors, parts of a tensor that
+  is kept, batches that something between the loader and the loop may have moved already.
+- Copies to the host, to another dtype only, to MPS or XLA.
+- Batches that are changed in place on the host after the copy: the copy would race with that.
+
+Reported as information where an option decides whether the loader pins, and where a framework is
+used that may move the batches by itself.
+
+## Fix safety
+Safe where the tensors come from PyTorch's own `collate_fn` and go to CUDA: the values are the same.
+Unsafe where the device may be Apple's, whose copies are not ordered so; where the batch may be an
+object of another class, whose `to` has to take `non_blocking` too; where a function is given the
+tensor, since others may call it; and where the batch on the host is handed on afterwards.  No fix
+in a file with CUDA streams or other kernels, whose order is made by hand.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"
+- PyTorch documentation, "CUDA semantics: Use pinned memory buffers"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.batches import (
+    Pinned,
+    changed_later,
+    collates_plainly,
+    handed_on_later,
+    origin,
+    pinned,
+    unviewed,
+)
+from torchlint.analysis.rewrites import AddArgument
+from torchlint.analysis.timing import orders_by_hand
+from torchlint.analysis.values import Device, Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.batches import Origin
+    from torchlint.analysis.program import Program
+
+BOOLEANS = ("True", "False")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """One copy of (a part of) a batch to the GPU, and the loaders that may have given it."""
+
+    call: cst.Call
+    source: Origin
+    loaders: list[cst.Call]
+    pinned: Pinned
+
+
+def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
+    """Find copies of pinned batches that the host waits for, one finding a statement."""
+    statements: dict[int, list[Copy]] = {}
+    for copy in copies(program):
+        statement = program.smallest_statement(copy.call)
+        statements.setdefault(id(statement), []).append(copy)
+    for found in statements.values():
+        yield finding(program, found)
+
+
+def copies(program: Program) -> Iterator[Copy]:
+    """Yield the copies of pinned batches that wait."""
+    if not program.loaders.calls:
+        return
+    for call, func in program.method_calls("to", "cuda"):
+        batch = unviewed(func.value)
+        if not waits(call) or program.value(batch).kind is not Kind.BATCH:
+            continue
+        if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
+            continue
+        loaders = program.loaders.giving(batch)
+        best = max((pinned(program, loader) for loader in loaders), default=Pinned.NO)
+        if best is Pinned.NO:
+            continue
+        source = origin(program, batch)
+        if not changed_later(program, call, source):
+            yield Copy(call, source, loaders, best)
+
+
+def waits(call: cst.Call) -> bool:
+    """Whether a move is given no ``non_blocking``, by name, by position or hidden by a star."""
+    words = [arg.keyword.value for arg in call.args if arg.keyword is not None]
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    flags = [node for node in plain if isinstance(node, cst.Name) and node.value in BOOLEANS]
+    return (
+        "non_blocking" not in words
+        and not flags
+        and len(plain) <= 2
+        and not any(arg.star for arg in call.args)
+    )
+
+
+def goes_to_gpu(program: Program, call: cst.Call, func: cst.Attribute) -> bool:
+    """Whether a move puts the batch on a GPU, or may."""
+    if func.attr.value == "cuda":
+        return True
+    return program.values.moved_to(call, Device.UNKNOWN).gpu
+
+
+def has_other_way(program: Program, call: cst.Call, func: cst.Attribute) -> bool:
+    """``x.cuda(non_blocking=True) if cuda else x.to(device)``: here there is no GPU."""
+    code = program.code(func.value)
+    child: cst.CSTNode = call
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.If | cst.IfExp) and child is above.orelse:
+            if asks_for_gpu(program, above.test) and copies_without_waiting(
+                program, above.body, code
+            ):
+                return True
+        elif isinstance(above, cst.FunctionDef):
+            return False
+        child = above
+    return False
+
+
+def asks_for_gpu(program: Program, test: cst.BaseExpression) -> bool:
+    """``use_cuda``, ``torch.cuda.is_available()``, ``device.type == "cuda"``, and nothing else."""
+    simple = isinstance(test, cst.Name | cst.Attribute | cst.Call | cst.Comparison)
+    text = program.code(test)
+    return simple and ("cuda" in text or "gpu" in text) and "!=" not in text and "None" not in text
+
+
+def copies_without_waiting(program: Program, block: cst.CSTNode, code: str) -> bool:
+    """Whether a block copies the same batch with ``non_blocking``."""
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and program.code(call.func.value) == code
+        and not waits(call)
+        for call in program.index.below(block, cst.Call)
+    )
+
+
+def finding(program: Program, found: list[Copy]) -> Finding:
+    """Return the finding for the copies of one statement."""
+    first = found[0]
+    code = f"`{program.brief(first.call)}`"
+    if len(found) > 1:
+        code += f" and {len(found) - 1} more"
+    sure = max(copy.pinned for copy in found) is Pinned.YES
+    pins = "pins its memory" if sure else "may pin its memory"
+    framework = bool(program.frameworks)
+    return Finding(
+        first.call if len(found) == 1 else program.smallest_statement(first.call),
+        f"the host waits for {code} in every batch, though the DataLoader {pins}",
+        None if framework or orders_by_hand(program) else fix(program, found),
+        Severity.INFO if framework or not sure else None,
+        help="pass non_blocking=True: what is queued later on the GPU sees the whole batch",
+    )
+
+
+def fix(program: Program, found: list[Copy]) -> Fix:
+    """Return the fix: the copies are queued."""
+    changes = "; ".join(doubts(program, found))
+    return Fix(
+        "Pass non_blocking=True",
+        Safety.UNSAFE if changes else Safety.SAFE,
+        tuple(AddArgument(copy.call, "non_blocking", "True") for copy in found),
+        changes=changes,
+    )
+
+
+def doubts(program: Program, found: list[Copy]) -> Iterator[str]:
+    """Yield what has to hold for the values to be the same."""
+    if program.devices.maybe_mps:
+        yield "a copy to Apple's GPU may not be complete when it is used"
+    if any(copy.source.passed for copy in found):
+        yield "whoever calls the function must not change what it passes during the copy"
+    if not all(is_tensor(program, copy) for copy in found):
+        yield "the `to` of the batch's own class has to take non_blocking"
+    if any(handed_on_later(program, copy.call, copy.source) for copy in found):
+        yield "what the batch is given to afterwards must not change it during the copy"
+
+
+def is_tensor(program: Program, copy: Copy) -> bool:
+    """Whether a member of a batch is moved that PyTorch has made: only tensors can be."""
+    return copy.source.member and all(collates_plainly(program, loader) for loader in copy.loaders)
