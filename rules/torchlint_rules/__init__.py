@@ -17,6 +17,15 @@ STEPS = ("backward", "training_step", "zero_grad", ".step(", "no_grad", "inferen
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        code="TL101",
+        name="dataloader-no-workers",
+        summary="a DataLoader without workers prepares its samples while training waits",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=4,
+        words=(("DataLoader",),),
+    ),
+    Rule(
         code="TL102",
         name="dataloader-no-pin-memory",
         summary="batches go to a GPU from a DataLoader without pinned memory",

@@ -1,0 +1,214 @@
+"""A DataLoader without worker processes reads and prepares every batch while training waits.
+
+## Why
+With `num_workers=0`, the default, the process that trains also opens, decodes and transforms every
+sample, one after the other: the GPU has nothing to do until the batch is complete.  Worker
+processes prepare the next batches while the current one is computed.
+
+## Bad
+    import os
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    class Photos(Dataset):
+        def __init__(self, paths, transform):
+            self.paths = paths
+            self.transform = transform
+
+        def __getitem__(self, index):
+            return self.transform(Image.open(self.paths[index]))
+
+    def train(paths, transform, model, optimizer):
+        photos = Photos(paths, transform)
+        loader = DataLoader(photos, batch_size=64)
+        for x in loader:
+            loss = model(x.cuda())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Good
+    import os
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    class Photos(Dataset):
+        def __init__(self, paths, transform):
+            self.paths = paths
+            self.transform = transform
+
+        def __getitem__(self, index):
+            return self.transform(Image.open(self.paths[index]))
+
+    def train(paths, transform, model, optimizer):
+        photos = Photos(paths, transform)
+        loader = DataLoader(photos, batch_size=64, num_workers=min(4, os.cpu_count() or 1))
+        for x in loader:
+            loss = model(x.cuda())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Leaves alone
+- Loaders whose `num_workers` comes from a variable, an option or a dictionary, and `num_workers=0`
+  with a comment beside it.
+- Datasets that are not seen to do work for a sample (read, decode, transform, tokenize), and those
+  that cannot be seen at all.  For tensors in memory (`TensorDataset`, lists, arrays) workers make
+  it slower: each batch has to be sent from process to process.
+- `IterableDataset`: each worker would give every sample unless the dataset shares them out.
+- Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
+- Loaders that no training or evaluation loop goes through, or only to look at one batch.
+
+Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
+workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
+workers that are not forked import the file again; a dataset that keeps a file open, or that
+remembers what it gave; loaders that a framework wraps.  Scripts that use no GPU get it as advice.
+
+## Fix safety
+Unsafe.  The samples come in the same order, but random numbers drawn for a sample (augmentation)
+come from each worker's own generator; each worker holds a copy of the dataset and needs shared
+memory for its batches.  Written is the project's `num-workers`, else an expression that asks the
+machine the script runs on; how many are best depends on it.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "torch.utils.data: Single- and Multi-process Data Loading"
+- PyTorch Performance Tuning Guide, "Enable asynchronous data loading and augmentation"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
+from torchlint.analysis.loaders import yields_gpu_tensors
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
+from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
+from torchlint.analysis.workers import runs_on_import, unpicklable
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import libcst as cst
+
+    from torchlint.analysis.arguments import Argument
+    from torchlint.analysis.datasets import Dataset
+    from torchlint.analysis.program import Program
+
+ASKS_MACHINE = "min(4, os.cpu_count() or 1)"
+STEPS = (Role.TRAIN, Role.EVAL, Role.EPOCH)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slow:
+    """A loader without workers whose samples cost, and the loops that go through it."""
+
+    call: cst.Call
+    given: Argument
+    datasets: tuple[Dataset, ...]
+    loops: list[cst.For]
+
+
+def dataloader_no_workers(program: Program) -> Iterator[Finding]:
+    """Find loaders that prepare costly samples in the main process."""
+    for call in program.loaders.calls:
+        given = program.argument(call, "num_workers")
+        if not (given.absent or refused(program, given)):
+            continue
+        datasets = program.datasets.of_loader(call)
+        cost = cost_of(program, call, datasets)
+        if not cost or yields_gpu_tensors(program, call):
+            continue
+        loops = [one for one in program.loaders.loops(call) if program.loops.role(one) in STEPS]
+        if loops or is_hook(program, call):
+            yield finding(program, Slow(call, given, datasets, loops), cost)
+
+
+def refused(program: Program, given: Argument) -> bool:
+    """``num_workers=0`` in the call itself, without a comment that gives the reason."""
+    return given.arg is not None and given.literal() == "0" and "#" not in program.code(given.arg)
+
+
+def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> str:
+    """Return what a sample costs; "" where that is little or not known."""
+    light = (IN_MEMORY, TENSOR_DATASET)
+    if any(one.iterable is not False or one.type in light for one in datasets):
+        return ""
+    found = (work(program, one) for one in datasets)
+    return next(filter(None, found), "") or (collate_work(program, call) if datasets else "")
+
+
+def is_hook(program: Program, call: cst.Call) -> bool:
+    """Whether a loader is made in ``train_dataloader``, which a framework calls."""
+    function = program.function(call)
+    return (
+        bool(program.frameworks)
+        and function is not None
+        and program.is_method(function)
+        and function.name.value.endswith("_dataloader")
+    )
+
+
+def finding(program: Program, slow: Slow, cost: str) -> Finding:
+    """Return the finding, with a fix where nothing stands in the way of workers."""
+    roles = {program.loops.role(loop) for loop in slow.loops}
+    first = obstacle(program, slow)
+    return Finding(
+        slow.call,
+        f"this DataLoader prepares its samples (`{cost}`) in the main process: "
+        f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
+        None if first else fix(program, slow.call, slow.given),
+        None if program.devices.gpu and not program.frameworks else Severity.INFO,
+        help=first or "How many workers are best depends on the machine: try a few numbers.",
+    )
+
+
+def obstacle(program: Program, slow: Slow) -> str:
+    """Return what has to be done before workers can be used, or ""."""
+    if program.frameworks:
+        return "Pass num_workers above 0: the framework does not choose it."
+    if any(runs_on_import(program, loop) for loop in slow.loops):
+        return (
+            'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
+            "workers that are not forked import this file again."
+        )
+    if local := unpicklable(program, slow.call, slow.datasets):
+        return f"Define `{local}` at the level of the module, so that it can be sent to workers."
+    for owner in filter(None, (dataset.owner for dataset in slow.datasets)):
+        if handle := keeps_handle(program, owner):
+            return f"Open `{handle}` in each worker, at the first sample: it cannot be shared."
+        if keeps_state(program, owner):
+            return f"Each worker has a `{owner.name}` of its own, with what it remembers."
+    return ""
+
+
+def fix(program: Program, call: cst.Call, given: Argument) -> Fix | None:
+    """Return the fix: the project's number of workers, or one that asks the machine."""
+    number = program.preferences.num_workers
+    code, imports = (ASKS_MACHINE, (AddImport("os"),)) if number is None else (str(number), ())
+    if number == 0 or (number is None and not can_ask(program, call)):
+        return None
+    rewrite: Rewrite = AddArgument(call, "num_workers", code)
+    if given.arg is not None:
+        rewrite = Replace(given.arg.value, code)
+    return Fix(
+        f"{'Pass' if given.absent else 'Change to'} num_workers={code}",
+        Safety.UNSAFE,
+        (rewrite, *imports),
+        changes="random numbers drawn for a sample come from each worker's own generator, "
+        "and each worker holds a copy of the dataset",
+    )
+
+
+def can_ask(program: Program, call: cst.Call) -> bool:
+    """Whether ``min`` and ``os`` are what they seem at a call."""
+    scope = program.index.scope(call)
+    module = scope.owner("os")
+    free = module is None or (module is scope.module() and program.names.root("os", scope) == "os")
+    return free and scope.owner("min") is None and not scope.module().stars

@@ -1,0 +1,335 @@
+"""TL101: samples that are prepared by the process that trains."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.preferences import Preferences
+from torchlint.rule import Severity
+
+CODE = "TL101"
+
+HEAD = """\
+import os
+import h5py, numpy as np, torch
+from PIL import Image
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data import TensorDataset, random_split
+from torchvision import datasets, transforms
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+class Photos(Dataset):
+    def __init__(self, paths, transform=None):
+        self.paths = paths
+        self.transform = transform
+    def __getitem__(self, index):
+        image = Image.open(self.paths[index])
+        return image if self.transform is None else self.transform(image)
+
+class Numbers(Dataset):
+    def __init__(self, x, transform=None):
+        self.x = x
+        self.transform = transform
+    def __getitem__(self, index):
+        x = torch.tensor(self.x[index])
+        return x if self.transform is None else self.transform(x)
+
+"""
+LOOP = """\
+for x in loader:
+    loss = model(x.to(device))
+    loss.backward()
+    optimizer.step()
+"""
+EVALUATION = """\
+with torch.no_grad():
+    for x in loader:
+        total += metric(model(x.to(device)))
+"""
+
+
+def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> str:
+    """Return a script with a function that makes a loader and goes through it."""
+    body = f"{textwrap.dedent(before).strip()}\nloader = {call}\n{loop}".strip()
+    return f"{head}def train(model, optimizer):\n{textwrap.indent(body, '    ')}\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(loaded("DataLoader(Photos(p), num_workers=4)"), id="workers"),
+        pytest.param(loaded("DataLoader(Photos(p), 1, False, None, None, 2)"), id="by position"),
+        pytest.param(loaded("DataLoader(Photos(p), num_workers=args.workers)"), id="an option"),
+        pytest.param(loaded("DataLoader(Photos(p), num_workers=n)"), id="a variable"),
+        pytest.param(loaded("DataLoader(Photos(p), num_workers=n)", "n = 0"), id="a named zero"),
+        pytest.param(loaded("DataLoader(Photos(p), **options)"), id="options from elsewhere"),
+        pytest.param(
+            loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 2}"),
+            id="workers by a dictionary",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 0}"),
+            id="no workers by a dictionary",
+        ),
+        pytest.param(
+            loaded("DataLoader(\n    Photos(p),\n    num_workers=0,  # Windows\n)"),
+            id="refused, with a reason",
+        ),
+        pytest.param(loaded("DataLoader(TensorDataset(x, y))"), id="tensors in memory"),
+        pytest.param(loaded("DataLoader(Subset(TensorDataset(x), i))"), id="some tensors"),
+        pytest.param(loaded("DataLoader([1, 2, 3])"), id="a list"),
+        pytest.param(loaded("DataLoader(x)", "x = torch.zeros(9, 9)"), id="a tensor"),
+        pytest.param(
+            loaded("DataLoader(TensorDataset(x), collate_fn=c)", "c = lambda b: tokenizer(b)"),
+            id="tensors, and a collate_fn that works",
+        ),
+        pytest.param(
+            loaded("DataLoader(d)", "d = Photos(p)\nif small:\n    d = TensorDataset(x)"),
+            id="perhaps tensors in memory",
+        ),
+        pytest.param(loaded("DataLoader(Numbers(x))"), id="a row of an array"),
+        pytest.param(loaded("DataLoader(Numbers(x, None))"), id="a transform that is None"),
+        pytest.param(loaded("DataLoader(dataset)"), id="a dataset from elsewhere"),
+        pytest.param(loaded("DataLoader(make())"), id="a dataset that cannot be seen"),
+        pytest.param(loaded("DataLoader(wrap(Photos(p)))"), id="wrapped by a library: read once?"),
+        pytest.param(
+            loaded(
+                "DataLoader(Lines())",
+                """
+                class Lines(IterableDataset):
+                    def __iter__(self):
+                        return open("lines")
+                """,
+            ),
+            id="an iterable would give everything twice",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Lines())",
+                """
+                class Lines(Stream):
+                    def __iter__(self):
+                        return open("lines")
+                """,
+            ),
+            id="perhaps an iterable",
+        ),
+        pytest.param(
+            loaded("DataLoader(Moved(p))").replace(
+                "def train",
+                "class Moved(Photos):\n    def __getitem__(self, i):\n"
+                "        return np_to(Image.open(self.paths[i])).cuda()\ndef train",
+            ),
+            id="the dataset uses the GPU",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p), collate_fn=lambda b: torch.stack(b).to(device))"),
+            id="collate_fn uses the GPU",
+        ),
+        pytest.param(loaded("DataLoader(Photos(p))", loop=""), id="never iterated"),
+        pytest.param(
+            loaded("DataLoader(Photos(p))", loop="x = next(iter(loader))"), id="one batch"
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p))", loop="for x in loader:\n    show(x)"),
+            id="no training and no evaluation",
+        ),
+        pytest.param(
+            loaded("DataLoader(d)", "d = Dataset()").replace("class Photos", "class Unused"),
+            id="torch's own base class",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p))").replace("torch.utils.data", "mine"),
+            id="another DataLoader",
+        ),
+    ],
+)
+def test_left_alone(source: str) -> None:
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("call", "cost"),
+    [
+        ("DataLoader(Photos(p))", "Image.open(self.paths[index])"),
+        ("DataLoader(Photos(p), num_workers=0)", "Image.open(self.paths[index])"),
+        ("DataLoader(Subset(Photos(p), i))", "Image.open(self.paths[index])"),
+        ("DataLoader(ConcatDataset([Photos(p), Photos(q)]))", "Image.open(self.paths[index])"),
+        ("DataLoader(random_split(Photos(p), [8, 2])[0])", "Image.open(self.paths[index])"),
+        ("DataLoader(Numbers(x, transforms.Normalize(0, 1)))", "self.transform(x)"),
+        ("DataLoader(datasets.CIFAR10('d'))", "torchvision.datasets.CIFAR10"),
+        ("DataLoader(datasets.CIFAR10('d'), **{'shuffle': True})", "torchvision.datasets.CIFAR10"),
+    ],
+)
+def test_reported(call: str, cost: str) -> None:
+    (found,) = check(loaded(call), CODE)
+    assert found.message == (
+        f"this DataLoader prepares its samples (`{cost}`) in the main process: "
+        "training waits for every batch"
+    )
+    assert found.severity is Severity.WARNING
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+
+
+def test_work_of_collate_fn_counts() -> None:
+    source = loaded("DataLoader(Numbers(x), collate_fn=pad)").replace(
+        "def train", "def pad(rows):\n    return tokenizer.pad(rows)\ndef train"
+    )
+    (found,) = check(source, CODE)
+    assert "`tokenizer.pad(rows)`" in found.message
+
+
+def test_an_evaluation_waits_too() -> None:
+    (found,) = check(loaded("DataLoader(Photos(p))", loop=EVALUATION), CODE)
+    assert found.message.endswith("in the main process: the evaluation waits for every batch")
+
+
+def test_advice_without_a_gpu() -> None:
+    source = loaded("DataLoader(Photos(p))").replace(
+        '"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"'
+    )
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+
+
+# -- fixes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            "DataLoader(Photos(p), batch_size=8)",
+            "DataLoader(Photos(p), batch_size=8, num_workers=min(4, os.cpu_count() or 1))",
+        ),
+        (
+            "DataLoader(Photos(p), num_workers=0, shuffle=True)",
+            "DataLoader(Photos(p), num_workers=min(4, os.cpu_count() or 1), shuffle=True)",
+        ),
+        (
+            "DataLoader(Photos(p), 8, True, None, None, 0)",
+            "DataLoader(Photos(p), 8, True, None, None, min(4, os.cpu_count() or 1))",
+        ),
+        (
+            "DataLoader(Photos(p), **{'batch_size': 8})",
+            "DataLoader(Photos(p), num_workers=min(4, os.cpu_count() or 1), **{'batch_size': 8})",
+        ),
+    ],
+)
+def test_fixed(call: str, expected: str) -> None:
+    assert fixed(loaded(call), CODE) == loaded(expected)
+    assert fixed(loaded(call), CODE, unsafe=False, settles=False) == loaded(call)
+
+
+def test_the_project_chooses_the_number() -> None:
+    call = "DataLoader(Photos(p), {})"
+    chosen = fixed(loaded(call.format("8")), CODE, preferences=Preferences(num_workers=6))
+    assert chosen == loaded(call.format("8, num_workers=6"))
+
+
+def test_os_is_imported() -> None:
+    source = loaded("DataLoader(Photos(p))").removeprefix("import os\n")
+    assert "from torchvision import datasets, transforms\nimport os\n" in fixed(source, CODE)
+
+
+def test_fixed_under_the_main_guard() -> None:
+    body = textwrap.indent(f"loader = DataLoader(Photos(p))\n{LOOP}", "    ")
+    source = f'{HEAD}if __name__ == "__main__":\n{body}'
+    assert "num_workers=min(4" in fixed(source, CODE)
+
+
+# -- reported without a fix -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "help_"),
+    [
+        pytest.param(
+            f"{HEAD}loader = DataLoader(Photos(p))\n{LOOP}",
+            '`if __name__ == "__main__":`',
+            id="training starts when the file is imported",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p))") + "train(model, optimizer)\n",
+            '`if __name__ == "__main__":`',
+            id="a function that an import calls",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p), collate_fn=lambda b: b)"),
+            "Define `lambda b: b` at the level",
+            id="a lambda",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(datasets.MNIST('x', transform=t))",
+                "t = transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda x: -x)])",
+            ),
+            "Define `lambda x: -x` at the level",
+            id="a lambda in a transform",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Local())",
+                """
+                class Local(Dataset):
+                    def __getitem__(self, index):
+                        return np.load(files[index])
+                """,
+            ),
+            "Define `class Local` at the level",
+            id="a local class",
+        ),
+        pytest.param(
+            loaded("DataLoader(Kept(p))").replace(
+                "def train",
+                "class Kept(Dataset):\n    def __init__(self, path):\n"
+                "        self.file = h5py.File(path)\n    def __getitem__(self, index):\n"
+                "        return transforms.functional.to_tensor(self.file[index])\ndef train",
+            ),
+            "Open `h5py.File(path)` in each worker",
+            id="an open file",
+        ),
+        pytest.param(
+            loaded("DataLoader(Kept(p))").replace(
+                "def train",
+                "class Kept(Dataset):\n    def __getitem__(self, index):\n"
+                "        self.seen[index] = np.load(files[index])\n"
+                "        return self.seen[index]\ndef train",
+            ),
+            "Each worker has a `Kept` of its own",
+            id="a cache",
+        ),
+        pytest.param(
+            "from accelerate import Accelerator\n" + loaded("DataLoader(Photos(p))"),
+            "the framework does not choose it",
+            id="a framework",
+        ),
+        pytest.param(
+            loaded("DataLoader(Photos(p))", "os = 1"),
+            "How many workers",
+            id="os is something else",
+        ),
+    ],
+)
+def test_reported_without_a_fix(source: str, help_: str) -> None:
+    (found,) = check(source, CODE)
+    assert found.fix is None
+    assert help_ in found.help
+
+
+def test_hooks_of_a_framework() -> None:
+    source = f"""{HEAD}
+import lightning as L
+
+class Data(L.LightningDataModule):
+    def train_dataloader(self):
+        return DataLoader(Photos(self.paths), batch_size=8)
+"""
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is None
