@@ -161,6 +161,15 @@ RULES: tuple[Rule, ...] = (
         words=(("detect_anomaly",),),
     ),
     Rule(
+        code="TL902",
+        name="profiler-left-on",
+        summary="a profiler, or a check of gradients, runs along with the whole training",
+        severity=WARNING,
+        fix=None,
+        group=3,
+        words=(("profiler", "_record_memory_history", "gradcheck"),),
+    ),
+    Rule(
         code="TL906",
         name="deprecated-cuda-amp",
         summary="mixed precision by its old names, torch.cuda.amp",

@@ -121,7 +121,7 @@ def runs_backward(program: Program, block: cst.CSTNode) -> bool:
     return any(
         program.index.inside(place, block)
         for call, _ in program.method_calls(*_BACKWARD)
-        for place in _ways_to(program, call)
+        for place in ways_to(program, call)
     )
 
 
@@ -130,7 +130,7 @@ def catches_backward(program: Program) -> bool:
     return any(
         is_caught(program, place)
         for call, _ in program.method_calls(*_BACKWARD)
-        for place in _ways_to(program, call)
+        for place in ways_to(program, call)
     )
 
 
@@ -157,7 +157,7 @@ def _catches(program: Program, handler: cst.ExceptHandler) -> bool:
     return any(name.value in _CATCHES for name in program.index.below(handler.type, cst.Name))
 
 
-def _ways_to(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def ways_to(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield a node and the calls that lead to it, within the file."""
     todo, seen = [node], {id(node)}
     while todo:

@@ -39,6 +39,8 @@ _MOVED = (
     ("torch.cuda.amp.grad_scaler.", "torch.cuda.amp."),
     ("torch.autograd.grad_mode.", "torch."),
     ("torch.autograd.anomaly_mode.", "torch.autograd."),
+    ("torch.autograd.gradcheck.", "torch.autograd."),
+    ("torch.profiler.profiler.", "torch.profiler."),
 )
 
 

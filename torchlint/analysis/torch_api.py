@@ -62,6 +62,17 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
     "torch.autograd.detect_anomaly": ("check_nan",),
+    "torch.autograd.profiler.profile": (
+        "enabled", "*", "use_cuda", "use_device", "record_shapes", "with_flops", "profile_memory",
+        "with_stack", "with_modules", "use_kineto", "use_cpu", "experimental_config", "acc_events",
+        "custom_trace_id_callback", "post_processing_timeout_s", "activity_filters",
+    ),
+    "torch.autograd.profiler.emit_nvtx": ("enabled", "record_shapes"),
+    "torch.autograd.profiler.emit_itt": ("enabled", "record_shapes"),
+    "torch.cuda.memory._record_memory_history": (
+        "enabled", "context", "stacks", "max_entries", "device", "clear_history",
+        "compile_context", "global_record_annotations", "skip_actions",
+    ),
     "torch.Tensor.to": ("device", "dtype", "non_blocking", "copy", "*", "memory_format"),
     "torch.Tensor.cuda": ("device", "non_blocking", "*", "memory_format"),
     "torch.Tensor.cpu": ("*", "memory_format"),

@@ -1,0 +1,292 @@
+"""TL902: profilers, memory history and checks of gradients that were left on."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from tools import check, silent
+
+from torchlint.analysis.program import Program
+from torchlint.rule import Severity
+from torchlint_rules.profiler_left_on import profiler_left_on
+
+CODE = "TL902"
+HEAD = """\
+import itertools
+import torch
+from contextlib import nullcontext
+from torch.autograd import gradcheck, profiler
+from torch.profiler import profile, schedule
+
+def step(x):
+    model(x).sum().backward()
+    optimizer.step()
+
+"""
+LOOP = "for x in loader:\n    step(x)"
+HISTORY = "torch.cuda.memory._record_memory_history"
+
+
+def script(body: str) -> str:
+    """Return a script: `HEAD` and some lines of its own, which begin on row 11."""
+    return HEAD + textwrap.dedent(body).strip("\n") + "\n"
+
+
+def block(context: str, body: str = LOOP) -> str:
+    """Return a `with` statement around lines."""
+    return script(f"with {context}:\n{textwrap.indent(body, '    ')}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            block("profile(schedule=schedule(wait=1, warmup=1, active=3))"), id="schedule"
+        ),
+        pytest.param(block("profile(schedule=make(args))"), id="some schedule"),
+        pytest.param(block("profile(**options)"), id="perhaps a schedule"),
+        pytest.param(block("profiler.profile(False)"), id="off"),
+        pytest.param(block("profiler.profile(enabled=args.profile)"), id="an option decides"),
+        pytest.param(block("profiler.emit_nvtx(enabled=False)"), id="NVTX off"),
+        pytest.param(
+            block("profile() if args.profile else nullcontext()"), id="an option chooses it"
+        ),
+        pytest.param(
+            script(
+                "context = nullcontext()\nif args.p:\n    context = profile()\n"
+                "with context:\n    for x in loader:\n        step(x)"
+            ),
+            id="an option chooses it before",
+        ),
+        pytest.param(
+            script(
+                "if args.p:\n    with profile():\n        for x in loader:\n            step(x)"
+            ),
+            id="an option asks for it",
+        ),
+        pytest.param(block("profile()", "step(x)"), id="one step"),
+        pytest.param(block("profile()", "for x in loader:\n    model(x)"), id="no training"),
+        pytest.param(block("profile()", "for _ in range(10):\n    step(x)"), id="ten steps"),
+        pytest.param(
+            block("profile()", "for _ in tqdm(range(2, 12)):\n    step(x)"), id="ten with a bar"
+        ),
+        pytest.param(
+            block("profile()", "for x in itertools.islice(loader, 10):\n    step(x)"),
+            id="ten batches",
+        ),
+        pytest.param(
+            block(
+                "profile()",
+                "for i, x in enumerate(loader):\n    if i > 9:\n        break\n    step(x)",
+            ),
+            id="left after ten",
+        ),
+        pytest.param(
+            script(
+                "def run():\n    with profile():\n        for i, x in enumerate(loader):\n"
+                "            step(x)\n            if i > 9:\n                return"
+            ),
+            id="left for good after ten",
+        ),
+        pytest.param(
+            script(
+                "for i, x in enumerate(loader):\n    with profile():\n        step(x)\n    break"
+            ),
+            id="a step, then left",
+        ),
+        pytest.param(
+            script(
+                "for i, x in enumerate(loader):\n    if i % 100 == 0:\n        with profile():\n"
+                "            step(x)"
+            ),
+            id="every hundredth step",
+        ),
+        pytest.param(
+            script(
+                "def profile_training():\n    with profile():\n        for x in loader:\n"
+                "            step(x)"
+            ),
+            id="a function for it",
+        ),
+        pytest.param(
+            script(
+                "class Benchmark:\n    def run(self):\n        with profile():\n"
+                "            for x in loader:\n                step(x)"
+            ),
+            id="a class for it",
+        ),
+        pytest.param(script(f"prof = profile()\n{LOOP}"), id="not started"),
+        pytest.param(script(f"prof = profile()\n{LOOP}\nprof.start()"), id="started afterwards"),
+        pytest.param(
+            script(f"prof = profile()\nif args.p:\n    prof.start()\n{LOOP}"),
+            id="started on request",
+        ),
+        pytest.param(
+            script(f"prof = profile()\nprof.start()\nstep(1)\nprof.stop()\n{LOOP}"),
+            id="stopped before",
+        ),
+        pytest.param(
+            script(
+                "prof = profile()\nprof.start()\nfor i, x in enumerate(loader):\n    step(x)\n"
+                "    if i == 9:\n        prof.stop()"
+            ),
+            id="stopped after ten",
+        ),
+        pytest.param(block("torch.profiler.record_function('train')"), id="a range"),
+        pytest.param(script(f"torch.cuda.cudart().cudaProfilerStart()\n{LOOP}"), id="for a tool"),
+        pytest.param(script(f"{HISTORY}(enabled=None)\n{LOOP}"), id="memory history off"),
+        pytest.param(
+            script(f"{HISTORY}()\n{LOOP}\n{HISTORY}(enabled=None)"), id="memory history ended"
+        ),
+        pytest.param(script(f"{HISTORY}(args.memory)\n{LOOP}"), id="an option records memory"),
+        pytest.param(script(f"if args.m:\n    {HISTORY}()\n{LOOP}"), id="memory on request"),
+        pytest.param(script(f"{LOOP}\n{HISTORY}()"), id="memory history after the training"),
+        pytest.param(
+            script(f"{HISTORY}()\nfor _ in range(9):\n    step(x)"), id="memory of nine steps"
+        ),
+        pytest.param(
+            script(f"def record_memory():\n    {HISTORY}()\n\nrecord_memory()\n{LOOP}"),
+            id="a function to record memory",
+        ),
+        pytest.param(
+            "from torch.autograd import gradcheck\nassert gradcheck(f, x)\n",
+            id="gradients checked by a script",
+        ),
+        pytest.param(
+            script(f"def check():\n    assert gradcheck(f, x)\n\n{LOOP}"),
+            id="gradients checked by a function",
+        ),
+        pytest.param(
+            script("for e in range(args.n):\n    if e == 0:\n        gradcheck(f, x)\n    step(e)"),
+            id="gradients checked once",
+        ),
+        pytest.param(
+            block("profile()").replace("from torch.profiler", "from mine"),
+            id="a profiler of others",
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("train.py", 1), ("profile_train.py", 0), ("bench.py", 0), ("tests/x.py", 0)],
+)
+def test_the_name_of_the_file_may_say_what_it_is_for(name, count):
+    assert len(list(profiler_left_on(Program(block("profile()"), Path(name))))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        pytest.param(block("profile()"), 11, id="a block"),
+        pytest.param(block("profile(with_stack=True) as prof"), 11, id="with a name"),
+        pytest.param(block("profile(schedule=None)"), 11, id="no schedule, said"),
+        pytest.param(block("torch.profiler.profile()"), 11, id="in full"),
+        pytest.param(block("profiler.profile(True, use_cuda=True)"), 11, id="of autograd"),
+        pytest.param(block("torch.cuda.profiler.profile(), profiler.emit_nvtx()"), 11, id="NVTX"),
+        pytest.param(block("profiler.emit_itt()"), 11, id="ITT"),
+        pytest.param(
+            block("profile()", "for epoch in range(3):\n    for x in loader:\n        step(x)"),
+            11,
+            id="around epochs",
+        ),
+        pytest.param(
+            script(
+                "for e in range(3):\n    with profile():\n        for x in xs:\n            step(x)"
+            ),
+            12,
+            id="in each epoch",
+        ),
+        pytest.param(
+            script("for x in loader:\n    with profile():\n        step(x)"), 12, id="in each step"
+        ),
+        pytest.param(
+            script(
+                "def train():\n    for x in xs:\n        step(x)\n\nwith profile():\n    train()"
+            ),
+            15,
+            id="around a call",
+        ),
+        pytest.param(
+            script(
+                f"prof = profile()\nwith prof:\n    {LOOP}".replace("\n    step", "\n        step")
+            ),
+            11,
+            id="entered by name",
+        ),
+        pytest.param(
+            script(f"prof = profile()\nprof.start()\n{LOOP}\nprof.stop()"), 11, id="started"
+        ),
+        pytest.param(script(f"prof = profile()\nprof.__enter__()\n{LOOP}"), 11, id="never stopped"),
+        pytest.param(
+            block("profile()", "for i in range(args.steps):\n    step(x)"), 11, id="unknown number"
+        ),
+        pytest.param(
+            script(f"prof = profile()\nprof = profile()\nprof.start()\n{LOOP}"),
+            12,
+            id="the second of a name",
+        ),
+        pytest.param(block("profile()", "while True:\n    step(x)"), 11, id="while"),
+        pytest.param(
+            block(
+                "profile()",
+                "for i, x in enumerate(loader):\n    step(x)\n    for p in ps:\n        break",
+            ),
+            11,
+            id="another loop is left",
+        ),
+        pytest.param(script(f"{HISTORY}(max_entries=100000)\n{LOOP}"), 11, id="memory history"),
+        pytest.param(
+            script(f"{HISTORY}('all')\n\ndef train():\n    for x in loader:\n        step(x)"),
+            11,
+            id="memory history when the file is imported",
+        ),
+        pytest.param(
+            script(
+                f"class Trainer:\n    def __init__(self):\n        {HISTORY}()\n\n"
+                "    def train(self):\n        for x in loader:\n            step(x)\n\n"
+                "def main():\n    trainer = Trainer()\n    trainer.train()"
+            ),
+            13,
+            id="memory history of an object that trains",
+        ),
+        pytest.param(
+            script("for x in loader:\n    assert gradcheck(f, x)\n    step(x)"), 12, id="gradients"
+        ),
+        pytest.param(
+            script(
+                "for epoch in range(3):\n    torch.autograd.gradgradcheck(f, x)\n"
+                "    for x in loader:\n        step(x)"
+            ),
+            12,
+            id="second gradients in each epoch",
+        ),
+    ],
+)
+def test_reports(source, row):
+    (found,) = check(source, CODE)
+    assert (found.location.row, found.severity, found.fix) == (row, Severity.WARNING, None)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(f"assert gradcheck(f, x)\n{LOOP}"), id="gradients checked once before"),
+        pytest.param("import accelerate\n" + block("profile()"), id="a framework trains"),
+    ],
+)
+def test_reports_as_information(source):
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(("name", "code"), [("gradcheck", "TL902b"), ("gradgradcheck", "TL902b")])
+def test_checks_of_gradients_have_a_letter(name, code):
+    source = f"for x in loader:\n    torch.autograd.{name}(f, x)\n    step(x)"
+    (found,) = check(script(source), CODE)
+    assert found.code == code
