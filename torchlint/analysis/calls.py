@@ -37,16 +37,16 @@ class Calls:
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""
-        match call.func:
-            case cst.Name():
-                return self._by_name(call.func)
-            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
-                owner = self._program.classes.around(call)
-                return None if owner is None else self._program.classes.method(owner, name)
-            case cst.Attribute(attr=cst.Name(value=name)) if name in self._method_names:
-                return self._by_receiver(call.func, name)
-            case _:
-                return None
+        func = call.func  # asked of every call: a pattern of a class that does not fit is slow
+        if type(func) is cst.Name:
+            return self._by_name(func)
+        if type(func) is not cst.Attribute:
+            return None
+        name = func.attr.value
+        if type(func.value) is cst.Name and func.value.value == "self":
+            owner = self._program.classes.around(call)
+            return None if owner is None else self._program.classes.method(owner, name)
+        return self._by_receiver(func, name) if name in self._method_names else None
 
     @cached_property
     def _method_names(self) -> set[str]:

@@ -89,8 +89,10 @@ class Run:
         index = self._program.index
         held = {name for name, value in env.items() if value is not None}
         for name in index.below(self._scope, cst.Name) if held else ():
+            if name.value not in held:
+                continue
             scope = index.scope(name)
-            if name.value not in held or scope.function().node is self._scope:
+            if scope.function().node is self._scope:
                 continue
             owner = scope.owner(name.value)
             if owner is not None and owner.node is self._scope:
