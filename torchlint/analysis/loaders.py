@@ -78,6 +78,7 @@ class Loaders:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
+        self._known: dict[tuple[int, _Level, Path], list[_State]] = {}  # what is before a state
 
     @cached_property
     def calls(self) -> list[cst.Call]:
@@ -269,7 +270,10 @@ class Loaders:
                 if level is _Level.SOURCE:
                     found[id(node)] = node
                 continue
-            todo += self._before(node, level, path)
+            before = self._known.get(key)
+            if before is None:
+                before = self._known[key] = list(self._before(node, level, path))
+            todo += before
         return list(found.values())
 
     def _before(self, node: cst.CSTNode, level: _Level, path: Path) -> Iterator[_State]:

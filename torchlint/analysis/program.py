@@ -189,17 +189,32 @@ class Program:
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:
         """Return calls of functions by qualified name."""
-        last = {name.rpartition(".")[2] for name in names}
+        found = [call for name in names for call in self._calls.get(name, ())]
+        return iter(found if len(names) == 1 else sorted(found, key=self.index.order))
+
+    @cached_property
+    def _calls(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
         for call in self.index.of(cst.Call):
-            likely = isinstance(call.func, cst.Name) or _last_name(call.func) in last
-            if likely and self.names.qualified(call.func) in names:
-                yield call
+            found.setdefault(self.names.qualified(call.func), []).append(call)
+        return found
 
     def method_calls(self, *names: str) -> Iterator[tuple[cst.Call, cst.Attribute]]:
         """Return calls of methods by name, whatever they are called on."""
+        found = [pair for name in names for pair in self._method_calls.get(name, ())]
+        return iter(found if len(names) == 1 else sorted(found, key=self._place_of_call))
+
+    @cached_property
+    def _method_calls(self) -> dict[str, list[tuple[cst.Call, cst.Attribute]]]:
+        found: dict[str, list[tuple[cst.Call, cst.Attribute]]] = {}
         for call in self.index.of(cst.Call):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
-                yield call, call.func
+            func = call.func
+            if isinstance(func, cst.Attribute):
+                found.setdefault(func.attr.value, []).append((call, func))
+        return found
+
+    def _place_of_call(self, pair: tuple[cst.Call, cst.Attribute]) -> int:
+        return self.index.order(pair[0])
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the line or compound statement a node stands in."""
@@ -270,10 +285,6 @@ class Program:
                 name = self.names.root(binding.name, self.index.root)
                 found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
         return frozenset(found)
-
-
-def _last_name(node: cst.BaseExpression) -> str:
-    return node.attr.value if isinstance(node, cst.Attribute) else ""
 
 
 def _decorated(function: cst.FunctionDef, name: str) -> bool:

@@ -72,13 +72,17 @@ _SHOWS = frozenset(
     {"info", "debug", "warning", "add_scalar", "add_scalars", "set_postfix", "set_description",
      "set_postfix_str", "set_description_str", "log", "log_metric", "log_metrics", "log_scalar"}
 )  # fmt: skip
+_LOOKED_AT = _SHOWS.union(
+    _SCALARS, ("item", "cpu", "tolist", "to", "isnan", "isfinite", "isinf", "print")
+)  # the last names of all calls below
 
 
 def syncs(program: Program) -> list[Sync]:
     """Every read of a GPU tensor that runs per step, training or evaluation."""
     if not program.devices.gpu:
         return []
-    found = [sync for call in program.index.of(cst.Call) for sync in _of_call(program, call)]
+    calls = (call for call in program.index.of(cst.Call) if _last_name(call.func) in _LOOKED_AT)
+    found = [sync for call in calls for sync in _of_call(program, call)]
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
 
@@ -94,6 +98,12 @@ def every_step(program: Program) -> Iterator[Sync]:
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
     """``loss.cpu().item()`` is one read, not two."""
     return any(id(above) in scalars for above in program.index.ancestors(sync.node))
+
+
+def _last_name(func: cst.BaseExpression) -> str:
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
 
 
 def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
