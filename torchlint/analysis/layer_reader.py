@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
 
+_ADDS = ("add_module", "register_module")
+# What an attribute stands in where it may get a value.
+_STORES = frozenset(
+    {cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr,
+     cst.Element, cst.StarredElement}
+)  # fmt: skip
 _FUEL = 60_000  # expressions that may be looked at in one file
 
 
@@ -35,15 +41,20 @@ class Reader:
         self._fuel = _FUEL
 
     def read(self) -> dict[cst.Call, set[Item]]:
-        """Run everything twice: attributes first, then what becomes of outputs."""
-        self._run_all()
+        """Run what stores attributes first, and then everything, for what becomes of outputs."""
+        for function in self._storing():
+            self.summary(function)
         self._attributes = dict(self._stored)
         for key in self._assigned_elsewhere():
             self._attributes[key] = None
         self._follow.clear()
         self._summaries.clear()
         self._sites.clear()
-        self._run_all()
+        self._stored = {}
+        if id(self.program.module) in self._builders:
+            Run(self, self.program.module, None).run(self.program.module.body)
+        for function in self.program.index.of(cst.FunctionDef):
+            self.summary(function)
         self._reached_from_elsewhere()
         for key, value in self._attributes.items():
             unseen = isinstance(value, Layers) and value.chain and key not in self._sites
@@ -51,13 +62,17 @@ class Reader:
                 self.escape(value)
         return self._follow if self._fuel > 0 else {}
 
-    def _run_all(self) -> None:
-        self._stored = {}
+    def _storing(self) -> Iterable[cst.FunctionDef]:
+        """Find the functions that may store an attribute of ``self``."""
         program = self.program
-        if id(program.module) in self._builders:
-            Run(self, program.module, None).run(program.module.body)
-        for function in program.index.of(cst.FunctionDef):
-            self.summary(function)
+        nodes = [
+            node
+            for node in program.index.of(cst.Attribute)
+            if type(node.value) is cst.Name
+            and (node.attr.value in _ADDS or type(program.parent(node)) in _STORES)
+        ]
+        storing = {id(program.function(node)) for node in nodes}
+        return (one for one in program.index.of(cst.FunctionDef) if id(one) in storing)
 
     @cached_property
     def _builders(self) -> set[int]:
