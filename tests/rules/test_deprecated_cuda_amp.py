@@ -177,6 +177,19 @@ def test_the_version_decides(call, since):
         pytest.param(
             """
             import torch
+            def step(args):
+                if args.version_2 or hasattr(model, "module"):
+                    cast = torch.cuda.amp.autocast()
+                if torch.__version__ < "1.7":
+                    raise RuntimeError
+                return torch.cuda.amp.GradScaler()
+            """,
+            [5, 8],
+            id="conditions on something else",
+        ),
+        pytest.param(
+            """
+            import torch
             from torch.cuda.amp import GradScaler
             if args.amp:
                 scaler = GradScaler()

@@ -45,7 +45,8 @@ _OLD = {
 }
 _MODULES = frozenset({"torch.cuda.amp", "torch.cpu.amp"})
 _ASKS_VERSION = re.compile(
-    r"version|hasattr|torch\.amp|(?<![a-z])torch_?(\d|v\d|[gl][et]_?\d|new|old|greater|less)",
+    r"torch[\w.]*version|hasattr\(\s*torch|torch\.amp|"
+    r"(?<![a-z])torch_?(\d|v\d|[gl][et]_?\d|new|old|greater|less)",
     re.IGNORECASE,
 )
 
@@ -176,7 +177,8 @@ class AmpNames:
         if isinstance(function, cst.Module):
             return False
         # ``if NEW: return torch.amp.autocast("cuda")`` before it
-        return any(self._chooses(one, name) for one in self._program.index.below(function, cst.If))
+        tests = self._program.index.below(function, cst.If)
+        return any(self._chooses(one, name) and self._has_new(one, name) for one in tests)
 
     def _chooses(self, node: cst.CSTNode, name: str) -> bool:
         """Whether a statement or expression decides between the old and the new name."""
