@@ -107,6 +107,15 @@ RULES: tuple[Rule, ...] = (
         words=(("ensor(",),),
     ),
     Rule(
+        code="TL503",
+        name="clip-before-unscale",
+        summary="gradients are clipped while they are scaled for mixed precision",
+        severity=Severity.ERROR,
+        fix=UNSAFE,
+        group=2,
+        words=((".scale",), ("clip", "clamp_"), (".step",)),
+    ),
+    Rule(
         code="TL601",
         name="optimizer-not-fused",
         summary="an optimizer updates in many kernels what a fused one updates at once",
