@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from torchlint.config import Configuration, Layer, check_values, parse_toml
 from torchlint.discovery import discover, is_left_out, shown
 from torchlint.edits import Safety
 from torchlint.errors import UsageError
-from torchlint.run import Outcome, Plan, add_ignores, check_files, check_one
+from torchlint.run import Outcome, Plan, add_ignores, check_files, check_one, new_projects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,6 +139,7 @@ class _Run:
             working=self.working,
             settings_of=self.configuration.of,
             target_of=self.target_of,
+            projects=functools.cache(new_projects),
         )
 
     def on_files(self, paths: Sequence[Path]) -> int:

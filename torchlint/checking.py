@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.places import Places
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Projects
     from torchlint.edits import ResolvedFix
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
@@ -45,7 +46,8 @@ _deep = threading.local()
 class Options:
     """What to look for: the selected rules, the codes whose fixes are wanted, the torch version.
 
-    ``preferences`` is what fixes write where they have to choose.
+    ``preferences`` is what fixes write where they have to choose.  ``projects`` gives the facts
+    that other files hold; without it each file is looked at by itself.
 
     ``trusting`` parses faster, by a switch of libcst that holds for the whole process.
     """
@@ -55,6 +57,7 @@ class Options:
     target: Version | None = None
     trusting: bool = False
     preferences: Preferences = DEFAULT
+    projects: Projects | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,8 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
         clock.look("placing the findings")
         return _finish(source, options, placed, errors)
     finally:
-        program.release()
+        if program.project is None:
+            program.release()
 
 
 def _finish(
@@ -201,14 +205,22 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
 
     if options.trusting:
         trust_parser()
-    try:
+
+    def make() -> Program:
         return Program(source.text, source.path, options.target, options.preferences)
+
+    try:
+        if options.projects is None or source.path is None:
+            return make()
+        program = options.projects.of(source.path).checked(source.path, source.text, make)
+        program.target, program.preferences = options.target, options.preferences
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # libcst's parser is Rust, this is its crash
             raise
         raise _unreadable(source, "libcst's parser fails on it", "exclude it") from error
+    return program
 
 
 def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from torchlint.analysis.project import Projects
     from torchlint.config import Settings
     from torchlint.edits import Safety
     from torchlint.errors import InternalError
@@ -41,6 +42,7 @@ class Plan:
     working: Path
     settings_of: Callable[[Path], Settings]
     target_of: Callable[[Path, Settings], Target]
+    projects: Callable[[], Projects]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,15 @@ class Outcome:
         """Remember what kept a file from being checked or written, and say it at once."""
         self.problems.append(problem)
         self.complain(problem)
+
+
+def new_projects() -> Projects:
+    """Return the projects of a run: what the check of one file reads of others is kept."""
+    from torchlint.analysis.program import Program  # noqa: PLC0415  not needed to list files
+    from torchlint.analysis.project import Projects  # noqa: PLC0415  see above
+    from torchlint.config import DEFAULT_EXCLUDE  # noqa: PLC0415  see above
+
+    return Projects(Program, lambda folder: folder.name in DEFAULT_EXCLUDE)
 
 
 def check_files(
@@ -127,12 +138,15 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
 
     rules = settings.rules(all_rules(), source.path)
     fixable = frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
+    projects = plan.projects()
+    projects.trim()
     options = Options(
         rules,
         fixable,
         _target(source, settings, plan),
         trusting=True,
         preferences=settings.preferences,
+        projects=projects,
     )
     if plan.fix is not None:
         fixed, notes = _fix(source, options, plan.fix, settings)

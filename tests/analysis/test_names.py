@@ -31,8 +31,8 @@ from torchlint.analysis.names import canonical
             "torch.ones",
             id="an import in a function",
         ),
-        pytest.param("from .models import Net\nprobe(Net)", ".models.Net", id="a relative import"),
-        pytest.param("from .. import util\nprobe(util.f)", "..util.f", id="two dots"),
+        pytest.param("from .models import Net\nprobe(Net)", "@.models.Net", id="a relative import"),
+        pytest.param("from .. import util\nprobe(util.f)", "@..util.f", id="two dots"),
         pytest.param("class Net: pass\nprobe(Net)", ".Net", id="a class of this file"),
         pytest.param(
             "class torch:\n    ones = 1\nprobe(torch.ones)",

@@ -13,6 +13,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Target
 
 
 class Calls:
@@ -21,6 +22,7 @@ class Calls:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
+        self._elsewhere: dict[int, Target | None] = {}
 
     @cached_property
     def _sites(self) -> dict[int, list[cst.Call]]:
@@ -74,6 +76,44 @@ class Calls:
             return None
         owner = classes.named(value.type)
         return None if owner is None else classes.method(owner, name)
+
+    # -- calls that leave the file ------------------------------------------------------------
+
+    def elsewhere(self, call: cst.Call) -> Target | None:
+        """Return the function of another file of the project that a call runs."""
+        if self._program.project is None:
+            return None
+        key = id(call)
+        if key not in self._elsewhere:
+            self._elsewhere[key] = None  # the question leads back to itself
+            self._elsewhere[key] = self._find_elsewhere(call)
+        return self._elsewhere[key]
+
+    def _find_elsewhere(self, call: cst.Call) -> Target | None:
+        project, func = self._program.project, call.func
+        assert project is not None
+        name = self._program.names.qualified(func)
+        if name:
+            outside = name[0] != "." and not name.startswith(("torch.", "numpy."))
+            return project.function(self._program, name) if outside else None
+        if not isinstance(func, cst.Attribute):
+            return None
+        receiver = self._program.values.of(func.value).type
+        return project.method(receiver, func.attr.value) if ":" in receiver else None
+
+    def named(self, name: str) -> list[cst.Call]:
+        """Return the calls of whatever has this as its last name."""
+        return self._calls_by_last_name.get(name, [])
+
+    @cached_property
+    def _calls_by_last_name(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            func = call.func
+            last = func.attr if type(func) is cst.Attribute else func
+            if type(last) is cst.Name:
+                found.setdefault(last.value, []).append(call)
+        return found
 
     def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
         """Return what the calls of a function in this file pass for a parameter.

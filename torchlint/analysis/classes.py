@@ -10,10 +10,13 @@ import libcst as cst
 from torchlint.analysis import torch_api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from torchlint.analysis.index import Index
     from torchlint.analysis.names import Names
+
+    Elsewhere: TypeAlias = Callable[[str], tuple[bool, bool]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +50,11 @@ class Class:
 class Classes:
     """All classes of one module."""
 
-    def __init__(self, index: Index, names: Names) -> None:
-        """Collect classes, methods and attribute stores in one pass."""
+    def __init__(self, index: Index, names: Names, elsewhere: Elsewhere | None = None) -> None:
+        """Collect classes, methods and attribute stores in one pass.
+
+        ``elsewhere`` tells of a class of another file whether it is a module, or a dataset.
+        """
         self._index = index
         self._by_node: dict[int, Class] = {}
         self._by_name: dict[str, Class] = {}
@@ -63,6 +69,10 @@ class Classes:
         for found in self._by_node.values():
             found.is_module = self._descends(found, _MODULES, ("Module", "Model"))
             found.is_dataset = self._descends(found, torch_api.DATASET_BASES, ("Dataset",))
+            if elsewhere is not None and not (found.is_module or found.is_dataset):
+                kinds = [elsewhere(base) for base in self._outside(found)]
+                found.is_module = any(module for module, _ in kinds)
+                found.is_dataset = any(dataset for _, dataset in kinds)
         self._collect_stores()
 
     def __iter__(self) -> Iterator[Class]:
@@ -111,6 +121,13 @@ class Classes:
                 if base in roots or (outside and base.endswith(endings)):
                     return True
         return False
+
+    def _outside(self, owner: Class) -> Iterator[str]:
+        """Yield the bases that other files define, by their qualified names."""
+        for current in self.lineage(owner):
+            for base in current.bases:
+                if base and base[0] != "." and not base.startswith(("torch.", "typing.")):
+                    yield base
 
     def _collect_stores(self) -> None:
         for node in self._index.of(cst.Attribute):

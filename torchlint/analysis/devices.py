@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _CUDA_STRING = re.compile(r"cuda(:|$)")
+_GPU_WORDS = ("cuda", "device", "gpu", "accelerator")
 _CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
 
 
@@ -40,6 +41,7 @@ class Devices:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
+        self._asking = False
 
     @cached_property
     def evidence(self) -> Device:
@@ -51,9 +53,25 @@ class Devices:
                 return Device.CUDA
             if found is Device.MAYBE:
                 best = Device.MAYBE
-        if best is Device.CPU and self._mentions_cuda():
+        if best is Device.CPU and (self._mentions_cuda() or self._used_on_gpu()):
             return Device.MAYBE
         return best
+
+    def _used_on_gpu(self) -> bool:
+        """Whether a file of the project that imports this one runs on a GPU."""
+        project, path = self._program.project, self._program.path
+        if project is None or path is None or self._asking:
+            return False
+        self._asking = True  # files that import one another
+        try:
+            for name in project.imports.importers(str(path)):
+                if any(word in project.imports.text(name) for word in _GPU_WORDS):
+                    other = project.program(name)
+                    if other is not None and other.devices.gpu:
+                        return True
+        finally:
+            self._asking = False
+        return False
 
     @property
     def gpu(self) -> bool:

@@ -17,6 +17,7 @@ from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
+from torchlint.analysis.project import portable
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
@@ -60,7 +61,8 @@ class Evaluator:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._memory = Memory()
+        project = program.project
+        self._memory = Memory() if project is None else project.memory
         self._prepared: set[int] = set()
         self._growth = Growth(program)
         self._narrowing = Narrowing(program)
@@ -273,9 +275,20 @@ class Evaluator:
                 return self._definition(value)
             case Bind.IMPORT | Bind.FROM:
                 name = self._program.names.root(binding.name, binding.scope)
-                return Value(Kind.UNKNOWN, type=name)
+                return self._imported(name) or Value(Kind.UNKNOWN, type=name)
             case _:
                 return UNKNOWN
+
+    def _imported(self, name: str) -> Value | None:
+        """Return what a name of another file of the project stands for; None where not known."""
+        project = self._program.project
+        if project is None or name.startswith(("torch.", "numpy.")):
+            return None
+        found = project.define(self._program, name)
+        if found is None or found.binding.kind is not Bind.ASSIGN:
+            return None
+        value = found.program.values.binding(found.binding)
+        return portable(value, found.program, self._program) if value.known else None
 
     def _entered(self, context: Value) -> Value:
         """Return what ``with`` gives to its target: the context, of all but the file's classes."""
@@ -317,6 +330,7 @@ class Evaluator:
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
         given = [self._value(node) for node in program.calls.arguments(function, param)]
+        given += self._given_elsewhere(function, param)
         default = [] if param.default is None else [self._value(param.default)]
         if not given:
             if function.name.value == "forward" and program.is_method(function):
@@ -324,6 +338,14 @@ class Evaluator:
             # a default says what the value may be, not what it is
             return default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
         return join((*given, *default))
+
+    def _given_elsewhere(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
+        """Return what calls in other files of the project pass for a parameter."""
+        project, program = self._program.project, self._program
+        if project is None:
+            return []
+        passed = project.passed(program, function, param)
+        return [portable(other.values.of(node), other, program) for other, node in passed]
 
     def annotated(self, node: cst.BaseExpression) -> Value:
         """Return the value that an annotation promises."""
@@ -365,6 +387,8 @@ class Evaluator:
         name = self._program.names.qualified(node)
         if name.startswith(("torch.", "numpy.")):
             return _constant(name)
+        if name and name[0] != "." and (imported := self._imported(name)) is not None:
+            return imported
         base = self._value(node.value)
         attr = node.attr.value
         value = self._member(base, attr)
@@ -404,7 +428,21 @@ class Evaluator:
         classes = self._program.classes
         owner = classes.named(base.type) or classes.get(base.made)
         if owner is None:
+            return self._kept_elsewhere(base, attr)
+        return self.kept(owner, attr)
+
+    def _kept_elsewhere(self, base: Value, attr: str) -> Value:
+        """Return an attribute of an instance of a class of another file."""
+        project = self._program.project
+        found = project.class_of(base.type) if project is not None and ":" in base.type else None
+        if found is None:
             return UNKNOWN
+        other, owner = found
+        value = other.values.kept(owner, attr)
+        return portable(value, other, self._program)
+
+    def kept(self, owner: Class, attr: str) -> Value:
+        """Return what instances of a class of this file keep under a name."""
         return self._memory.answer((id(owner), attr), lambda: self._stored_in(owner, attr))
 
     def _stored_in(self, owner: Class, attr: str) -> Value:
@@ -477,6 +515,9 @@ class Evaluator:
             known = self._library_call(name, node)
             if known is not None:
                 return known
+            known = self._called_elsewhere(name, node)
+            if known is not None:
+                return known
         if isinstance(node.func, cst.Name):
             if program.is_builtin(node.func):
                 return self._builtin(node.func.value, node)
@@ -500,6 +541,32 @@ class Evaluator:
                 return function
             case _:
                 return self.derived(node)
+
+    def _called_elsewhere(self, name: str, node: cst.Call) -> Value | None:
+        """Return what a call of a function or class of another file gives; None if not known."""
+        project = self._program.project
+        found = None if project is None else project.define(self._program, name)
+        if found is None:
+            return None
+        other = found.program
+        match found.binding.value:
+            case cst.FunctionDef() as function:
+                value = other.values.result(function)
+            case cst.ClassDef() as made:
+                value = other.values.made(made)
+            case _:
+                return None
+        value = portable(value, other, self._program)
+        return value if value.known else join((value, self.derived(node)))
+
+    def result(self, function: cst.FunctionDef) -> Value:
+        """Return what a call of a function of this file gives."""
+        plain = all(self._is_transparent(item) for item in function.decorators)
+        return self.returned(function) if plain else UNKNOWN
+
+    def made(self, node: cst.ClassDef) -> Value:
+        """Return an instance of a class of this file."""
+        return self._instance(node)
 
     def _is_transparent(self, item: cst.Decorator) -> bool:
         """Whether a decorator leaves alone what the function returns."""
@@ -560,7 +627,16 @@ class Evaluator:
             forward = self._program.classes.method(owner, "forward")
             if forward is not None:
                 return _placed(self.returned(forward), device)
-        return tensor
+        result = self._result_elsewhere(module, "forward")
+        return tensor if result is None else _placed(result, device)
+
+    def _result_elsewhere(self, base: Value, method: str) -> Value | None:
+        """Return what a method of a class of another file gives; None if there is no such class."""
+        project = self._program.project
+        found = project.method(base.type, method) if project and ":" in base.type else None
+        if found is None:
+            return None
+        return portable(found.program.values.result(found.function), found.program, self._program)
 
     def _method(self, node: cst.Call, func: cst.Attribute) -> Value:
         base = self._value(func.value)
@@ -660,6 +736,8 @@ class Evaluator:
             own = self._program.classes.method(owner, method)
             if own is not None:
                 return self.returned(own) if method != "forward" else self._forward(base, node)
+        elif method != "forward" and ((result := self._result_elsewhere(base, method)) is not None):
+            return result
         if method in torch_api.MODULE_SELF:
             if method == "to":
                 return base.on(self.moved_to(node, base.device))
@@ -690,6 +768,8 @@ class Evaluator:
         found = None if owner is None else classes.method(owner, method)
         if found is not None:
             return self.returned(found)
+        if owner is None and (result := self._result_elsewhere(base, method)) is not None:
+            return result
         kept = self._kept(base, method)
         return self._called(kept, node) if kept.known else self.derived(node)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,8 +21,9 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
@@ -51,10 +52,30 @@ class Move:
     device: Device
     target: cst.BaseExpression | None = None
     prepared: bool = False
+    program: Program | None = None  # of another file, where the move stands there
+
+    def code(self, here: Program) -> str:
+        """Return the source of the move, on one line, cut where it is long."""
+        return (self.program or here).brief(self.node, 60)
 
 
 _State: TypeAlias = tuple[cst.CSTNode, _Level, Path]
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Elsewhere:
+    """Where a search goes on in another file."""
+
+    loaders: Loaders
+    node: cst.CSTNode
+    level: _Level
+    path: Path
+
+
+_Found: TypeAlias = "_State | _Elsewhere"
+
+_MOVES = (".cuda(", ".to(", "device", ".prepare", ".type(")  # one of these stands in every move
+_LOOPS = ("for ",)
 _STATES = 4000  # how much of a file one search looks at
 _LONGEST = 6  # steps of a path that are kept
 _NO_BATCH = frozenset(
@@ -78,7 +99,8 @@ class Loaders:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._known: dict[tuple[int, _Level, Path], list[_State]] = {}  # what is before a state
+        self._known: dict[tuple[int, _Level, Path], list[_Found]] = {}  # what is before a state
+        self._foreign: dict[int, Program] = {}  # loops of other files
 
     @cached_property
     def calls(self) -> list[cst.Call]:
@@ -87,12 +109,26 @@ class Loaders:
 
     def moves(self, loader: cst.Call) -> list[Move]:
         """Where the batches of a loader are moved to a GPU."""
-        return self._moves.get(id(loader), [])
+        own = self._moves.get(id(loader), [])
+        found = list(own)
+        for other in self._related(_MOVES):
+            there = other.loaders.moves_elsewhere.get(id(loader), ())
+            found += (replace(move, target=None, program=other) for move in there)
+        return found
+
+    def _related(self, words: tuple[str, ...]) -> Iterator[Program]:
+        project = self._program.project
+        return iter(()) if project is None else project.related(self._program, words)
+
+    @property
+    def moves_elsewhere(self) -> dict[int, list[Move]]:
+        """The moves of this file, by the loaders of any file whose batches they move."""
+        return self._moves
 
     @cached_property
     def _moves(self) -> dict[int, list[Move]]:
         found: dict[int, list[Move]] = {}
-        if not self.calls:
+        if not self.calls and self._program.project is None:
             return found
         for call in self._program.index.of(cst.Call):
             for move, source, level in self._sites(call):
@@ -106,12 +142,30 @@ class Loaders:
 
     def loops(self, loader: cst.Call) -> list[cst.For]:
         """Return the loops over the batches of a loader."""
-        return self._loops.get(id(loader), [])
+        found = list(self._loops.get(id(loader), ()))
+        for other in self._related(_LOOPS):
+            there = other.loaders.loops_elsewhere.get(id(loader), ())
+            self._foreign.update((id(loop), other) for loop in there)
+            found += there
+        return found
+
+    @property
+    def loops_elsewhere(self) -> dict[int, list[cst.For]]:
+        """The loops of this file, by the loaders of any file that they take batches of."""
+        return self._loops
+
+    def role(self, loop: cst.For) -> Role:
+        """Return what a loop over a loader is for, in whichever file it stands."""
+        return self._foreign.get(id(loop), self._program).loops.role(loop)
+
+    def contains(self, loop: cst.For) -> bool:
+        """Whether a loop over a loader stands in this file."""
+        return id(loop) not in self._foreign
 
     @cached_property
     def _loops(self) -> dict[int, list[cst.For]]:
         found: dict[int, list[cst.For]] = {}
-        if not self.calls:
+        if not self.calls and self._program.project is None:
             return found
         for loop in self._program.index.of(cst.For):
             for loader in self._reach(loop.iter, _Level.SOURCE):
@@ -192,8 +246,8 @@ class Loaders:
         program, func = self._program, call.func
         if len(call.args) < 2 or (isinstance(func, cst.Name) and program.is_builtin(func)):
             return  # it takes a device and something to move
-        if program.calls.target(call) is not None:
-            return
+        if program.calls.target(call) or program.calls.elsewhere(call):
+            return  # what moves the batch is inside it
         name = program.qualified(func)
         if name == LOADER or _MAKES_NEW.match(name) or program.value(call.func).kind is Kind.CLASS:
             return
@@ -258,25 +312,56 @@ class Loaders:
         """Find the loaders that an expression comes from."""
         found: dict[int, cst.Call] = {}
         seen: set[tuple[int, _Level, Path]] = set()
-        todo: list[_State] = [(source, level, ())]
+        todo: list[tuple[Loaders, cst.CSTNode, _Level, Path]] = [(self, source, level, ())]
         while todo and len(seen) < _STATES:
-            node, level, path = todo.pop()
+            home, node, level, path = todo.pop()
             path = path[:_LONGEST]
             key = (id(node), level, path)
             if key in seen:
                 continue
             seen.add(key)
-            if isinstance(node, cst.Call) and self._program.qualified(node.func) == LOADER:
+            if isinstance(node, cst.Call) and home.makes(node):
                 if level is _Level.SOURCE:
                     found[id(node)] = node
                 continue
-            before = self._known.get(key)
-            if before is None:
-                before = self._known[key] = list(self._before(node, level, path))
-            todo += before
+            for state in home.before(node, level, path):
+                if isinstance(state, _Elsewhere):
+                    todo.append((state.loaders, state.node, state.level, state.path))
+                else:
+                    todo.append((home, *state))
         return list(found.values())
 
-    def _before(self, node: cst.CSTNode, level: _Level, path: Path) -> Iterator[_State]:
+    def makes(self, call: cst.Call) -> bool:
+        """Whether a call of this file makes a loader."""
+        return self._program.qualified(call.func) == LOADER
+
+    def elsewhere(self, states: Iterable[_Found]) -> Iterator[_Found]:
+        """Yield states of a search in this file, as a search in another file goes on with them."""
+        for state in states:
+            yield state if isinstance(state, _Elsewhere) else _Elsewhere(self, *state)
+
+    def _imported(self, name: str, level: _Level, path: Path) -> Iterator[_Found]:
+        """Yield what another file of the project gives a name."""
+        project = self._program.project
+        found = None if project is None else project.define(self._program, name)
+        if found is not None and found.binding.kind is Bind.ASSIGN:
+            loaders = found.program.loaders
+            yield from loaders.elsewhere(loaders.bound(found.binding, level, path))
+
+    def bound(self, binding: Binding, level: _Level, path: Path) -> Iterator[_Found]:
+        """Yield what a binding of this file gives a name, and what is put into it."""
+        yield from self._bound(binding, level, path)
+        yield from self._put_in((id(binding.scope), binding.name), level, path)
+
+    def before(self, node: cst.CSTNode, level: _Level, path: Path) -> list[_Found]:
+        """Return what the value of an expression of this file was made of."""
+        key = (id(node), level, path)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = list(self._before(node, level, path))
+        return found
+
+    def _before(self, node: cst.CSTNode, level: _Level, path: Path) -> Iterator[_Found]:
         """Yield what the value of an expression was made of."""
         match node:
             case cst.Name():
@@ -317,14 +402,14 @@ class Loaders:
             case _:
                 pass
 
-    def _name(self, node: cst.Name, level: _Level, path: Path) -> Iterator[_State]:
+    def _name(self, node: cst.Name, level: _Level, path: Path) -> Iterator[_Found]:
         for binding in self._program.flow.reaching(node):
             yield from self._bound(binding, level, path)
         owner = self._program.index.scope(node).owner(node.value)
         if owner is not None:
             yield from self._put_in((id(owner), node.value), level, path)
 
-    def _bound(self, binding: Binding, level: _Level, path: Path) -> Iterator[_State]:
+    def _bound(self, binding: Binding, level: _Level, path: Path) -> Iterator[_Found]:
         value = binding.value
         if value is None:
             return
@@ -341,6 +426,9 @@ class Loaders:
                     yield value, _Level.SOURCE, (None, *binding.path, *path)
             case Bind.PARAMETER if isinstance(value, cst.Param):
                 yield from self._passed(value, level, path)
+            case Bind.FROM:
+                name = self._program.names.root(binding.name, binding.scope)
+                yield from self._imported(name, level, path)
             case _:
                 pass
 
@@ -356,7 +444,7 @@ class Loaders:
                 return False
         return False
 
-    def _passed(self, param: cst.Param, level: _Level, path: Path) -> Iterator[_State]:
+    def _passed(self, param: cst.Param, level: _Level, path: Path) -> Iterator[_Found]:
         program = self._program
         function = program.parent(program.parent(param) or param)
         if isinstance(function, cst.Lambda):
@@ -367,10 +455,13 @@ class Loaders:
             given = program.calls.passed(function, param, site)
             if given is not None:
                 yield given, level, path
+        if program.project is not None:
+            for other, passed in program.project.passed(program, function, param):
+                yield _Elsewhere(other.loaders, passed, level, path)
 
     def _passed_to_lambda(
         self, function: cst.Lambda, param: cst.Param, level: _Level, path: Path
-    ) -> Iterator[_State]:
+    ) -> Iterator[_Found]:
         """Yield what ``map(lambda x: ..., xs)`` and calls by name pass."""
         places = (i for i, item in enumerate(function.params.params) if item is param)
         place = next(places, -1)
@@ -395,7 +486,7 @@ class Loaders:
                 found.setdefault(call.func.value, []).append(call)
         return found
 
-    def _attribute(self, node: cst.Attribute, level: _Level, path: Path) -> Iterator[_State]:
+    def _attribute(self, node: cst.Attribute, level: _Level, path: Path) -> Iterator[_Found]:
         program = self._program
         name = node.attr.value
         receiver = node.value
@@ -405,25 +496,50 @@ class Loaders:
         elif name not in _OF_LOADER:
             value = program.value(receiver)
             owner = program.classes.named(value.type)
+            if owner is None and ":" in value.type:
+                yield from self._kept_elsewhere(value.type, name, level, path)
+                return
         if owner is not None:
-            for store in program.classes.stores(owner, name):
-                if store.value is not None and not isinstance(store.value, cst.AugAssign):
-                    yield store.value, level, (*store.path, *path)
-            yield from self._put_in((id(owner.node), name), level, path)
-            method = program.classes.method(owner, name)
-            if method is not None and program.is_property(method):
-                yield from self._results(method, level, path)
+            yield from self.kept(owner, name, level, path)
+        elif name_of_other := self._other_module(node):
+            yield from self._imported(name_of_other, level, path)
         elif level is _Level.BATCH:
             yield receiver, level, ()
 
-    def _subscript(self, node: cst.Subscript, level: _Level, path: Path) -> Iterator[_State]:
+    def _other_module(self, node: cst.Attribute) -> str:
+        """Return the qualified name of ``module.name``, or "" of other attributes."""
+        name = self._program.qualified(node)
+        outside = name and name[0] != "." and not name.startswith(("torch.", "numpy."))
+        return name if outside and self._program.project is not None else ""
+
+    def _kept_elsewhere(
+        self, type_name: str, name: str, level: _Level, path: Path
+    ) -> Iterator[_Found]:
+        project = self._program.project
+        found = None if project is None else project.class_of(type_name)
+        if found is not None:
+            loaders = found[0].loaders
+            yield from loaders.elsewhere(loaders.kept(found[1], name, level, path))
+
+    def kept(self, owner: Class, name: str, level: _Level, path: Path) -> Iterator[_Found]:
+        """Yield what the instances of a class of this file keep under a name."""
+        program = self._program
+        for store in program.classes.stores(owner, name):
+            if store.value is not None and not isinstance(store.value, cst.AugAssign):
+                yield store.value, level, (*store.path, *path)
+        yield from self._put_in((id(owner.node), name), level, path)
+        method = program.classes.method(owner, name)
+        if method is not None and program.is_property(method):
+            yield from self._results(method, level, path)
+
+    def _subscript(self, node: cst.Subscript, level: _Level, path: Path) -> Iterator[_Found]:
         step = _step(node)
         if isinstance(step, slice):
             yield node.value, level, path
         else:
             yield node.value, level, (step, *path)
 
-    def _call(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_State]:
+    def _call(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_Found]:
         program = self._program
         func = node.func
         args = [arg.value for arg in node.args]
@@ -440,6 +556,11 @@ class Loaders:
         if target is not None and target.name.value != "__init__":
             yield from self._results(target, level, path)
             return
+        other = None if target is not None else program.calls.elsewhere(node)
+        if other is not None and other.function.name.value != "__init__":
+            loaders = other.program.loaders
+            yield from loaders.elsewhere(loaders.results(other.function, level, path))
+            return
         if _MAKES_NEW.match(program.qualified(func)):
             return
         unwanted = _NO_BATCH if level is _Level.BATCH else _NO_SOURCE
@@ -447,7 +568,7 @@ class Loaders:
             return
         yield from self._unknown(node, level, path)
 
-    def _unknown(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_State]:
+    def _unknown(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_Found]:
         """Yield what a call of something outside of the file is given and called on."""
         func = node.func
         if isinstance(func, cst.Attribute):
@@ -473,7 +594,7 @@ class Loaders:
 
     def _builtin(
         self, name: str, args: list[cst.BaseExpression], level: _Level, path: Path
-    ) -> Iterator[_State]:
+    ) -> Iterator[_Found]:
         match name, path:
             case "enumerate", (_, 0, *_):
                 return
@@ -522,7 +643,11 @@ class Loaders:
                 return False
         return False
 
-    def _results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_State]:
+    def results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_Found]:
+        """Yield what a function of this file returns, asked from another file."""
+        yield from self._results(function, level, path)
+
+    def _results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_Found]:
         """Yield what a function of this file returns, or yields one by one."""
         for item in self._program.returns(function):
             if item.value is not None:
@@ -537,7 +662,7 @@ class Loaders:
 
     # -- what is put into containers ---------------------------------------------------------
 
-    def _put_in(self, holder: tuple[int, str], level: _Level, path: Path) -> Iterator[_State]:
+    def _put_in(self, holder: tuple[int, str], level: _Level, path: Path) -> Iterator[_Found]:
         wanted = path[0] if path else None
         for key, value in self._stored.get(holder, ()):
             if wanted is None or key is None or key == wanted:

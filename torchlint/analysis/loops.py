@@ -21,7 +21,10 @@ from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Target
 
 Loop: TypeAlias = cst.For | cst.While
 
@@ -75,6 +78,7 @@ _NO_GRAD = frozenset(
 )  # fmt: skip
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
+_STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 
 
@@ -97,6 +101,7 @@ class Loops:
         self._called: dict[int, Context] = {}
         self._passing: dict[int, Context] = {}
         self._asking: set[int] = set()
+        self._collecting = False
         self._skips: dict[int, int] = {}  # block -> where a periodic ``continue`` stands
 
     # -- roles of loops ----------------------------------------------------------------------
@@ -110,6 +115,7 @@ class Loops:
             event = self._event(call)
             if event:
                 pending.append((call, event))
+        pending += self._events_elsewhere()
         seen: set[tuple[int, Event]] = set()
         while pending:
             call, event = pending.pop()
@@ -121,6 +127,38 @@ class Loops:
                 pending += [(site, event) for site in self._program.calls.sites(home)]
                 pending += [(site, event) for site in self._closure_sites(home)]
         return events
+
+    def _events_elsewhere(self) -> Iterator[tuple[cst.Call, Event]]:
+        """Yield the calls of functions of other files that do something outside their loops."""
+        project = self._program.project
+        if project is None:
+            return
+        self._collecting = True
+        for call, target in self._leaving:
+            event = target.program.loops.done_by(target.function)
+            if event:
+                yield call, event
+        self._collecting = False
+
+    @cached_property
+    def _leaving(self) -> list[tuple[cst.Call, Target]]:
+        """The calls of functions of other files in which something may be stepped."""
+        program = self._program
+        if program.project is None:
+            return []
+        found: list[tuple[cst.Call, Target]] = []
+        for call in program.index.of(cst.Call):
+            if type(call.func) is cst.Name or type(call.func) is cst.Attribute:
+                target = program.calls.elsewhere(call)
+                if target is not None and any(word in target.program.text for word in _STEPS):
+                    found.append((call, target))
+        return found
+
+    def done_by(self, function: cst.FunctionDef) -> Event:
+        """Return what a function of this file does outside of loops of its own."""
+        if self._collecting:
+            return Event.NOTHING  # files that import one another
+        return self._events.get(id(function), Event.NOTHING)
 
     def _event(self, call: cst.Call) -> Event:
         func = call.func
@@ -208,6 +246,9 @@ class Loops:
             target = self._program.calls.target(call)
             if target is not None:
                 found |= self._loops_of(target)
+        for call, other in self._leaving:
+            if index.inside(call, loop.body):
+                found |= other.program.loops.loops_of(other.function)
         return found
 
     def _loops_of(self, function: cst.FunctionDef, depth: int = 0) -> Event:
@@ -222,7 +263,14 @@ class Loops:
                 target = self._program.calls.target(call)
                 if target is not None and target is not function:
                     found |= self._loops_of(target, depth + 1)
+            for call, other in self._leaving:
+                if index.inside(call, function):
+                    found |= other.program.loops.loops_of(other.function, depth + 1)
         return found & (Event.BACKWARD | Event.STEP)
+
+    def loops_of(self, function: cst.FunctionDef, depth: int = 0) -> Event:
+        """Return what the training loops inside a function do, asked from another file."""
+        return Event.NOTHING if self._collecting else self._loops_of(function, depth)
 
     def _is_eval(self, loop: Loop) -> bool:
         for above in self._program.index.ancestors(loop):
@@ -345,7 +393,7 @@ class Loops:
         events = self._events.get(id(function), Event.NOTHING)
         sites = self._program.calls.sites(function)
         updates = Event.BACKWARD in events and bool(events & (Event.STEP | Event.ZERO))
-        if name in _TRAIN_HOOKS or (updates and not self._only_once(sites)):
+        if name in _TRAIN_HOOKS or (updates and not self._only_once(function, sites)):
             return Context(Role.TRAIN, loop=function)
         if name in _EVAL_HOOKS:
             return Context(Role.EVAL, loop=function)
@@ -353,6 +401,7 @@ class Loops:
         if owner is not None and owner.is_module and name == "forward":
             return Context(Role.FORWARD, loop=function)
         contexts = [self.context(site) for site in sites]
+        contexts += self._contexts_elsewhere(function)
         if not contexts:
             return _NOWHERE
         best = min(contexts, key=lambda c: (_RANK[c.role], c.guarded))
@@ -360,11 +409,25 @@ class Loops:
             return _NOWHERE
         return best
 
-    def _only_once(self, sites: list[cst.Call]) -> bool:
+    def _contexts_elsewhere(self, function: cst.FunctionDef) -> list[Context]:
+        """How often the calls of a function in other files of the project run."""
+        project = self._program.project
+        if project is None:
+            return []
+        callers = project.callers(self._program, function)
+        found = [other.loops.context(call) for other, call in callers]
+        return [replace(context, loop=function) for context in found]
+
+    def _only_once(self, function: cst.FunctionDef, sites: list[cst.Call]) -> bool:
         """Whether a function is called, and only from the module's own level, outside any loop."""
-        return bool(sites) and all(
-            self._program.function(site) is None and self._home(site) is self._program.module
-            for site in sites
+        project = self._program.project
+        return (
+            bool(sites)
+            and all(
+                self._program.function(site) is None and self._home(site) is self._program.module
+                for site in sites
+            )
+            and not (project is not None and project.callers(self._program, function))
         )
 
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:

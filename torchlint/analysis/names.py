@@ -6,6 +6,7 @@ Every spelling of one thing gets one name (`canonical`).
 
 from __future__ import annotations
 
+import builtins
 import functools
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ import libcst as cst
 from torchlint.analysis.index import Bind, Binding, Index, dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchlint.analysis.index import Scope
 
 # Where a public name also lives -> where it is documented.
@@ -60,9 +63,14 @@ def canonical(name: str) -> str:
 class Names:
     """Qualified names of the expressions of one module."""
 
-    def __init__(self, index: Index) -> None:
-        """Nothing is computed before it is asked for."""
+    def __init__(self, index: Index, defined: Callable[[str], bool] | None = None) -> None:
+        """Nothing is computed before it is asked for.
+
+        ``defined`` tells whether a qualified name is defined in another file of the project: where
+        it is, a name that only a star import can bring stands for it.
+        """
         self._index = index
+        self._defined = defined
         self._cache: dict[int, str] = {}
         self._roots: dict[tuple[int, str], str] = {}
 
@@ -96,12 +104,32 @@ class Names:
         """Return what a single name stands for in a scope, by the imports that bind it."""
         owner = scope.owner(name)
         if owner is None:
-            return ""
+            return self._starred(name, scope.module())
         key = (id(owner), name)
         if key not in self._roots:
             self._roots[key] = ""  # a name that leads back to itself stands for nothing
             self._roots[key] = self._resolve(owner.bindings[name])
         return self._roots[key]
+
+    def _starred(self, name: str, module: Scope) -> str:
+        """Return what ``from x import *`` brings under a name, where x is a file of the project."""
+        if self._defined is None or not module.stars or hasattr(builtins, name):
+            return ""
+        key = (id(module), name)
+        if key not in self._roots:
+            self._roots[key] = ""
+            found = (f"{self.module_of(star)}.{name}" for star in module.stars)
+            self._roots[key] = next((one for one in found if self._defined(one)), "")
+        return self._roots[key]
+
+    @staticmethod
+    def module_of(statement: cst.ImportFrom) -> str:
+        """Return the module that a ``from`` imports from; ``@`` marks one relative to the file.
+
+        ``from ..nets import x`` is of ``@..nets``.
+        """
+        module = "" if statement.module is None else dotted(statement.module)
+        return f"@{'.' * len(statement.relative)}{module}" if statement.relative else module
 
     def _resolve(self, bindings: list[Binding]) -> str:
         meant: set[str] = set()
@@ -129,11 +157,9 @@ class Names:
             statement = self._index.parent(value)
             if not isinstance(statement, cst.ImportFrom):
                 return ""
-            module = "" if statement.module is None else dotted(statement.module)
-            dots = "." * len(statement.relative)
-            return (
-                f"{dots}{module}.{dotted(value.name)}" if module else f"{dots}{dotted(value.name)}"
-            )
+            module = self.module_of(statement)
+            name = dotted(value.name)
+            return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
         if binding.kind is Bind.ASSIGN and not binding.path:
             if isinstance(value, (cst.Name, cst.Attribute)):
                 return self.qualified(value)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from torchlint.analysis.project import Project
+
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
                "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
 
@@ -65,6 +67,7 @@ class Program:
         self.path = path
         self.target = target
         self.preferences = preferences
+        self.project: Project | None = None
         with _collector_paused():
             self.module = _parse(text)
             self.index = Index(self.module)
@@ -77,12 +80,20 @@ class Program:
         self.index.release()
         self.__dict__.clear()
 
+    def forget(self) -> None:
+        """Forget all facts but the tree: another file of the project has changed."""
+        for name in [name for name in self.__dict__ if name in _FACTS]:
+            del self.__dict__[name]
+
     # -- facts -------------------------------------------------------------------------------
 
     @cached_property
     def names(self) -> Names:
         """Which import a name stands for."""
-        return Names(self.index)
+        return Names(self.index, self._is_defined)
+
+    def _is_defined(self, name: str) -> bool:
+        return self.project is not None and self.project.define(self, name) is not None
 
     @cached_property
     def flow(self) -> Flow:
@@ -97,7 +108,13 @@ class Program:
     @cached_property
     def classes(self) -> Classes:
         """The classes of the file."""
-        return Classes(self.index, self.names)
+        return Classes(self.index, self.names, self._kind_of_class)
+
+    def _kind_of_class(self, name: str) -> tuple[bool, bool]:
+        """Whether a class of another file is a module, and whether it is a dataset."""
+        found = None if self.project is None else self.project.define(self, name)
+        owner = None if found is None else found.program.classes.get(found.binding.value)
+        return (False, False) if owner is None else (owner.is_module, owner.is_dataset)
 
     @cached_property
     def calls(self) -> Calls:
@@ -285,6 +302,11 @@ class Program:
                 name = self.names.root(binding.name, self.index.root)
                 found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
         return frozenset(found)
+
+
+_FACTS = frozenset(
+    name for name, fact in vars(Program).items() if isinstance(fact, cached_property)
+)
 
 
 def _decorated(function: cst.FunctionDef, name: str) -> bool:

@@ -1,0 +1,243 @@
+"""The Python files of a project and what they import, read off the text: nothing is parsed here."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchlint.errors import TorchlintError
+from torchlint.source import read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Excluded = Callable[[Path], bool]
+
+_VCS = (".git", ".hg", ".svn")
+_MARKS = (
+    "pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml", ".torchlint.toml",
+    "requirements.txt", "environment.yml", "environment.yaml",
+)  # fmt: skip
+_STATEMENT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
+    re.MULTILINE,
+)
+_WORD = re.compile(r"\w+")
+_MOST = 20_000  # files of a project; a larger one is looked at file by file
+
+
+def root_of(path: Path) -> Path:
+    """Return the folder of the project that a file belongs to.
+
+    The repository, else the nearest folder with a project's own files; where there is neither, the
+    topmost folder that is reached from the file through folders that hold Python files.
+    """
+    for marks in (_VCS, _MARKS):
+        for folder in path.parents:
+            if any((folder / mark).exists() for mark in marks):
+                return folder
+    return _topmost(path.parent)
+
+
+def _topmost(folder: Path) -> Path:
+    """Climb while there are Python files."""
+    top = folder
+    while _has_python(top.parent):
+        top = top.parent
+    return top
+
+
+def _has_python(folder: Path) -> bool:
+    if folder.parent == folder:
+        return False
+    try:
+        return any(name.endswith(".py") for name in os.listdir(folder))  # noqa: PTH208 - names do
+    except OSError:
+        return False
+
+
+class Imports:
+    """Which module of a project an import means, and which files import a file.
+
+    Args:
+        root: the folder of the project.
+        excluded: folders that are not looked into.
+
+    """
+
+    def __init__(self, root: Path, excluded: Excluded) -> None:
+        """Nothing is read before it is asked for."""
+        self.root = root
+        self._excluded = excluded
+        self._texts: dict[str, str] = {}
+        self._targets: dict[str, frozenset[str]] = {}
+        self._importers: dict[str, tuple[str, ...]] = {}
+        self._starts: dict[tuple[str, str], str | None] = {}
+
+    @cached_property
+    def files(self) -> dict[str, None]:
+        """The Python files of the project, sorted."""
+        found: list[str] = []
+        for folder, folders, names in os.walk(self.root):
+            if "pyvenv.cfg" in names:
+                folders.clear()
+                continue
+            folders[:] = sorted(one for one in folders if not self._excluded(Path(folder, one)))
+            found += (os.path.join(folder, one) for one in names if one.endswith(".py"))  # noqa: PTH118 - thousands
+            if len(found) > _MOST:
+                return {}
+        return dict.fromkeys(sorted(found))
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        """Folders that hold Python files, at any depth."""
+        found: set[str] = set()
+        for file in self.files:
+            folder = os.path.dirname(file)  # noqa: PTH120 - thousands of them
+            while folder not in found and len(folder) >= len(str(self.root)):
+                found.add(folder)
+                folder = os.path.dirname(folder)  # noqa: PTH120
+        return frozenset(found)
+
+    def text(self, path: str) -> str:
+        """Return the text of a file, or "" where it cannot be read."""
+        found = self._texts.get(path)
+        if found is None:
+            try:
+                found = read_source(Path(path), path).text
+            except TorchlintError:
+                found = ""
+            self._texts[path] = found
+        return found
+
+    def replace(self, path: str, text: str) -> bool:
+        """Let a file have this text from now on; return whether it was known by another."""
+        known = self._texts.get(path)
+        self._texts[path] = text
+        if known is None or known == text:
+            return False
+        self._targets.pop(path, None)
+        self._importers.clear()
+        self.__dict__.pop("_reverse", None)
+        return True
+
+    def find(self, path: str, name: str) -> tuple[str, str] | None:
+        """Return the file that a dotted name means when it is imported in a file, and the rest.
+
+        ``"engine.train"`` is ``("/project/engine.py", "train")``.  A name that starts with ``@`` is
+        relative, as `names` writes it: ``"@.engine.train"``.
+        """
+        folder = os.path.dirname(path)  # noqa: PTH120 - asked for every import of a project
+        if name[0] == "@":
+            words = name[1:].lstrip(".")
+            for _ in range(len(name) - len(words) - 2):
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            return self._below(folder, words.split(".") if words else [])
+        parts = name.split(".")
+        if parts[0] not in self._heads:
+            return None
+        start = self._start(folder, parts[0])
+        return None if start is None else self._below(start, parts)
+
+    @cached_property
+    def _heads(self) -> frozenset[str]:
+        """The names that an import of a file of the project can begin with."""
+        stems = (os.path.basename(file)[:-3] for file in self.files)  # noqa: PTH119
+        return frozenset((*stems, *(os.path.basename(folder) for folder in self._folders)))  # noqa: PTH119
+
+    def _start(self, folder: str, head: str) -> str | None:
+        """Return the folder that holds a module: the file's own, one above it, or ``src``."""
+        key = (folder, head)
+        if key not in self._starts:
+            top = str(self.root)
+            here: str | None = folder
+            while here is not None and not self._holds(here, head):
+                above = os.path.dirname(here)  # noqa: PTH120
+                here = above if here != top and len(above) >= len(top) else None
+            if here is None and self._holds(source := f"{top}{os.sep}src", head):
+                here = source
+            self._starts[key] = here
+        return self._starts[key]
+
+    def _holds(self, folder: str, name: str) -> bool:
+        stem = f"{folder}{os.sep}{name}"
+        return f"{stem}.py" in self.files or stem in self._folders
+
+    def _below(self, folder: str, parts: list[str]) -> tuple[str, str] | None:
+        """Follow the parts of a name down from a folder, packages before modules."""
+        for place, part in enumerate(parts):
+            stem = f"{folder}{os.sep}{part}"
+            if stem not in self._folders:
+                file = f"{stem}.py"
+                if file in self.files:
+                    return file, ".".join(parts[place + 1 :])
+                init = f"{folder}{os.sep}__init__.py"
+                return (init, ".".join(parts[place:])) if init in self.files else None
+            folder = stem
+        init = f"{folder}{os.sep}__init__.py"
+        return (init, "") if init in self.files else None
+
+    def targets(self, path: str) -> frozenset[str]:
+        """Return the files of the project that a file imports."""
+        found = self._targets.get(path)
+        if found is None:
+            found = self._targets[path] = frozenset(self._read(path)) - {path}
+        return found
+
+    def _read(self, path: str) -> Iterator[str]:
+        for module, names, plain in _STATEMENT.findall(self.text(path)):
+            if plain:
+                for one in plain.split(","):
+                    words = one.split(None, 1)
+                    yield from self._file(path, words[0] if words else "")
+                continue
+            head = module.partition(".")[0]
+            if head and head not in self._heads:
+                continue
+            base = module if head else f"@{module}"
+            yield from self._file(path, base)
+            start = base if base.endswith(".") else f"{base}."
+            for name in _WORD.findall(names):
+                if name in self._heads:
+                    yield from self._file(path, start + name)
+
+    def _file(self, path: str, name: str) -> Iterator[str]:
+        found = self.find(path, name) if name else None
+        if found is not None:
+            yield found[0]
+
+    def importers(self, path: str) -> tuple[str, ...]:
+        """Return the files that import a file, or what a package re-exports of it; sorted."""
+        found = self._importers.get(path)
+        if found is None:
+            seen: set[str] = set()
+            todo = [path]
+            while todo:
+                for one in self._reverse.get(todo.pop(), ()):
+                    if one not in seen and one != path:
+                        seen.add(one)
+                        if one.endswith("__init__.py"):
+                            todo.append(one)
+            found = self._importers[path] = tuple(sorted(seen))
+        return found
+
+    @cached_property
+    def _reverse(self) -> dict[str, list[str]]:
+        """The files that import each file."""
+        found: dict[str, list[str]] = {}
+        for file in self.files:
+            for target in self.targets(file):
+                found.setdefault(target, []).append(file)
+        return found
+
+    def related(self, path: str) -> tuple[str, ...]:
+        """Return the files at most two imports away, in either direction; sorted."""
+        near = self.targets(path) | set(self.importers(path))
+        far = set(near)
+        for one in near:
+            far |= self.targets(one)
+            far.update(self.importers(one))
+        return tuple(sorted(far - {path}))

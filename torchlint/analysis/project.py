@@ -1,0 +1,306 @@
+"""Facts across the files of one project.
+
+Each file keeps its own facts; what crosses from one file to another goes through here: what an
+imported name stands for, who calls a function from elsewhere, and with what.  Nodes of one file
+never enter the tables of another: values that cross lose the node they were made by
+(`portable`), and what has to name a node names the program it belongs to as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.imports import Imports, root_of
+from torchlint.analysis.index import Bind
+from torchlint.analysis.memory import Memory
+from torchlint.depth import too_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.imports import Excluded
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
+
+    Parse = Callable[[str, Path], Program]
+
+# What rules know by its public names is never looked into, not even in its own repository.
+_LIBRARIES = (
+    "torch.", "torchvision.", "numpy.", "accelerate.", "lightning.", "pytorch_lightning.",
+    "transformers.", "deepspeed.", "fastai.", "ignite.", "composer.", "tqdm.",
+)  # fmt: skip
+_BUDGET = 6_000_000  # characters of source whose trees are kept: some 300 MB of memory
+_RELATED = 40  # files that are searched for the way of a loader's batches
+_DEPTH = 8  # imports that are followed through re-exports
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a name stands for in another file: the binding at the level of its module."""
+
+    program: Program
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A function of another file that a call runs."""
+
+    program: Program
+    function: cst.FunctionDef
+
+
+class Projects:
+    """The projects of a run, each with the files that were parsed so far.
+
+    Args:
+        parse: makes a Program of a text; raises whatever it does where it is not Python.
+        excluded: folders that are not part of any project.
+
+    """
+
+    def __init__(self, parse: Parse, excluded: Excluded) -> None:
+        """Nothing is read before it is asked for."""
+        self._parse = parse
+        self._excluded = excluded
+        self._roots: dict[Path, Path] = {}
+        self._projects: dict[Path, Project] = {}
+
+    def of(self, path: Path) -> Project:
+        """Return the project of a file."""
+        folder = path.parent
+        if folder not in self._roots:
+            self._roots[folder] = root_of(path)
+        root = self._roots[folder]
+        if root not in self._projects:
+            self.release()  # files come project by project
+            self._projects[root] = Project(Imports(root, self._excluded), self._parse)
+        return self._projects[root]
+
+    def release(self) -> None:
+        """Forget all trees and facts."""
+        for project in self._projects.values():
+            project.release()
+        self._projects.clear()
+
+    def trim(self) -> None:
+        """Forget trees and facts where they take much memory; they are made again when needed."""
+        for project in self._projects.values():
+            if project.size > _BUDGET:
+                project.release()
+
+
+class Project:
+    """The files of one project as far as they were parsed, and the facts that cross them."""
+
+    def __init__(self, imports: Imports, parse: Parse) -> None:
+        """Nothing is parsed before it is asked for."""
+        self.imports = imports
+        self.memory = Memory()
+        self.size = 0
+        self._parse = parse
+        self._programs: dict[str, Program | None] = {}
+        self._callers: dict[int, list[tuple[Program, cst.Call]]] = {}
+        self._definitions: dict[tuple[str, str], Definition | None] = {}
+
+    # -- programs ----------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Forget all trees and facts; texts are kept."""
+        for program in self._programs.values():
+            if program is not None:
+                program.release()
+        self._programs.clear()
+        self._forget()
+        self.size = 0
+
+    def _forget(self) -> None:
+        self.memory = Memory()
+        self._callers.clear()
+        self._definitions.clear()
+
+    def program(self, path: str) -> Program | None:
+        """Return a file of the project; None where it cannot be parsed."""
+        if path not in self._programs:
+            self._programs[path] = None  # while it is parsed, and where that fails
+            self._programs[path] = self._parsed(path, self.imports.text(path))
+        return self._programs[path]
+
+    def _parsed(self, path: str, text: str) -> Program | None:
+        if not text or too_deep(text):
+            return None
+        try:
+            program = self._parse(text, Path(path))
+        except cst.ParserSyntaxError:
+            return None
+        return self._joined(program, text)
+
+    def _joined(self, program: Program, text: str) -> Program:
+        program.project = self
+        self.size += len(text)
+        return program
+
+    def checked(self, path: Path, text: str, make: Callable[[], Program]) -> Program:
+        """Return the program of a file with the text that is checked now.
+
+        Where that is not the text that the facts so far were drawn from, they are forgotten.
+        """
+        name = str(path)
+        known = self._programs.get(name)
+        if known is not None and known.text == text:
+            return known
+        drawn = self.imports.replace(name, text)
+        if known is not None or drawn:
+            self._forget()
+            for other in self._programs.values():
+                if other is not None:
+                    other.forget()
+        if known is not None:
+            self.size -= len(known.text)
+            known.release()
+        program = self._programs[name] = self._joined(make(), text)
+        return program
+
+    # -- what a name stands for --------------------------------------------------------------
+
+    def define(self, program: Program, name: str) -> Definition | None:
+        """Return what a qualified name of one file stands for in another file of the project."""
+        if program.path is None or not name or name[0] == "." or name.startswith(_LIBRARIES):
+            return None
+        key = (str(program.path), name)
+        if key not in self._definitions:
+            self._definitions[key] = None  # a circle of imports defines nothing
+            self._definitions[key] = self._define(str(program.path), name, 0)
+        return self._definitions[key]
+
+    def _define(self, path: str, name: str, depth: int) -> Definition | None:
+        found = self.imports.find(path, name)
+        if found is None or depth > _DEPTH or found[0] == path:
+            return None
+        file, rest = found
+        return self._member(file, rest, depth) if rest else None
+
+    def _member(self, file: str, rest: str, depth: int) -> Definition | None:
+        program = self.program(file)
+        if program is None:
+            return None
+        first, _, more = rest.partition(".")
+        scope = program.index.root
+        bindings = scope.bindings.get(first, ())
+        if not bindings:
+            stars = (program.names.module_of(star) for star in scope.stars)
+            found = (self._define(file, f"{star}.{rest}", depth + 1) for star in stars)
+            return next((one for one in found if one is not None), None)
+        if all(binding.kind in (Bind.IMPORT, Bind.FROM) for binding in bindings):
+            name = program.names.root(first, scope)
+            return self._define(file, f"{name}.{more}" if more else name, depth + 1)
+        if more or len(bindings) != 1:
+            return None
+        kind = bindings[0].kind
+        return Definition(program, bindings[0]) if kind in (Bind.DEFINITION, Bind.ASSIGN) else None
+
+    def function(self, program: Program, name: str) -> Target | None:
+        """Return the function of another file that a call of this name runs."""
+        found = self.define(program, name)
+        if found is None:
+            return None
+        match found.binding.value:
+            case cst.FunctionDef() as function:
+                return Target(found.program, function)
+            case cst.ClassDef() as made:
+                return _method(found.program, found.program.classes.get(made), "__init__")
+            case _:
+                return None
+
+    def class_of(self, type_name: str) -> tuple[Program, Class] | None:
+        """Return a class of another file by the type that a portable value has."""
+        path, _, name = type_name.rpartition(":")
+        program = self.program(path) if path else None
+        owner = None if program is None else program.classes.named(name)
+        return None if program is None or owner is None else (program, owner)
+
+    def method(self, type_name: str, name: str) -> Target | None:
+        """Return a method of a class of another file."""
+        found = self.class_of(type_name)
+        return None if found is None else _method(*found, name)
+
+    # -- who calls ---------------------------------------------------------------------------
+
+    def callers(
+        self, program: Program, function: cst.FunctionDef
+    ) -> list[tuple[Program, cst.Call]]:
+        """Return the calls of a function in other files of the project."""
+        found = self._callers.get(id(function))
+        if found is None:
+            self._callers[id(function)] = []  # the question leads back to itself
+            found = self._callers[id(function)] = list(self._find_callers(program, function))
+        return found
+
+    def _find_callers(
+        self, program: Program, function: cst.FunctionDef
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        if program.path is None:
+            return
+        word = function.name.value
+        owner = program.classes.around(function)
+        if program.index.scope(function).parent is not None:
+            if owner is None or owner.methods.get(word) is not function:
+                return  # inside another function
+            word = owner.name if word == "__init__" else word
+        for path in self.imports.importers(str(program.path)):
+            text = self.imports.text(path)
+            other = self.program(path) if word in text else None
+            if other is None:
+                continue
+            for call in other.calls.named(word):
+                target = other.calls.elsewhere(call)
+                if target is not None and target.function is function:
+                    yield other, call
+
+    def passed(
+        self, program: Program, function: cst.FunctionDef, param: cst.Param
+    ) -> Iterator[tuple[Program, cst.BaseExpression]]:
+        """Yield what the calls in other files pass for a parameter."""
+        for other, call in self.callers(program, function):
+            node = program.calls.passed(function, param, call)
+            if node is not None:
+                yield other, node
+
+    # -- neighbours --------------------------------------------------------------------------
+
+    def related(self, program: Program, words: tuple[str, ...]) -> Iterator[Program]:
+        """Yield the programs at most two imports away in whose text one of some words occurs."""
+        if program.path is None:
+            return
+        paths = self.imports.related(str(program.path))
+        likely = [p for p in paths if any(word in self.imports.text(p) for word in words)]
+        for path in likely[:_RELATED]:
+            other = self.program(path)
+            if other is not None:
+                yield other
+
+
+def _method(program: Program, owner: Class | None, name: str) -> Target | None:
+    function = None if owner is None else program.classes.method(owner, name)
+    return None if function is None else Target(program, function)
+
+
+def portable(value: Value, source: Program, target: Program) -> Value:
+    """Return a value of one file as another may know it: without nodes, with absolute types."""
+    kind = value.type
+    if kind.startswith("."):
+        kind = f"{source.path}:{kind}"
+    elif kind.startswith(f"{target.path}:"):
+        kind = kind.rpartition(":")[2]
+    items = value.items and tuple(portable(item, source, target) for item in value.items)
+    element = value.element and portable(value.element, source, target)
+    made = None
+    if kind.startswith(".") and (owner := target.classes.named(kind)) is not None:
+        made = owner.node
+    return replace(value, type=kind, made=made, items=items, element=element, fresh=False)
