@@ -17,7 +17,7 @@ from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
-from torchlint.rule import Diagnostic
+from torchlint.rule import Diagnostic, Nearby
 from torchlint.syntax import looks_valid
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def examine(source: Source, options: Options) -> Checked:
     rules = [
         rule
         for rule in options.rules
-        if relevant and rule not in registry.ENGINE_RULES and may_fire(rule, source.text)
+        if relevant
+        and rule not in registry.ENGINE_RULES
+        and may_fire(rule, source.text, nearby=lambda words: _is_nearby(source, options, words))
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())
@@ -106,9 +108,19 @@ def examine(source: Source, options: Options) -> Checked:
     return with_deep_stack(lambda: _examine(source, options, rules))
 
 
-def may_fire(rule: Rule, text: str) -> bool:
-    """Whether the words without which the rule finds nothing occur in the text."""
-    return all(any(word in text for word in alternatives) for alternatives in rule.words)
+def may_fire(rule: Rule, text: str, nearby: Callable[[Nearby], bool]) -> bool:
+    """Whether the words without which the rule finds nothing occur in the text, or near it."""
+    missing = [words for words in rule.words if not any(word in text for word in words)]
+    return all(isinstance(words, Nearby) for words in missing) and all(
+        nearby(words) for words in missing if isinstance(words, Nearby)
+    )
+
+
+def _is_nearby(source: Source, options: Options, words: Nearby) -> bool:
+    """Whether one of some words occurs in a file that imports this one or that it imports."""
+    if options.projects is None or source.path is None:
+        return False
+    return options.projects.of(source.path).imports.is_nearby(str(source.path), words)
 
 
 def with_deep_stack(function: Callable[[], T]) -> T:

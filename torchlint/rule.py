@@ -65,6 +65,15 @@ class Rule:
         return self.name.replace("-", "_")
 
 
+class Nearby(tuple[str, ...]):
+    """Words of a gate that may also stand in a file which imports this one, or which it imports.
+
+    A helper reads a tensor; the file that trains and names the GPU is another.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """What a check yields: a node, why it is there, and perhaps a fix.

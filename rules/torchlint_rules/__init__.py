@@ -6,14 +6,21 @@ The table is literal and is imported before libcst is: it decides which files ar
 from __future__ import annotations
 
 from torchlint.edits import Safety
-from torchlint.rule import Rule, Severity
+from torchlint.rule import Nearby, Rule, Severity
 
 INFO, WARNING = Severity.INFO, Severity.WARNING
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
 
 # Words without which no GPU is meant, and without which no step is seen.
-GPU = ("cuda", "device", "gpu", "accelerator", "mps")
-STEPS = ("backward", "training_step", "zero_grad", ".step(", "no_grad", "inference_mode", ".eval(")
+GPU = Nearby(("cuda", "device", "gpu", "accelerator", "mps"))
+STEPS = Nearby(
+    ("backward", "training_step", "zero_grad", ".step(", "no_grad", "inference_mode", ".eval(")
+)
+# Words without which nothing is read from a GPU.
+READS = (
+    ".item", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf", "print(",
+    "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
+)  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -59,7 +66,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=5,
-        words=(GPU, STEPS),
+        words=(READS, GPU, STEPS),
     ),
     Rule(
         code="TL204",

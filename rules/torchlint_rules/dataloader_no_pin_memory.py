@@ -33,8 +33,8 @@ other work (with `non_blocking=True`).
             optimizer.step()
 
 ## Leaves alone
-- Loaders whose batches are not seen to go to a GPU in this file, and scripts for the CPU, MPS or
-  XLA.
+- Loaders whose batches are not seen to go to a GPU in this project, and scripts for the CPU, MPS
+  or XLA.
 - Loaders that are given `pin_memory`, or may be given it by a dictionary (`**kwargs`), whatever its
   value; a literal `pin_memory=False` is reported unless a comment stands beside it.
 - Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
@@ -115,7 +115,7 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     if seen:
         return seen
     loops = program.loaders.loops(call)
-    return moves if any(program.loops.role(loop) is Role.TRAIN for loop in loops) else []
+    return moves if any(program.loaders.role(loop) is Role.TRAIN for loop in loops) else []
 
 
 def refused(program: Program, pinned: Argument) -> bool:
@@ -139,15 +139,17 @@ def makes_sparse(program: Program) -> bool:
 def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move]) -> Finding:
     """Return the finding, with as much of a fix as the evidence allows."""
     workers = workers_of(program, call)
-    framework = bool(program.frameworks) or all(move.prepared for move in moves)
+    framework = all(move.prepared for move in moves) or any(
+        one.frameworks for one in programs_of(program, moves)
+    )
     unpinnable = yields_own_class(program, call)
-    advice = framework or not program.devices.named or workers in (Workers.NONE, Workers.UNSURE)
-    go = "may go to a GPU" if framework or not program.devices.named else "go to the GPU"
+    named = names_gpu(program, moves)
+    advice = framework or not named or workers in (Workers.NONE, Workers.UNSURE)
+    go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     return Finding(
         call,
-        f"the batches of this DataLoader {go} (`{shortened(program, moves[0].node)}`), "
-        f"but it {what}",
+        f"the batches of this DataLoader {go} (`{moves[0].code(program)}`), but it {what}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
         help=advised(workers, framework=framework, unpinnable=unpinnable),
@@ -167,10 +169,14 @@ def advised(workers: Workers, *, framework: bool, unpinnable: bool) -> str:
     return "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
 
 
-def shortened(program: Program, node: cst.CSTNode) -> str:
-    """Return code on one line, cut where it is long."""
-    text = " ".join(program.code(node).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def programs_of(program: Program, moves: list[Move]) -> list[Program]:
+    """Return the files that make a loader or move its batches."""
+    return [program, *(move.program for move in moves if move.program is not None)]
+
+
+def names_gpu(program: Program, moves: list[Move]) -> bool:
+    """Whether one of those files itself says that it means a GPU."""
+    return any(one.devices.named for one in programs_of(program, moves))
 
 
 def workers_of(program: Program, call: cst.Call) -> Workers:
@@ -197,7 +203,7 @@ def fix(
         rewrite = Replace(pinned.arg.value, code)
     doubts = (
         ("the main thread pins each batch, if there are no workers", workers is not Workers.SOME),
-        ("a GPU is an assumption", not program.devices.named),
+        ("a GPU is an assumption", not names_gpu(program, moves)),
         ("False was written on purpose", pinned.arg is not None),
         (
             "old versions of torch make a list of a batch that is a tuple",
@@ -217,7 +223,8 @@ def wanted(
     program: Program, call: cst.Call, moves: list[Move]
 ) -> tuple[str, tuple[Rewrite, ...]] | None:
     """Return the value to pass and the import that it needs; None where torch has no name."""
-    if all(move.device is Device.CUDA for move in moves) and "is_available" not in program.text:
+    asked = any("is_available" in one.text for one in programs_of(program, moves))
+    if all(move.device is Device.CUDA for move in moves) and not asked:
         return "True", ()
     there = program.devices.condition(call, [move.target for move in moves])
     if there is None:

@@ -75,6 +75,7 @@ class Imports:
         self._texts: dict[str, str] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
+        self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._starts: dict[tuple[str, str], str | None] = {}
 
     @cached_property
@@ -121,6 +122,7 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
+        self._nearby.clear()
         self.__dict__.pop("_reverse", None)
         return True
 
@@ -232,6 +234,15 @@ class Imports:
             for target in self.targets(file):
                 found.setdefault(target, []).append(file)
         return found
+
+    def is_nearby(self, path: str, words: tuple[str, ...]) -> bool:
+        """Whether one of some words occurs in a file that imports a file or that it imports."""
+        key = (path, words)
+        if key not in self._nearby:
+            near = (*self.importers(path), *self.targets(path))
+            texts = (self.text(one) for one in near)
+            self._nearby[key] = any(word in text for text in texts for word in words)
+        return self._nearby[key]
 
     def related(self, path: str) -> tuple[str, ...]:
         """Return the files at most two imports away, in either direction; sorted."""

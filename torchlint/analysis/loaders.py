@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Target
+    from torchlint.analysis.values import Value
 
 LOADER = "torch.utils.data.DataLoader"
 
@@ -739,14 +741,32 @@ def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
             function = _function_of(program, node)
             if function is not None and _moves_inside(program, function):
                 return True
-            owner = program.classes.named(value.type)
+            home, owner = class_of(program, value)
             if owner is not None and any(
-                _moves_inside(program, method)
-                for current in program.classes.lineage(owner)
+                _moves_inside(home, method)
+                for current in home.classes.lineage(owner)
                 for method in current.methods.values()
             ):
                 return True
+            target = _function_elsewhere(program, node)
+            if target is not None and _moves_inside(target.program, target.function):
+                return True
     return False
+
+
+def class_of(program: Program, value: Value) -> tuple[Program, Class | None]:
+    """Return the class of a value, with the program of the file that defines it."""
+    found = None
+    if program.project is not None and ":" in value.type:
+        found = program.project.class_of(value.type)
+    return (program, program.classes.named(value.type)) if found is None else found
+
+
+def _function_elsewhere(program: Program, node: cst.BaseExpression) -> Target | None:
+    """Return the function of another file that an expression names."""
+    if program.project is None:
+        return None
+    return program.project.function(program, program.qualified(node))
 
 
 def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:

@@ -322,6 +322,15 @@ class Loops:
         loops: list[Loop] = [*self._program.index.of(cst.For), *self._program.index.of(cst.While)]
         return [loop for loop in loops if self._roles[id(loop)] is Role.TRAIN]
 
+    @cached_property
+    def trains(self) -> bool:
+        """Whether this file trains, or one that imports it takes steps."""
+        project, path = self._program.project, self._program.path
+        if self.training or project is None or path is None:
+            return bool(self.training)
+        importers = project.imports.importers(str(path))
+        return any("backward" in project.imports.text(one) for one in importers)
+
     # -- how often a node runs ---------------------------------------------------------------
 
     def context(self, node: cst.CSTNode) -> Context:

@@ -88,9 +88,9 @@ def syncs(program: Program) -> list[Sync]:
 
 
 def every_step(program: Program) -> Iterator[Sync]:
-    """Yield the reads that run in each and every step; in a forward pass, if the file trains."""
+    """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
-        trains = sync.context.role is not Role.FORWARD or program.loops.training
+        trains = sync.context.role is not Role.FORWARD or program.loops.trains
         if trains and not sync.context.guarded:
             yield sync
 

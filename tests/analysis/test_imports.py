@@ -1,0 +1,111 @@
+"""Which file an import means, and which files import a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchlint.analysis.imports import Imports, root_of
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Imports:
+    for name, text in (
+        ("main.py", "from engine import train\nimport util.misc as misc, os\n"),
+        ("engine.py", "from util import (\n    lr,\n    misc,\n)\n"),
+        ("util/__init__.py", "from .misc import *\n"),
+        ("util/misc.py", "import torch\n"),
+        ("util/lr.py", ""),
+        ("util/deep/a.py", "from ..lr import f\nfrom . import b\n"),
+        ("util/deep/b.py", ""),
+        ("src/pack/__init__.py", ""),
+        ("src/pack/part.py", ""),
+        ("venv/lib/engine.py", ""),
+        ("other/engine.py", ""),
+        ("other/use.py", "    import engine\n"),
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    return Imports(tmp_path, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "found"),
+    [
+        ("main.py", "engine.train", ("engine.py", "train")),
+        ("main.py", "util.misc.f.g", ("util/misc.py", "f.g")),
+        ("main.py", "util.f", ("util/__init__.py", "f")),
+        ("main.py", "util", ("util/__init__.py", "")),
+        ("main.py", "pack.part.f", ("src/pack/part.py", "f")),
+        ("util/deep/a.py", "@.b.f", ("util/deep/b.py", "f")),
+        ("util/deep/a.py", "@..lr.f", ("util/lr.py", "f")),
+        ("util/misc.py", "@.f", ("util/__init__.py", "f")),
+        ("other/use.py", "engine.f", ("other/engine.py", "f")),
+        ("util/deep/a.py", "engine.f", ("engine.py", "f")),
+        ("main.py", "torch.nn", None),
+        ("main.py", "lib.engine", None),
+        ("main.py", "other.nothing", None),
+    ],
+)
+def test_what_a_name_means(tree: Imports, file: str, name: str, found) -> None:
+    expected = found and (str(tree.root / found[0]), found[1])
+    assert tree.find(str(tree.root / file), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "importers"),
+    [
+        ("engine.py", ["main.py"]),
+        ("util/misc.py", ["engine.py", "main.py", "util/__init__.py"]),
+        ("util/lr.py", ["engine.py", "util/deep/a.py"]),
+        ("util/deep/b.py", ["util/deep/a.py"]),
+        ("other/engine.py", ["other/use.py"]),
+        ("main.py", []),
+    ],
+)
+def test_who_imports_a_file(tree: Imports, file: str, importers: list[str]) -> None:
+    found = [str(Path(one).relative_to(tree.root)) for one in tree.importers(str(tree.root / file))]
+    assert found == importers
+
+
+def test_a_new_text_is_seen(tree: Imports) -> None:
+    lr, main = str(tree.root / "util/lr.py"), str(tree.root / "main.py")
+    assert main not in tree.importers(lr)
+    assert tree.replace(main, "import util.lr\n")
+    assert main in tree.importers(lr)
+    assert not tree.replace(main, "import util.lr\n")
+
+
+def test_words_are_looked_for_on_both_sides_of_an_import(tree: Imports) -> None:
+    engine = str(tree.root / "engine.py")
+    assert tree.is_nearby(engine, ("engine import",))
+    assert tree.is_nearby(engine, ("from .misc",))
+    assert not tree.is_nearby(engine, ("nowhere",))
+
+
+@pytest.mark.parametrize(
+    ("marks", "root"),
+    [
+        ([], "a"),
+        (["requirements.txt"], ""),
+        (["a/b/pyproject.toml"], "a/b"),
+        (["a/b/pyproject.toml", ".git"], ""),
+        (["a/setup.py", "a/b/c/torchlint.toml"], "a/b/c"),
+    ],
+)
+def test_where_a_project_begins(tmp_path: Path, marks: list[str], root: str) -> None:
+    folder = tmp_path / "x"
+    for name in ("a/main.py", "a/b/util.py", "a/b/c/deep.py", *marks):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert root_of(folder / "a" / "b" / "c" / "deep.py") == folder / root
+
+
+def test_a_file_that_cannot_be_read_has_no_text(tree: Imports) -> None:
+    broken = tree.root / "broken.py"
+    broken.write_bytes(b"\xff\xfe\x00")
+    assert tree.text(str(broken)) == ""
