@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.places import Places
     from torchlint.analysis.program import Program
-    from torchlint.analysis.project import Projects
     from torchlint.edits import ResolvedFix
+    from torchlint.projects import Projects
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
 
@@ -120,7 +120,7 @@ def _is_nearby(source: Source, options: Options, words: Nearby) -> bool:
     """Whether one of some words occurs in a file that imports this one or that it imports."""
     if options.projects is None or source.path is None:
         return False
-    return options.projects.of(source.path).imports.is_nearby(str(source.path), words)
+    return options.projects.imports(source.path).is_nearby(str(source.path), words)
 
 
 def with_deep_stack(function: Callable[[], T]) -> T:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from torchlint.analysis.project import Projects
     from torchlint.config import Settings
     from torchlint.edits import Safety
     from torchlint.errors import InternalError
     from torchlint.linter import Fixed, Options
+    from torchlint.projects import Projects
     from torchlint.rule import Diagnostic
     from torchlint.source import Source
     from torchlint.target import Target
@@ -82,11 +82,10 @@ class Outcome:
 
 def new_projects() -> Projects:
     """Return the projects of a run: what the check of one file reads of others is kept."""
-    from torchlint.analysis.program import Program  # noqa: PLC0415  not needed to list files
-    from torchlint.analysis.project import Projects  # noqa: PLC0415  see above
-    from torchlint.config import DEFAULT_EXCLUDE  # noqa: PLC0415  see above
+    from torchlint.config import DEFAULT_EXCLUDE  # noqa: PLC0415  not needed to list files
+    from torchlint.projects import Projects  # noqa: PLC0415  see above
 
-    return Projects(Program, lambda folder: folder.name in DEFAULT_EXCLUDE)
+    return Projects(lambda folder: folder.name in DEFAULT_EXCLUDE)
 
 
 def check_files(

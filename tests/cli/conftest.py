@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from torchlint import registry
 from torchlint.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -52,6 +54,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     return Project(root)
+
+
+@pytest.fixture
+def few_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A table of rules that stays as it is when rules are added: the flags are tested with it."""
+    few = {"TL102", "TL201", "TL202", "TL204", "TL208", "TL302", "TL303", "TL602", "TL703"}
+    monkeypatch.setattr(registry, "RULES", tuple(r for r in registry.RULES if r.code in few))
+    registry.all_rules.cache_clear()
+    yield
+    registry.all_rules.cache_clear()
 
 
 class Standard(io.TextIOWrapper):

@@ -18,6 +18,8 @@ from torchlint import linter, registry, suppress, writing
 from torchlint.cli import cli, main
 from torchlint.errors import UnreadableFileError
 
+pytestmark = pytest.mark.usefixtures("few_rules")
+
 # one safe fix (TL201), one unsafe (TL703), and one that depends on the version of torch (TL602)
 SCRIPT = """\
 import torch

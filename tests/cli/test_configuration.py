@@ -24,6 +24,8 @@ from torchlint.preferences import Preferences
 from torchlint.registry import all_rules
 from torchlint.rule import Severity
 
+pytestmark = pytest.mark.usefixtures("few_rules")
+
 
 def settings_of(project, folder=".", *, isolated=False, pinned=None, **values) -> Settings:
     overrides = Layer("command line", project.root, values)

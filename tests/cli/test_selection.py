@@ -16,6 +16,8 @@ from torchlint.registry import (
     specificity,
 )
 
+pytestmark = pytest.mark.usefixtures("few_rules")
+
 ALL = Choice(select=("ALL",))
 
 

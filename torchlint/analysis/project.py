@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.imports import Imports, root_of
 from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
 from torchlint.depth import too_deep
@@ -23,19 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.imports import Excluded
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
+    from torchlint.imports import Imports
 
-    Parse = Callable[[str, Path], Program]
 
 # What rules know by its public names is never looked into, not even in its own repository.
 _LIBRARIES = (
     "torch.", "torchvision.", "numpy.", "accelerate.", "lightning.", "pytorch_lightning.",
     "transformers.", "deepspeed.", "fastai.", "ignite.", "composer.", "tqdm.",
 )  # fmt: skip
-_BUDGET = 6_000_000  # characters of source whose trees are kept: some 300 MB of memory
 _RELATED = 40  # files that are searched for the way of a loader's batches
 _DEPTH = 8  # imports that are followed through re-exports
 
@@ -56,55 +53,14 @@ class Target:
     function: cst.FunctionDef
 
 
-class Projects:
-    """The projects of a run, each with the files that were parsed so far.
-
-    Args:
-        parse: makes a Program of a text; raises whatever it does where it is not Python.
-        excluded: folders that are not part of any project.
-
-    """
-
-    def __init__(self, parse: Parse, excluded: Excluded) -> None:
-        """Nothing is read before it is asked for."""
-        self._parse = parse
-        self._excluded = excluded
-        self._roots: dict[Path, Path] = {}
-        self._projects: dict[Path, Project] = {}
-
-    def of(self, path: Path) -> Project:
-        """Return the project of a file."""
-        folder = path.parent
-        if folder not in self._roots:
-            self._roots[folder] = root_of(path)
-        root = self._roots[folder]
-        if root not in self._projects:
-            self.release()  # files come project by project
-            self._projects[root] = Project(Imports(root, self._excluded), self._parse)
-        return self._projects[root]
-
-    def release(self) -> None:
-        """Forget all trees and facts."""
-        for project in self._projects.values():
-            project.release()
-        self._projects.clear()
-
-    def trim(self) -> None:
-        """Forget trees and facts where they take much memory; they are made again when needed."""
-        for project in self._projects.values():
-            if project.size > _BUDGET:
-                project.release()
-
-
 class Project:
     """The files of one project as far as they were parsed, and the facts that cross them."""
 
-    def __init__(self, imports: Imports, parse: Parse) -> None:
+    def __init__(self, imports: Imports) -> None:
         """Nothing is parsed before it is asked for."""
         self.imports = imports
         self.memory = Memory()
         self.size = 0
-        self._parse = parse
         self._programs: dict[str, Program | None] = {}
         self._callers: dict[int, list[tuple[Program, cst.Call]]] = {}
         self._definitions: dict[tuple[str, str], Definition | None] = {}
@@ -133,10 +89,12 @@ class Project:
         return self._programs[path]
 
     def _parsed(self, path: str, text: str) -> Program | None:
+        from torchlint.analysis.program import Program  # noqa: PLC0415 - which knows its project
+
         if not text or too_deep(text):
             return None
         try:
-            program = self._parse(text, Path(path))
+            program = Program(text, Path(path))
         except cst.ParserSyntaxError:
             return None
         return self._joined(program, text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.analysis.imports import Imports, root_of
+from torchlint.imports import Imports, root_of
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""The projects of a run: which project a file belongs to, and what is kept of each.
+
+Importing this module does not import libcst: words are looked for across files before it is known
+whether any of them has to be parsed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.imports import Imports, root_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchlint.analysis.project import Project
+    from torchlint.imports import Excluded
+
+_BUDGET = 6_000_000  # characters of source whose trees are kept: some 300 MB of memory
+
+
+class Projects:
+    """The projects of a run, each with the files that were parsed so far.
+
+    Args:
+        excluded: tells of a folder whether it is part of no project.
+
+    """
+
+    def __init__(self, excluded: Excluded) -> None:
+        """Nothing is read before it is asked for."""
+        self._excluded = excluded
+        self._roots: dict[Path, Path] = {}
+        self._imports: dict[Path, Imports] = {}
+        self._projects: dict[Path, Project] = {}
+
+    def imports(self, path: Path) -> Imports:
+        """Return which files of a file's project import which."""
+        folder = path.parent
+        if folder not in self._roots:
+            self._roots[folder] = root_of(path)
+        root = self._roots[folder]
+        if root not in self._imports:
+            self.release()  # files come project by project
+            self._imports[root] = Imports(root, self._excluded)
+        return self._imports[root]
+
+    def of(self, path: Path) -> Project:
+        """Return the project of a file."""
+        from torchlint.analysis.project import Project  # noqa: PLC0415 - imports libcst
+
+        imports = self.imports(path)
+        if imports.root not in self._projects:
+            self._projects[imports.root] = Project(imports)
+        return self._projects[imports.root]
+
+    def release(self) -> None:
+        """Forget all texts, trees and facts."""
+        for project in self._projects.values():
+            project.release()
+        self._projects.clear()
+        self._imports.clear()
+
+    def trim(self) -> None:
+        """Forget trees and facts where they take much memory; they are made again when needed."""
+        for project in self._projects.values():
+            if project.size > _BUDGET:
+                project.release()
