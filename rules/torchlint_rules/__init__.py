@@ -150,6 +150,15 @@ RULES: tuple[Rule, ...] = (
         words=(("BatchNorm", "InstanceNorm"),),
     ),
     Rule(
+        code="TL713",
+        name="mha-need-weights",
+        summary="attention weights that nobody reads keep attention from its fused kernel",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=8,
+        words=(("MultiheadAttention",),),
+    ),
+    Rule(
         code="TL801",
         name="data-parallel",
         summary="one process trains a model on several GPUs",

@@ -28,6 +28,7 @@ _MOVED = (
     ("torch.nn.modules.container.", "torch.nn."),
     ("torch.nn.modules.module.", "torch.nn."),
     ("torch.nn.modules.loss.", "torch.nn."),
+    ("torch.nn.modules.activation.", "torch.nn."),
     ("torch.nn.modules.", "torch.nn."),
     ("torch.utils.data.dataloader.", "torch.utils.data."),
     ("torch.utils.data.dataset.", "torch.utils.data."),

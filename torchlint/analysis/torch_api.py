@@ -60,6 +60,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     ),
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
+    "torch.nn.MultiheadAttention.forward": (
+        "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask",
+        "average_attn_weights", "is_causal",
+    ),
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
     "torch.autograd.detect_anomaly": ("check_nan",),
     "torch.autograd.profiler.profile": (
