@@ -123,6 +123,18 @@ RULES: tuple[Rule, ...] = (
         words=((".scale",), ("clip", "clamp_"), (".step",)),
     ),
     Rule(
+        code="TL507",
+        name="tf32-disabled",
+        summary="matrix products are computed in full float32 where the GPU has TensorFloat-32",
+        severity=INFO,
+        fix=UNSAFE,
+        group=9,
+        words=(
+            ("cuda", "allow_tf32", "fp32_precision", "matmul_precision", "accelerator"),
+            ("torch",),
+        ),
+    ),
+    Rule(
         code="TL601",
         name="optimizer-not-fused",
         summary="an optimizer updates in many kernels what a fused one updates at once",

@@ -66,6 +66,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.debugging import in_test
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         return
     for call in calls:
         function = NAMES[program.qualified(call.func)]
-        if on_one_device(program, call, function):
+        if on_one_device(program, call, function) or in_test(program, call):
             continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"

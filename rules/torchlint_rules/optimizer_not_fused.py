@@ -70,6 +70,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.optimizers import (
     loads,
     moved_later,
@@ -127,7 +128,7 @@ def optimizer_not_fused(program: Program) -> Iterator[Finding]:
         if fused.literal() == "True":
             yield from lost(program, call)
             yield from uninitialised(program, call, fused)
-        elif may_be_fused(program, call, kind, fused):
+        elif may_be_fused(program, call, kind, fused) and not in_test(program, call):
             yield finding(program, call, kind, fused)
 
 

@@ -232,6 +232,21 @@ def test_insert_after_a_line(before, after):
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a\nb\n", "a\n\nn\nb\n", id="a line"),
+        pytest.param("a\r\n\r\nb\r\n", "a\r\n\r\nn\r\n\r\nb\r\n", id="newlines"),
+        pytest.param("a", "a\n\nn", id="the last line of the file"),
+    ],
+)
+def test_insert_apart(before, after):
+    def put(program: Program) -> InsertAfter:
+        return InsertAfter(node(program, cst.SimpleStatementLine), "n", apart=True)
+
+    assert rewritten(before, put) == after
+
+
+@pytest.mark.parametrize(
     ("before", "kind", "after"),
     [
         pytest.param("for x in y: a\n", cst.For, "n\nfor x in y: a\n", id="first"),

@@ -53,6 +53,9 @@ for x in data:
             id="another library's",
         ),
         pytest.param(script("nn.DataParallel()"), id="no model"),
+        pytest.param(
+            script("def test_it():\n    model = nn.DataParallel(model)"), id="a test of a wrapper"
+        ),
     ],
 )
 def test_is_silent(source):

@@ -78,6 +78,12 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
         ),
         pytest.param(script(head="dtype = torch.complex64"), id="complex parameters"),
         pytest.param(
+            script(tail="def test_it():\n    torch.optim.Adam(model.parameters())\n").replace(
+                "AdamW", "NAdam"
+            ),
+            id="a test",
+        ),
+        pytest.param(
             script(head="e = torch.nn.Embedding(9, 4, sparse=True)"), id="sparse gradients"
         ),
         pytest.param(script(tail="model.cuda()\n"), id="the model is moved later"),

@@ -159,10 +159,14 @@ class InsertBefore:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InsertAfter:
-    """Lines are put after a statement; after a block, below the comments that belong to it."""
+    """Lines are put after a statement; after a block, below the comments that belong to it.
+
+    ``apart``: an empty line is put between the statement and them.
+    """
 
     statement: Statement
     code: str
+    apart: bool = False
 
     def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (self.statement, _anchor(self.statement))
@@ -175,6 +179,8 @@ class InsertAfter:
             end = below_comments(text, lines)
         newline = newline_at(places, lines.start)
         code = indented(self.code, lines.indent, newline)
+        if self.apart:
+            code = newline + code
         if text[end - 1] not in "\r\n":  # the last line of the file has no newline, and keeps none
             code = newline + code[: -len(newline)]
         return (Edit(end, end, code),)

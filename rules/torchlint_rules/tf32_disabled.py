@@ -1,0 +1,217 @@
+"""A script multiplies matrices in full float32 where the GPU has TensorFloat-32.
+
+## Why
+GPUs from NVIDIA's Ampere on have units that multiply float32 matrices after rounding their elements
+to TensorFloat-32: the range of float32, and 10 bits after the point.  Convolutions use them by
+default, matrix products have not since torch 1.12: `torch.set_float32_matmul_precision("high")`
+lets them.  Sums are still made in float32, and weights and gradients are still stored in it.
+
+## Bad
+    import torch
+    from torch import nn
+
+    layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
+    model = nn.TransformerEncoder(layer, 6).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## Good
+    import torch
+    from torch import nn
+
+    torch.set_float32_matmul_precision("high")
+
+    layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
+    model = nn.TransformerEncoder(layer, 6).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+## Leaves alone
+- Scripts that choose a precision, by whatever name, and those that use autocast, half precision or
+  double precision, as far as this file shows.
+- Scripts for the CPU, and files that are not started as a script or do not train.
+- Models that are made in other files, and those that are convolutions for the most part: these use
+  TensorFloat-32 already, and what is multiplied at their end is small.
+
+Full precision that is asked for (`allow_tf32 = False`, `"highest"`) is reported as TL507b where
+nothing beside it says why, and without a fix.  TL507c is a file that sets the precision both by the
+old names (`allow_tf32`, `set_float32_matmul_precision`) and by those of torch 2.9
+(`fp32_precision`): torch raises when it is asked for the one after the other was set.
+
+## Fix safety
+Unsafe: products are rounded to about three decimal digits, which training bears and other
+computations, such as those of geometry or of small differences, do not.  On a GPU before Ampere,
+or another maker's, the line changes nothing.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "CUDA semantics: TensorFloat-32 (TF32) on Ampere (and later) devices", and
+  `torch.set_float32_matmul_precision`
+- PyTorch documentation, "Numerical accuracy"
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.analysis.debugging import in_test
+from torchlint.analysis.float32 import NEW, OLD, Switch, product, switches, turns_off
+from torchlint.analysis.rewrites import InsertAfter
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+FIRST = Version("1.12")  # before it, matrix products used TensorFloat-32 by default
+CHOSEN = re.compile(r"float32_matmul_precision|allow_tf32|fp32_precision|tf32", re.IGNORECASE)
+OTHER = re.compile(
+    r"autocast|scaler|\bapex\b|\bamp\b|b?f(loat)?16|\.half\(|mixed_precision|precision="
+    r"|\.double\(|torch\.(float64|double|complex)|set_default_dtype",
+    re.IGNORECASE,
+)
+LINE = 'torch.set_float32_matmul_precision("high")'
+CHANGES = "matrix products are rounded to about three decimal digits on GPUs from Ampere on"
+
+
+def tf32_disabled(program: Program) -> Iterator[Finding]:
+    """Find scripts that leave TensorFloat-32 off, turn it off, or mix its switches."""
+    if CHOSEN.search(program.text):
+        found = list(switches(program))
+        yield from mixed(program, found)
+        yield from asked_for(program, found)
+    elif not OTHER.search(program.text) and (program.target is None or program.target >= FIRST):
+        yield from left_off(program)
+
+
+def left_off(program: Program) -> Iterator[Finding]:
+    """The script says nothing: matrix products are computed in full float32."""
+    if not (program.devices.gpu and program.devices.named and program.loops.training):
+        return
+    node = product(program) if is_script(program) else None
+    if node is None or in_test(program, node):
+        return
+    since = " (from torch 1.12 on)" if program.target is None else ""
+    yield Finding(
+        node,
+        f"`{program.brief(node)}` and the other matrix products of this training are computed in "
+        f"full float32: TensorFloat-32 is off by default{since}",
+        None if program.frameworks else fix(program),
+        help=f"For GPUs from Ampere on: {LINE} or, with the Trainer of transformers, "
+        "TrainingArguments(tf32=True).",
+    )
+
+
+def is_script(program: Program) -> bool:
+    """Whether the file is started by itself: it asks for ``__main__``, or trains at its top."""
+    asks = any(
+        isinstance(item, cst.If) and "__main__" in program.code(item.test)
+        for item in program.module.body
+    )
+    return asks or any(program.function(loop) is None for loop in program.loops.training)
+
+
+def fix(program: Program) -> Fix | None:
+    """Return the line below the imports; None where torch has no plain name there."""
+    root = program.index.root
+    if program.names.root("torch", root) != "torch":
+        return None
+    last = None
+    for item in program.module.body:
+        if isinstance(item, cst.FunctionDef | cst.ClassDef | cst.For | cst.While | cst.With):
+            break
+        if isinstance(item, cst.SimpleStatementLine) and any(
+            isinstance(small, cst.Import | cst.ImportFrom) for small in item.body
+        ):
+            last = item
+    order = program.index.order
+    if last is None or all(order(b.node) > program.index.end(last) for b in root.bindings["torch"]):
+        return None
+    return Fix(
+        'Set the precision to "high"',
+        Safety.UNSAFE,
+        (InsertAfter(last, LINE, apart=True),),
+        CHANGES,
+    )
+
+
+def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
+    """TL507b: full precision is asked for, and nothing beside it says why."""
+    if not program.loops.training:
+        return
+    for switch in found:
+        if turns_off(switch) and always(program, switch.node) and not explained(program, switch):
+            yield Finding(
+                switch.node,
+                f"`{program.brief(switch.node)}` keeps TensorFloat-32 from being used in training",
+                help="Say why in a comment beside it, or let the GPU use it.",
+                case="b",
+            )
+
+
+def always(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands under no condition of its module or function."""
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return not in_test(program, node)
+        if isinstance(above, cst.BaseCompoundStatement):
+            return False
+    return not in_test(program, node)
+
+
+def explained(program: Program, switch: Switch) -> bool:
+    """Whether a comment stands beside a switch, or directly above it."""
+    line = program.statement(switch.node)
+    if not isinstance(line, cst.SimpleStatementLine):
+        return True
+    above = line.leading_lines[-1:]
+    return "#" in program.code(line) or any(empty.comment is not None for empty in above)
+
+
+def mixed(program: Program, found: list[Switch]) -> Iterator[Finding]:
+    """TL507c: the switches of before torch 2.9 beside those of after."""
+    news = [switch for switch in found if switch.name in NEW and switch.value is not None]
+    for switch in found:
+        family = OLD.get(switch.name)
+        others = [new for new in news if NEW[new.name] in ("", family)]
+        together = [new for new in others if not apart(program, new.node, switch.node)]
+        if family is None or not together:
+            continue
+        yield Finding(
+            switch.node,
+            f"`{program.brief(switch.node)}` beside `{program.brief(together[0].node)}`: torch "
+            "refuses to mix the two ways to set this precision, and raises when it is asked for it",
+            severity=Severity.WARNING,
+            case="c",
+            help="Use one of the two ways in the whole program.",
+        )
+
+
+def apart(program: Program, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether only one of two nodes runs: they stand in two branches of a condition."""
+    for above in program.index.ancestors(one):
+        if isinstance(above, cst.If | cst.Try) and program.index.inside(other, above):
+            return not program.index.inside(other, above.body) or not program.index.inside(
+                one, above.body
+            )
+        if isinstance(above, cst.FunctionDef) and not program.index.inside(other, above):
+            return True
+    return False
