@@ -90,12 +90,13 @@ def examine(source: Source, options: Options) -> Checked:
 
     """
     relevant = registry.is_relevant(source.text)
+    known = _Words(source.text)
     rules = [
         rule
         for rule in options.rules
         if relevant
         and rule not in registry.ENGINE_RULES
-        and may_fire(rule, source.text, nearby=lambda words: _is_nearby(source, options, words))
+        and _may_fire(rule, known, nearby=lambda words: _is_nearby(source, options, words))
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())
@@ -108,9 +109,20 @@ def examine(source: Source, options: Options) -> Checked:
     return with_deep_stack(lambda: _examine(source, options, rules))
 
 
-def may_fire(rule: Rule, text: str, nearby: Callable[[Nearby], bool]) -> bool:
+class _Words(dict[str, bool]):
+    """Whether words occur in a text: each is looked for once, however many rules ask."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __missing__(self, word: str) -> bool:
+        found = self[word] = word in self._text
+        return found
+
+
+def _may_fire(rule: Rule, known: _Words, nearby: Callable[[Nearby], bool]) -> bool:
     """Whether the words without which the rule finds nothing occur in the text, or near it."""
-    missing = [words for words in rule.words if not any(word in text for word in words)]
+    missing = [words for words in rule.words if not any(known[word] for word in words)]
     return all(isinstance(words, Nearby) for words in missing) and all(
         nearby(words) for words in missing if isinstance(words, Nearby)
     )

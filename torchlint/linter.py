@@ -17,7 +17,6 @@ from torchlint.checking import (
     Options,
     check_source,
     examine,
-    may_fire,
     with_deep_stack,
 )
 from torchlint.edits import Safety, Span, apply, overlap
@@ -39,7 +38,6 @@ __all__ = [
     "check_source",
     "examine",
     "fix_source",
-    "may_fire",
     "with_deep_stack",
 ]
 

@@ -165,7 +165,8 @@ def is_selected(code: str, choices: Iterable[Choice]) -> bool:
     return on
 
 
-def specificity(code: str, selectors: Iterable[str]) -> int:
+@functools.lru_cache(4096)  # asked for every rule in every file
+def specificity(code: str, selectors: tuple[str, ...]) -> int:
     """Length of the longest selector that covers the code; 0 for ALL, -1 where none does."""
     covering = (s for s in selectors if s == "ALL" or code.startswith(s))
     return max((0 if s == "ALL" else len(s) for s in covering), default=-1)

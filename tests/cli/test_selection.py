@@ -73,9 +73,9 @@ def test_is_selected(code: str, choices: list[Choice], on: bool) -> None:
 
 
 def test_specificity_is_the_length_of_the_longest_cover() -> None:
-    assert specificity("TL201", ["TL", "TL20", "TL3"]) == 4
-    assert specificity("TL201", ["ALL"]) == 0
-    assert specificity("TL201", ["TL3"]) == -1
+    assert specificity("TL201", ("TL", "TL20", "TL3")) == 4
+    assert specificity("TL201", ("ALL",)) == 0
+    assert specificity("TL201", ("TL3",)) == -1
 
 
 @pytest.mark.parametrize("selector", ["ALL", "TL", "TL2", "TL201", "TL303b", "TL001"])

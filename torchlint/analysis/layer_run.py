@@ -655,10 +655,11 @@ class Run:
 
 def _key(node: cst.CSTNode) -> str | None:
     """``x`` or ``self.x``: what an environment holds values for."""
-    text = dotted(node)
-    if isinstance(node, cst.Name):
-        return text if text != "self" else None
-    return text if text.startswith("self.") and text.count(".") == 1 else None
+    if type(node) is cst.Name:
+        return node.value if node.value != "self" else None
+    if type(node) is cst.Attribute and type(node.value) is cst.Name and node.value.value == "self":
+        return f"self.{node.attr.value}"
+    return None
 
 
 def _is_super(node: cst.BaseExpression) -> bool:
