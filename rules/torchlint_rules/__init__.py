@@ -8,7 +8,7 @@ from __future__ import annotations
 from torchlint.edits import Safety
 from torchlint.rule import Nearby, Rule, Severity
 
-INFO, WARNING = Severity.INFO, Severity.WARNING
+INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
 
 # Words without which no GPU is meant, and without which no step is seen.
@@ -187,6 +187,15 @@ RULES: tuple[Rule, ...] = (
                 "data_parallel",
             ),
         ),
+    ),
+    Rule(
+        code="TL804",
+        name="sampler-no-set-epoch",
+        summary="every epoch of a distributed training has the same order of the data",
+        severity=ERROR,
+        fix=UNSAFE,
+        group=4,
+        words=(("DistributedSampler", "DistributedDataParallel"), ("DataLoader",)),
     ),
     Rule(
         code="TL901",

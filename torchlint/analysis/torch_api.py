@@ -23,6 +23,9 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "multiprocessing_context", "generator", "*", "prefetch_factor", "persistent_workers",
         "pin_memory_device", "in_order",
     ),
+    "torch.utils.data.DistributedSampler": (
+        "dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last",
+    ),
     "torch.tensor": ("data", *_FACTORY),
     "torch.as_tensor": ("data", "*", "dtype", "device"),
     "torch.from_numpy": ("ndarray",),
