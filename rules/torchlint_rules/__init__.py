@@ -84,7 +84,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=(("DataLoader",), ("pin_memory",), (".to(", ".cuda(")),
+        words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(")),
     ),
     Rule(
         code="TL208",

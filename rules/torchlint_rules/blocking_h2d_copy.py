@@ -113,8 +113,7 @@ def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
 
 def copies(program: Program) -> Iterator[Copy]:
     """Yield the copies of pinned batches that wait."""
-    if not program.loaders.calls:
-        return
+    home = program.loaders.home
     for call, func in program.method_calls("to", "cuda"):
         batch = unviewed(func.value)
         if not waits(call) or program.value(batch).kind is not Kind.BATCH:
@@ -122,7 +121,7 @@ def copies(program: Program) -> Iterator[Copy]:
         if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
             continue
         loaders = program.loaders.giving(batch)
-        best = max((pinned(program, loader) for loader in loaders), default=Pinned.NO)
+        best = max((pinned(home(loader), loader) for loader in loaders), default=Pinned.NO)
         if best is Pinned.NO:
             continue
         source = origin(program, batch)
@@ -226,4 +225,6 @@ def doubts(program: Program, found: list[Copy]) -> Iterator[str]:
 
 def is_tensor(program: Program, copy: Copy) -> bool:
     """Whether a member of a batch is moved that PyTorch has made: only tensors can be."""
-    return copy.source.member and all(collates_plainly(program, loader) for loader in copy.loaders)
+    return copy.source.member and all(
+        collates_plainly(program.loaders.home(loader), loader) for loader in copy.loaders
+    )

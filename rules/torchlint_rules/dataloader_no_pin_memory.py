@@ -114,8 +114,7 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     seen = [move for move in moves if not move.prepared]
     if seen:
         return seen
-    loops = program.loaders.loops(call)
-    return moves if any(program.loaders.role(loop) is Role.TRAIN for loop in loops) else []
+    return moves if Role.TRAIN in program.loaders.roles(call) else []
 
 
 def refused(program: Program, pinned: Argument) -> bool:

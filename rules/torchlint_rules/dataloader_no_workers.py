@@ -102,17 +102,17 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 ASKS_MACHINE = "min(4, os.cpu_count() or 1)"
-STEPS = (Role.TRAIN, Role.EVAL, Role.EPOCH)
+STEPS = frozenset((Role.TRAIN, Role.EVAL, Role.EPOCH))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slow:
-    """A loader without workers whose samples cost, and the loops that go through it."""
+    """A loader without workers whose samples cost, and what goes through it."""
 
     call: cst.Call
     given: Argument
     datasets: tuple[Dataset, ...]
-    loops: list[cst.For]
+    roles: frozenset[Role]
 
 
 def dataloader_no_workers(program: Program) -> Iterator[Finding]:
@@ -125,9 +125,9 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
         cost = cost_of(program, call, datasets)
         if not cost or yields_gpu_tensors(program, call):
             continue
-        loops = [one for one in program.loaders.loops(call) if program.loops.role(one) in STEPS]
-        if loops or is_hook(program, call):
-            yield finding(program, Slow(call, given, datasets, loops), cost)
+        roles = program.loaders.roles(call) & STEPS
+        if roles or is_hook(program, call):
+            yield finding(program, Slow(call, given, datasets, roles), cost)
 
 
 def refused(program: Program, given: Argument) -> bool:
@@ -157,12 +157,11 @@ def is_hook(program: Program, call: cst.Call) -> bool:
 
 def finding(program: Program, slow: Slow, cost: str) -> Finding:
     """Return the finding, with a fix where nothing stands in the way of workers."""
-    roles = {program.loops.role(loop) for loop in slow.loops}
     first = obstacle(program, slow)
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process: "
-        f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
+        f"{'the evaluation' if slow.roles == {Role.EVAL} else 'training'} waits for every batch",
         None if first else fix(program, slow.call, slow.given),
         None if program.devices.gpu and not program.frameworks else Severity.INFO,
         help=first or "How many workers are best depends on the machine: try a few numbers.",
@@ -173,7 +172,7 @@ def obstacle(program: Program, slow: Slow) -> str:
     """Return what has to be done before workers can be used, or ""."""
     if program.frameworks:
         return "Pass num_workers above 0: the framework does not choose it."
-    if any(runs_on_import(program, loop) for loop in slow.loops):
+    if any(runs_on_import(*one) for one in program.loaders.loops_everywhere(slow.call)):
         return (
             'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
             "workers that are not forked import this file again."

@@ -102,7 +102,7 @@ class Loaders:
         """Nothing is computed before it is asked for."""
         self._program = program
         self._known: dict[tuple[int, _Level, Path], list[_Found]] = {}  # what is before a state
-        self._foreign: dict[int, Program] = {}  # loops of other files
+        self._homes: dict[int, Program] = {}  # of loaders that other files make
 
     @cached_property
     def calls(self) -> list[cst.Call]:
@@ -140,29 +140,25 @@ class Loaders:
 
     def giving(self, node: cst.BaseExpression) -> list[cst.Call]:
         """Return the loaders whose batches an expression is, or is made of."""
-        return self._reach(node, _Level.BATCH) if self.calls else []
+        some = self.calls or self._program.project is not None
+        return self._reach(node, _Level.BATCH) if some else []
+
+    def home(self, loader: cst.Call) -> Program:
+        """Return the program of the file that makes a loader whose batches this file handles."""
+        return self._homes.get(id(loader), self._program)
 
     def loops(self, loader: cst.Call) -> list[cst.For]:
-        """Return the loops over the batches of a loader."""
-        found = list(self._loops.get(id(loader), ()))
-        for other in self._related(_LOOPS):
-            there = other.loaders.loops_elsewhere.get(id(loader), ())
-            self._foreign.update((id(loop), other) for loop in there)
-            found += there
-        return found
+        """Return the loops of this file over the batches of a loader."""
+        return self._loops.get(id(loader), [])
 
-    @property
-    def loops_elsewhere(self) -> dict[int, list[cst.For]]:
-        """The loops of this file, by the loaders of any file that they take batches of."""
-        return self._loops
+    def loops_everywhere(self, loader: cst.Call) -> list[tuple[Program, cst.For]]:
+        """Return the loops over the batches of a loader, each with the file it stands in."""
+        programs = (self._program, *self._related(_LOOPS))
+        return [(one, loop) for one in programs for loop in one.loaders.loops(loader)]
 
-    def role(self, loop: cst.For) -> Role:
-        """Return what a loop over a loader is for, in whichever file it stands."""
-        return self._foreign.get(id(loop), self._program).loops.role(loop)
-
-    def contains(self, loop: cst.For) -> bool:
-        """Whether a loop over a loader stands in this file."""
-        return id(loop) not in self._foreign
+    def roles(self, loader: cst.Call) -> frozenset[Role]:
+        """Return what the loops over a loader are for, in whichever file they stand."""
+        return frozenset(one.loops.role(loop) for one, loop in self.loops_everywhere(loader))
 
     @cached_property
     def _loops(self) -> dict[int, list[cst.For]]:
@@ -325,6 +321,8 @@ class Loaders:
             if isinstance(node, cst.Call) and home.makes(node):
                 if level is _Level.SOURCE:
                     found[id(node)] = node
+                    if home is not self:
+                        self._homes[id(node)] = home.program
                 continue
             for state in home.before(node, level, path):
                 if isinstance(state, _Elsewhere):
@@ -332,6 +330,11 @@ class Loaders:
                 else:
                     todo.append((home, *state))
         return list(found.values())
+
+    @property
+    def program(self) -> Program:
+        """The file whose loaders these are."""
+        return self._program
 
     def makes(self, call: cst.Call) -> bool:
         """Whether a call of this file makes a loader."""
@@ -829,8 +832,8 @@ def keeps_type(program: Program, call: cst.Call) -> bool:
     collate = program.argument(call, "collate_fn", LOADER)
     if collate.absent or collate.literal() == "None":
         return True
-    loops = program.loaders.loops(call)
-    return bool(loops) and all(_is_taken_apart(loop) for loop in loops)
+    loops = program.loaders.loops_everywhere(call)
+    return bool(loops) and all(_is_taken_apart(loop) for _, loop in loops)
 
 
 def _is_taken_apart(loop: cst.For) -> bool:
