@@ -21,6 +21,10 @@ READS = (
     ".item", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf", "print(",
     "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
 )  # fmt: skip
+# What makes a tensor or an array.
+MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
+         "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
+         "ensor(")  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -94,6 +98,15 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=5,
         words=(("synchronize",),),
+    ),
+    Rule(
+        code="TL301",
+        name="create-on-cpu-then-move",
+        summary="a tensor is made on the host and then copied to the GPU",
+        severity=WARNING,
+        fix=SAFE,
+        group=5,
+        words=(MAKES, ("cuda", ".to(", "device=")),
     ),
     Rule(
         code="TL302",

@@ -13,6 +13,7 @@ from torchlint.analysis.rewrites import (
     AddDecorator,
     AddImport,
     DeleteStatement,
+    DropMethod,
     InsertAfter,
     InsertBefore,
     PrependArgument,
@@ -612,3 +613,31 @@ def test_every_rewrite_can_stand_alone():
     ):
         places = locate(program, one.nodes(program))
         assert len(one.edits(places)) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("y = f(x).g(1)", "y = f(x, pin=True)", id="one line"),
+        pytest.param("y = (f(x)).g(1)", "y = (f(x, pin=True))", id="brackets stay"),
+        pytest.param("y = (f(x)\n     .g(\n    1))", "y = (f(x, pin=True))", id="several lines"),
+        pytest.param("y = f(x).g(1).h()", "y = f(x, pin=True).h()", id="more behind it"),
+        pytest.param("y = f(x).g(1)  # c", "y = f(x, pin=True)  # c", id="a comment behind it"),
+    ],
+)
+def test_a_method_goes(before, after):
+    assert rewritten(before, lambda p: DropMethod(called(p, "g")), argument) == after
+
+
+def test_a_comment_before_a_method_stays():
+    with pytest.raises(Unplaceable, match="comment"):
+        rewritten("y = (f(x)  # c\n     .g(1))", lambda p: DropMethod(called(p, "g")))
+
+
+def called(program: Program, name: str) -> cst.Call:
+    calls = nodes(program, cst.Call)
+    return next(c for c in calls if program.code(c.func).rpartition(".")[2] == name)
+
+
+def argument(program: Program) -> AddArgument:
+    return AddArgument(called(program, "f"), "pin", "True")

@@ -254,3 +254,29 @@ class Devices:
                 return found or Device.UNKNOWN
             case _:
                 return Device.UNKNOWN
+
+    def of_tensor_type(self, node: cst.CSTNode | None) -> Device:
+        """Return where ``torch.cuda.FloatTensor`` puts a tensor; maybe there, by one of two."""
+        return self._of_tensor_type(node, 0)
+
+    def _of_tensor_type(self, node: cst.CSTNode | None, depth: int) -> Device:
+        if depth > 4:
+            return Device.UNKNOWN
+        text = literal(node) or self._program.qualified(node)
+        if text.startswith("torch.cuda.") and text.endswith("Tensor"):
+            return Device.CUDA
+        match node:
+            case cst.IfExp():
+                sides = {self._of_tensor_type(side, depth + 1) for side in (node.body, node.orelse)}
+                return Device.MAYBE if any(side.gpu for side in sides) else Device.UNKNOWN
+            case cst.Name():
+                bound = {
+                    self._of_tensor_type(binding.value, depth + 1)
+                    for binding in self._program.flow.reaching(node)
+                    if binding.kind is Bind.ASSIGN and not binding.path
+                }
+                if bound == {Device.CUDA}:
+                    return Device.CUDA
+                return Device.MAYBE if any(side.gpu for side in bound) else Device.UNKNOWN
+            case _:
+                return Device.UNKNOWN

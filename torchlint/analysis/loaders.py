@@ -206,36 +206,13 @@ class Loaders:
             case "copy_":
                 return values.of(func.value).device, None
             case "type":
-                return self._tensor_type(call.args[0].value, 0), None
+                return self._program.devices.of_tensor_type(call.args[0].value), None
         for arg in call.args:
             if arg.keyword is None or arg.keyword.value == "device":
                 device = values.device(arg.value)
                 if device is not None:
                     return device, arg.value
         return Device.UNKNOWN, None
-
-    def _tensor_type(self, node: cst.CSTNode | None, depth: int) -> Device:
-        """``torch.cuda.FloatTensor``, or one of two types."""
-        if depth > 4:
-            return Device.UNKNOWN
-        text = literal(node) or self._program.qualified(node)
-        if text.startswith("torch.cuda.") and text.endswith("Tensor"):
-            return Device.CUDA
-        match node:
-            case cst.IfExp():
-                sides = {self._tensor_type(side, depth + 1) for side in (node.body, node.orelse)}
-                return Device.MAYBE if any(side.gpu for side in sides) else Device.UNKNOWN
-            case cst.Name():
-                bound = {
-                    self._tensor_type(binding.value, depth + 1)
-                    for binding in self._program.flow.reaching(node)
-                    if binding.kind is Bind.ASSIGN and not binding.path
-                }
-                if bound == {Device.CUDA}:
-                    return Device.CUDA
-                return Device.MAYBE if any(side.gpu for side in bound) else Device.UNKNOWN
-            case _:
-                return Device.UNKNOWN
 
     def _through_function(
         self, call: cst.Call

@@ -36,6 +36,7 @@ __all__ = [
     "AddDecorator",
     "AddImport",
     "DeleteStatement",
+    "DropMethod",
     "InsertAfter",
     "InsertBefore",
     "PrependArgument",
@@ -135,6 +136,24 @@ class RemoveArgument:
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return call_edits.remove(places, self.call, self.arg)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DropMethod:
+    """``x.method(...)`` becomes ``x``, which other rewrites of the fix may change."""
+
+    call: cst.Call
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        assert isinstance(self.call.func, cst.Attribute)
+        return (self.call, self.call.func.value)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        assert isinstance(self.call.func, cst.Attribute)
+        start, end = places.full(self.call.func.value).end, places.span(self.call).end
+        if next(comments(places.text, start, end), None):
+            raise Unplaceable("a comment stands inside of it")
+        return (Edit(start, end, ""),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

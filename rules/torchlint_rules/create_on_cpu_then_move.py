@@ -1,0 +1,310 @@
+"""A tensor is made on the host and then copied to the GPU, where it could have been made.
+
+## Why
+`torch.zeros(n).to(device)` allocates and fills memory on the host, then waits for a copy to the
+GPU.  `torch.zeros(n, device=device)` starts one small kernel and waits for nothing.  In every
+training step the difference is paid again and again.
+
+## Bad
+    import torch
+
+    def train(generator, critic, optimizer, steps):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        for step in range(steps):
+            ones = torch.ones(64, 1).to(device)
+            loss = (critic(generator.sample()) - ones).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Good
+    import torch
+
+    def train(generator, critic, optimizer, steps):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        for step in range(steps):
+            ones = torch.ones(64, 1, device=device)
+            loss = (critic(generator.sample()) - ones).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+## Leaves alone
+- Tensors that are given a `device`, a `generator`, `out` or `pin_memory`: where they are made is a
+  choice.
+- `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
+- `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
+- TL301b and TL301c outside of training steps and forward passes.
+
+Reported as information where it does not run in every training step or forward pass, and where the
+file does not name a GPU.
+
+**TL301b**: `torch.tensor(0.5, device=device)`, or with `.to(device)`, copies one number to the GPU
+in every step; `torch.full((), 0.5, device=device)` fills it in there.  A literal number only.
+
+**TL301c**: an array that NumPy fills with a constant or with random numbers, made only to be copied
+to the GPU in every step.  No fix: the numbers and their type would be others.
+
+## Fix safety
+Safe for zeros, ones, full, empty, eye, a range of whole numbers and TL301b: the same values.
+Unsafe for random numbers, which then come from the random generator of the GPU; for `linspace`
+and ranges of fractions, which may differ in the last digit; and with `requires_grad=True`, since
+the tensor becomes a leaf, whose gradient is kept.  `torch.full` takes whole numbers and booleans
+without a `dtype` since torch 1.7.
+
+No fix where the move also asks for a dtype that other values would be made in, for a memory
+format, or for a GPU by a variable that may be None.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch Performance Tuning Guide, "Create tensors directly on the target device"
+- PyTorch source code, torch/profiler/_pattern_matcher.py, "ExtraCUDACopyPattern"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.creation import (
+    RANDOM,
+    SAME,
+    counts,
+    created,
+    factory,
+    goal_of,
+    keywords,
+)
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.creation import Goal
+    from torchlint.analysis.loops import Context
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+
+ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
+LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
+ARRAYS = tuple(
+    f"numpy.{name}"
+    for name in ("zeros", "ones", "full", "empty", "eye", "random.normal", "random.randn",
+                 "random.rand", "random.uniform", "random.standard_normal", "random.random",
+                 "random.random_sample", "random.randint")
+)  # fmt: skip
+MAKERS = tuple(
+    f"torch.{name}"
+    for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
+)
+KEEPS = ("torch.autograd.Variable", "numpy.float32", "numpy.array", "numpy.asarray")
+METHODS = SAME | {"astype", "half", "type"}
+
+
+def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
+    """Find tensors that are made on the host only to be copied to the GPU."""
+    for call, func in program.method_calls("to", "cuda"):
+        made = created(program, func.value)
+        goal = None if made is None else goal_of(program, call)
+        if made is not None and goal is not None:
+            yield moved(program, call, made, goal)
+    yield from scalars(program)
+    yield from arrays(program)
+
+
+# -- torch.zeros(n).to(device) ----------------------------------------------------------------
+
+
+def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Finding:
+    """Return the finding for a tensor that is made on the host and moved."""
+    context = program.context(move)
+    when = f" in every {step(context)}" if every_step(context) else ""
+    place = "the GPU" if goal.device is None or '"' in goal.device else f"`{goal.device}`"
+    return Finding(
+        move,
+        f"`{program.brief(made)}` is made on the host and then copied to {place}{when}",
+        fix(program, move, made, goal),
+        severity(program, context),
+        help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
+    )
+
+
+def every_step(context: Context) -> bool:
+    """Whether something runs in each and every training step or forward pass."""
+    return context.role in (Role.TRAIN, Role.FORWARD) and not context.guarded
+
+
+def step(context: Context) -> str:
+    """Return what runs every time, as a phrase for messages."""
+    return "forward pass" if context.role is Role.FORWARD else "training step"
+
+
+def severity(program: Program, context: Context) -> Severity | None:
+    """Return a lower severity where the cost is paid once, or no GPU is named."""
+    return None if every_step(context) and program.devices.named else Severity.INFO
+
+
+def fix(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Fix | None:
+    """Return the fix: the tensor is made where it is wanted."""
+    if goal.device is None or not goal.plain:
+        return None
+    dtype = typed(program, move, made, goal)
+    if dtype is None:
+        return None
+    changes = "; ".join(doubts(program, made))
+    return Fix(
+        "Make it on the device",
+        Safety.UNSAFE if changes else Safety.SAFE,
+        (DropMethod(move), *dtype, AddArgument(made, "device", goal.device)),
+        changes=changes,
+    )
+
+
+def typed(
+    program: Program, move: cst.Call, made: cst.Call, goal: Goal
+) -> tuple[Rewrite, ...] | None:
+    """Return what asks for the dtype of the move; None where the values would be others."""
+    if goal.dtype is None:
+        return ()
+    direct = isinstance(move.func, cst.Attribute) and move.func.value is made
+    if factory(program, made) not in ANY_TYPE or not direct:
+        return None
+    given = keywords(made).get("dtype")
+    if given is not None:
+        return (Replace(given, goal.dtype),)
+    return (AddArgument(made, "dtype", goal.dtype),)
+
+
+def doubts(program: Program, made: cst.Call) -> Iterator[str]:
+    """Yield what is not the same when the tensor is made on the GPU."""
+    name = factory(program, made)
+    if name in RANDOM:
+        yield "the numbers come from the random generator of the GPU"
+    if name == "linspace" or (name == "arange" and not counts(program, made)):
+        yield "the numbers may differ in the last digit"
+    wanted = keywords(made).get("requires_grad")
+    if wanted is not None and literal(wanted) != "False":
+        yield "the tensor becomes a leaf, whose gradient is kept"
+
+
+# -- torch.tensor(0.5, device=device) ---------------------------------------------------------
+
+
+def scalars(program: Program) -> Iterator[Finding]:
+    """Find single numbers that are copied to the GPU in every step."""
+    for call in program.calls_of("torch.tensor"):
+        words = keywords(call)
+        number = words.get("data", call.args[0].value if call.args else None)
+        if not is_number(number) or any(arg.star for arg in call.args):
+            continue
+        if not words.keys() <= {"data", "dtype", "device"}:
+            continue
+        whole, device = placed(program, call)
+        context = program.context(call)
+        if device is not None and every_step(context):
+            yield Finding(
+                whole,
+                f"`{program.brief(call)}` copies a number to the GPU in every {step(context)}",
+                filled(program, whole, call, device),
+                severity(program, context),
+                case="b",
+                help="`torch.full((), number, device=...)` fills it in there",
+            )
+
+
+def is_number(node: cst.BaseExpression | None) -> bool:
+    """Whether an expression is a literal number or boolean that ``full`` takes in every dtype."""
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+            return isinstance(inner, cst.Integer | cst.Float) and is_number(inner)
+        case cst.Name(value="True" | "False"):
+            return True
+        case cst.Integer() | cst.Float():
+            return abs(node.evaluated_value) < LARGEST
+        case _:
+            return False
+
+
+def placed(program: Program, call: cst.Call) -> tuple[cst.Call, str | None]:
+    """Return the expression that puts a tensor on the GPU, and the device as code."""
+    given = keywords(call).get("device")
+    if given is not None:
+        found = program.values.device(given)
+        return call, program.code(given) if found is not None and found.gpu else None
+    above = program.parent(program.parent(call) or call)
+    match above:
+        case cst.Call(func=cst.Attribute(value=moved, attr=cst.Name(value="to" | "cuda"))):
+            goal = goal_of(program, above) if moved is call else None
+            if goal is not None and goal.plain and goal.dtype is None:
+                return above, goal.device
+    return call, None
+
+
+def filled(program: Program, whole: cst.Call, call: cst.Call, device: str) -> Fix | None:
+    """Return the fix: the number is filled in on the GPU."""
+    if not isinstance(call.func, cst.Attribute) or any("\n" in program.code(a) for a in call.args):
+        return None
+    words = keywords(call)
+    number = program.code(words.get("data") or call.args[0].value)
+    dtype = f", dtype={program.code(words['dtype'])}" if "dtype" in words else ""
+    torch = program.code(call.func.value)
+    code = f"{torch}.full((), {number}{dtype}, device={device})"
+    return Fix("Fill it in on the device", Safety.SAFE, (Replace(whole, code),))
+
+
+# -- torch.tensor(np.zeros(n)).to(device) -----------------------------------------------------
+
+
+def arrays(program: Program) -> Iterator[Finding]:
+    """Find arrays that NumPy makes in every step only for a tensor on the GPU."""
+    for call in program.calls_of(*ARRAYS):
+        context = program.context(call)
+        if not every_step(context):
+            continue
+        tensor = uploaded(program, call)
+        if tensor is not None:
+            yield Finding(
+                tensor,
+                f"`{program.brief(call)}` is made on the host and then copied to the GPU "
+                f"in every {step(context)}",
+                None,
+                severity(program, context),
+                case="c",
+                help="make it there: torch has functions like this one, with `device=`",
+            )
+
+
+def uploaded(program: Program, array: cst.Call) -> cst.Call | None:
+    """Return the call that makes a tensor of an array, if that goes to the GPU."""
+    tensor: cst.Call | None = None
+    node: cst.CSTNode = array
+    while True:
+        above = program.parent(program.parent(node) or node)
+        if not isinstance(above, cst.Call):
+            return None
+        if isinstance(above.func, cst.Attribute) and above.func.value is node:
+            name = above.func.attr.value
+            if tensor is not None and name in ("to", "cuda"):
+                return tensor if goal_of(program, above) is not None else None
+            if name not in METHODS:
+                return None
+        elif not above.args or above.args[0].value is not node:
+            return None
+        elif program.devices.of_tensor_type(above.func).gpu:
+            return above
+        elif program.qualified(above.func) in MAKERS:
+            tensor = above
+            given = keywords(above).get("device")
+            if given is not None:
+                found = program.values.device(given)
+                return above if found is not None and found.gpu else None
+        elif program.qualified(above.func) not in KEEPS:
+            return None
+        node = above

@@ -1,0 +1,383 @@
+"""TL301: tensors that are made on the host and then copied to the GPU."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL301"
+
+HEAD = """\
+import numpy as np
+import torch
+from torch.autograd import Variable
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+"""
+
+
+def step(line: str, head: str = "") -> str:
+    """Return a script with a line in its training steps."""
+    body = textwrap.indent(line, "    ")
+    return f"{HEAD}{head}for x in batches:\n    model(x).backward()\n{body}\n"
+
+
+def once(line: str) -> str:
+    """Return a script that runs a line once."""
+    return f"{HEAD}{line}\n"
+
+
+def forward(line: str, head: str = HEAD) -> str:
+    """Return a module with a line in its forward pass."""
+    lines = [head, "class Net(torch.nn.Module):", "    def forward(self, x):", f"        {line}"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(step("z = torch.zeros(3, device=device)"), id="made where it is wanted"),
+        pytest.param(step("z = torch.zeros(3, device='cpu').to(device)"), id="made elsewhere"),
+        pytest.param(step("z = torch.zeros(3, **options).to(device)"), id="perhaps elsewhere"),
+        pytest.param(
+            step("z = torch.randn(3, generator=g).to(device)"), id="the same numbers everywhere"
+        ),
+        pytest.param(step("z = torch.zeros(3, pin_memory=True).to(device)"), id="pinned"),
+        pytest.param(step("z = torch.zeros(3, out=b).to(device)"), id="into memory of its own"),
+        pytest.param(
+            step("z = torch.zeros(3).to(weights)", head="weights = torch.tensor([1.0]).cuda()\n"),
+            id="to where another tensor is, with its dtype",
+        ),
+        pytest.param(step("z = torch.zeros(3).to(torch.float16)"), id="another dtype"),
+        pytest.param(step("z = torch.zeros(3).to('cpu')"), id="stays on the host"),
+        pytest.param(step("z = torch.zeros(3).to('mps')"), id="goes to Apple's GPU"),
+        pytest.param(step("z = torch.zeros(3).to(*where)"), id="hidden by a star"),
+        pytest.param(step("z = torch.zeros(3)"), id="stays where it is made"),
+        pytest.param(step("z = torch.zeros_like(x).to(device)"), id="made where another is"),
+        pytest.param(step("z = torch.normal(mean, std).to(device)"), id="made where others are"),
+        pytest.param(step("z = torch.zeros(3).add(x).to(device)"), id="computed on the host"),
+        pytest.param(step("z = torch.ones(3).expand(9, 3).to(device)"), id="copied as a whole"),
+        pytest.param(step("z = torch.tensor([1.0, 2.0]).to(device)"), id="copied anyway"),
+        pytest.param(step("z = torch.tensor(values, device=device)"), id="values of a variable"),
+        pytest.param(step("z = torch.tensor(1.0)"), id="a number on the host"),
+        pytest.param(step("z = torch.tensor(1.0, device='cpu')"), id="a number kept on the host"),
+        pytest.param(step("z = torch.tensor(1e300, device=device)"), id="too large a number"),
+        pytest.param(step("z = torch.tensor(1j, device=device)"), id="a complex number"),
+        pytest.param(
+            step("z = torch.tensor(1.0, device=device, requires_grad=True)"), id="a parameter"
+        ),
+        pytest.param(step("z = torch.tensor(*values, device=device)"), id="anything"),
+        pytest.param(step("z = torch.tensor(0.5).to(device, torch.half)"), id="a number converted"),
+        pytest.param(once("z = torch.tensor(0.5, device=device)"), id="a number, once"),
+        pytest.param(
+            step("if step % 9 == 0:\n    z = torch.tensor(0.5, device=device)"),
+            id="a number, now and then",
+        ),
+        pytest.param(once("z = torch.tensor(np.zeros(3)).to(device)"), id="an array, once"),
+        pytest.param(step("z = torch.tensor(np.zeros(3))"), id="an array, for the host"),
+        pytest.param(step("z = torch.tensor(np.load(x)).to(device)"), id="an array that is read"),
+        pytest.param(step("z = np.zeros(3)"), id="an array for itself"),
+        pytest.param(step("z = np.zeros(3).sum().item()"), id="an array that is reduced"),
+        pytest.param(step("z = f(np.zeros(3)).to(device)"), id="an array given to a function"),
+        pytest.param(step("z = torch.tensor(x, dtype=np.ones(3)).cuda()"), id="another argument"),
+        pytest.param(step("z = torch.as_tensor(np.ones(3), device='cpu')"), id="kept on the host"),
+        pytest.param(step("z = torch.as_tensor(np.ones(3)).to('cpu')"), id="moved to the host"),
+        pytest.param(step("z = zeros(3).to(device)"), id="not torch's"),
+        pytest.param(
+            step("z = torch.zeros(3).to(device)", head="torch = load()\n"), id="not torch"
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "safety"),
+    [
+        pytest.param(
+            "torch.zeros(3, 4).to(device)", "torch.zeros(3, 4, device=device)", 1, id="zeros"
+        ),
+        pytest.param("torch.ones(3).cuda()", 'torch.ones(3, device="cuda")', 1, id="cuda"),
+        pytest.param("torch.ones(3).cuda(1)", 'torch.ones(3, device="cuda:1")', 1, id="one GPU"),
+        pytest.param(
+            "torch.ones(3).cuda(non_blocking=True)", 'torch.ones(3, device="cuda")', 1, id="queued"
+        ),
+        pytest.param(
+            "torch.ones(3).cuda(int(n))", "torch.ones(3, device=int(n))", 1, id="a GPU by number"
+        ),
+        pytest.param(
+            "torch.empty(3).to(device, non_blocking=True)",
+            "torch.empty(3, device=device)",
+            1,
+            id="empty",
+        ),
+        pytest.param(
+            "torch.full((3,), 2.5).to(device=device)",
+            "torch.full((3,), 2.5, device=device)",
+            1,
+            id="full",
+        ),
+        pytest.param(
+            "torch.eye(3).to('cuda:0')", "torch.eye(3, device='cuda:0')", 1, id="by its name"
+        ),
+        pytest.param(
+            "torch.zeros(3).to(x.device)", "torch.zeros(3, device=x.device)", 1, id="where x is"
+        ),
+        pytest.param(
+            "torch.zeros(3).to(device, torch.half)",
+            "torch.zeros(3, dtype=torch.half, device=device)",
+            1,
+            id="with a dtype",
+        ),
+        pytest.param(
+            "torch.zeros(3, dtype=torch.int).to(device, dtype=torch.half)",
+            "torch.zeros(3, dtype=torch.half, device=device)",
+            1,
+            id="with another dtype",
+        ),
+        pytest.param(
+            "torch.zeros(3).to(device, None)", "torch.zeros(3, device=device)", 1, id="no dtype"
+        ),
+        pytest.param(
+            "torch.arange(n).unsqueeze(0).to(device)",
+            "torch.arange(n, device=device).unsqueeze(0)",
+            1,
+            id="reshaped in between",
+        ),
+        pytest.param(
+            "torch.arange(1, x.size(0) + 1).to(device)",
+            "torch.arange(1, x.size(0) + 1, device=device)",
+            1,
+            id="a range of whole numbers",
+        ),
+        pytest.param(
+            "torch.arange(-len(x), x.shape[0] // 2, 2).to(device)",
+            "torch.arange(-len(x), x.shape[0] // 2, 2, device=device)",
+            1,
+            id="a longer range of whole numbers",
+        ),
+        pytest.param(
+            "torch.arange(a, b, dtype=torch.long).to(device)",
+            "torch.arange(a, b, dtype=torch.long, device=device)",
+            1,
+            id="a range by its dtype",
+        ),
+        pytest.param(
+            "torch.arange(0, n).to(device)",
+            "torch.arange(0, n, device=device)",
+            2,
+            id="a range, perhaps of fractions",
+        ),
+        pytest.param(
+            "torch.arange(*ends).to(device)",
+            "torch.arange(*ends, device=device)",
+            2,
+            id="any range",
+        ),
+        pytest.param(
+            "torch.linspace(0, 1, 9).to(device)",
+            "torch.linspace(0, 1, 9, device=device)",
+            2,
+            id="fractions",
+        ),
+        pytest.param(
+            "torch.randn(3).to(device)", "torch.randn(3, device=device)", 2, id="random numbers"
+        ),
+        pytest.param(
+            "torch.normal(0.0, 1.0, (3,)).cuda()",
+            'torch.normal(0.0, 1.0, (3,), device="cuda")',
+            2,
+            id="normal numbers",
+        ),
+        pytest.param(
+            "torch.zeros(3, requires_grad=True).to(device)",
+            "torch.zeros(3, requires_grad=True, device=device)",
+            2,
+            id="a leaf",
+        ),
+        pytest.param(
+            "torch.zeros(3, requires_grad=False).to(device)",
+            "torch.zeros(3, requires_grad=False, device=device)",
+            1,
+            id="no leaf",
+        ),
+        pytest.param(
+            "(torch.zeros(\n        3,  # of them\n        4,\n    ).to(device))",
+            "(torch.zeros(\n        3,  # of them\n        4,\n        device=device,\n    ))",
+            1,
+            id="over several lines",
+        ),
+    ],
+)
+def test_fixes(before, after, safety):
+    source = step(f"z = {before}")
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.WARNING
+    assert found.fix is not None
+    assert found.fix.safety is Safety(safety)
+    assert fixed(source, CODE, unsafe=safety > 1) == step(f"z = {after}")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param("n = 3\n", id="a number"),
+        pytest.param("b, n = x.shape\n", id="taken out of a shape"),
+        pytest.param("b, n = x.size()\n", id="taken out of a size"),
+        pytest.param("m = 3\nn = m * 2\n", id="by another name"),
+        pytest.param("for n in range(9): pass\n", id="counted"),
+    ],
+)
+def test_a_name_for_a_whole_number(head):
+    (found,) = check(step("z = torch.arange(1, n).to(device)", head=head), CODE)
+    assert found.fix is not None
+    assert found.fix.safety is Safety.SAFE
+
+
+def test_a_parameter_for_a_whole_number():
+    source = "def f(n: int, m):\n    return torch.arange(1, {}).to(device)\n"
+    safe, unsafe = (check(once(source.format(name)), CODE)[0].fix for name in "nm")
+    assert safe is not None
+    assert unsafe is not None
+    assert (safe.safety, unsafe.safety) == (Safety.SAFE, Safety.UNSAFE)
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "severity"),
+    [
+        pytest.param(
+            step("z = torch.zeros(3).to(device)"),
+            "`torch.zeros(3)` is made on the host and then copied to `device` "
+            "in every training step",
+            Severity.WARNING,
+            id="in every step",
+        ),
+        pytest.param(
+            forward("return torch.zeros(3).cuda()"),
+            "`torch.zeros(3)` is made on the host and then copied to the GPU in every forward pass",
+            Severity.WARNING,
+            id="in every forward pass",
+        ),
+        pytest.param(
+            forward("return torch.zeros(3).to(x.device)", head="import torch"),
+            "`torch.zeros(3)` is made on the host and then copied to `x.device` "
+            "in every forward pass",
+            Severity.INFO,
+            id="no GPU is named",
+        ),
+        pytest.param(
+            once("z = torch.zeros(3).to(device)"),
+            "`torch.zeros(3)` is made on the host and then copied to `device`",
+            Severity.INFO,
+            id="once",
+        ),
+        pytest.param(
+            step("if step % 9 == 0:\n    z = torch.zeros(3).to(device)"),
+            "`torch.zeros(3)` is made on the host and then copied to `device`",
+            Severity.INFO,
+            id="now and then",
+        ),
+    ],
+)
+def test_says_how_often(source, message, severity):
+    (found,) = check(source, CODE)
+    assert (found.message, found.severity) == (message, severity)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("torch.full((3,), 0.1).to(device, torch.half)", id="a value of another dtype"),
+        pytest.param("torch.zeros(3).view(3).to(device, torch.half)", id="a dtype after a view"),
+        pytest.param(
+            "torch.zeros(3).to(device, memory_format=torch.preserve_format)", id="a memory format"
+        ),
+        pytest.param("torch.zeros(3).to(device, torch.half, False, True)", id="by place"),
+        pytest.param("torch.zeros(3).cuda(args.gpu)", id="a GPU that may be None"),
+        pytest.param("torch.zeros(3).to(torch.device(\n        'cuda'))", id="a long device"),
+        pytest.param("(torch.zeros(3)  # of them\n        .to(device))", id="a comment between"),
+    ],
+)
+def test_reports_without_a_fix(line):
+    (found,) = check(step(f"z = {line}"), CODE)
+    assert (found.severity, found.fix) == (Severity.WARNING, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "torch.tensor(0.5, device=device)", "torch.full((), 0.5, device=device)", id="a number"
+        ),
+        pytest.param(
+            "torch.tensor(-1).to(device)", "torch.full((), -1, device=device)", id="then moved"
+        ),
+        pytest.param(
+            "torch.tensor(True).cuda()", 'torch.full((), True, device="cuda")', id="a boolean"
+        ),
+        pytest.param(
+            "torch.tensor(data=1, dtype=torch.half, device=x.device)",
+            "torch.full((), 1, dtype=torch.half, device=x.device)",
+            id="with a dtype",
+        ),
+    ],
+)
+def test_fills_a_number_in(before, after):
+    source = step(f"z = {before}")
+    (found,) = check(source, CODE)
+    assert (found.code, found.severity) == ("TL301b", Severity.WARNING)
+    assert fixed(source, CODE, unsafe=False) == step(f"z = {after}")
+
+
+@pytest.mark.parametrize("dtype", [None, torch.half, torch.bfloat16, torch.double, torch.int32])
+@pytest.mark.parametrize("number", [0, -3, True, 0.1, 16777217, 65504.0, 1e-8, 3e37])
+def test_a_number_that_is_filled_in_is_the_same(number, dtype):
+    try:
+        copied = torch.tensor(number, dtype=dtype)
+    except RuntimeError:  # it does not fit
+        with pytest.raises(RuntimeError):
+            torch.full((), number, dtype=dtype)
+        return
+    filled = torch.full((), number, dtype=dtype)
+    assert (copied.dtype, copied.shape) == (filled.dtype, filled.shape)
+    assert torch.equal(copied, filled)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("tensor(0.5, device=device)", id="by an imported name"),
+        pytest.param(
+            "torch.tensor(0.5, device=torch.device(\n        'cuda'))", id="a long device"
+        ),
+    ],
+)
+def test_a_number_without_a_fix(line):
+    source = step(f"z = {line}", head="from torch import tensor\n")
+    (found,) = check(source, CODE)
+    assert (found.code, found.fix) == ("TL301b", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("torch.tensor(np.zeros(3)).to(device)", id="moved"),
+        pytest.param("torch.tensor(np.zeros(3), device=device)", id="put there"),
+        pytest.param("torch.from_numpy(np.random.randn(3)).float().cuda()", id="converted, moved"),
+        pytest.param("torch.tensor(np.ones(3).astype('f4')).cuda()", id="converted before"),
+        pytest.param("torch.cuda.FloatTensor(np.random.normal(0, 1, 3))", id="a tensor of the GPU"),
+        pytest.param("Variable(Tensor(np.random.normal(0, 1, 3)))", id="a type of tensor by name"),
+        pytest.param("Variable(torch.from_numpy(np.zeros(3))).cuda()", id="wrapped, moved"),
+    ],
+)
+def test_arrays(line):
+    head = "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
+    (found,) = check(step(f"z = {line}", head=head), CODE)
+    assert (found.code, found.severity, found.fix) == ("TL301c", Severity.WARNING, None)

@@ -1,0 +1,160 @@
+"""Tensors that a factory of torch makes on the host, and where they are moved from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+EXACT = frozenset({"zeros", "ones", "full", "empty", "eye"})
+RANGES = frozenset({"arange", "linspace"})
+RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
+# Methods that do to a tensor on a GPU what they do to it on the host, bit for bit.
+SAME = frozenset(
+    {"view", "reshape", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "repeat",
+     "contiguous", "float", "double", "long", "int", "bool"}
+)  # fmt: skip
+_CHOSEN = frozenset({"device", "generator", "out", "pin_memory"})
+_WHOLE = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32", "short", "int16"))
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goal:
+    """Where a move to a GPU puts a tensor.
+
+    ``device``: code of the device, None where that may be no device at all.  ``dtype``: code of
+    the dtype it asks for as well.  ``plain``: it asks for nothing else.
+    """
+
+    device: str | None
+    dtype: str | None = None
+    plain: bool = True
+
+
+def factory(program: Program, call: cst.Call) -> str:
+    """Return the name of the function of torch that makes a tensor of given size, or ""."""
+    space, _, name = program.qualified(call.func).rpartition(".")
+    return name if space == "torch" and name in EXACT | RANGES | RANDOM else ""
+
+
+def created(program: Program, node: cst.BaseExpression) -> cst.Call | None:
+    """Return the call that makes a tensor on the host, below methods that change no values.
+
+    None where the call chooses a device, a generator, or memory of its own.
+    """
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value not in SAME or program.qualified(node.func):
+            break
+        node = node.func.value
+    if not isinstance(node, cst.Call) or any(arg.star == "**" for arg in node.args):
+        return None
+    name = factory(program, node)
+    sized = name != "normal" or len(node.args) > 2  # of given means: where those are
+    return node if name and sized and not keywords(node).keys() & _CHOSEN else None
+
+
+def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
+    """Return what a call passes by keyword."""
+    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+
+
+def goal_of(program: Program, move: cst.Call) -> Goal | None:
+    """Return where ``.to(...)`` or ``.cuda(...)`` puts a tensor; None if not on a GPU."""
+    assert isinstance(move.func, cst.Attribute)
+    if any(arg.star for arg in move.args):
+        return None
+    words = keywords(move)
+    places = [arg.value for arg in move.args if arg.keyword is None]
+    device = words.get("device", places[0] if places else None)
+    plain = words.keys() <= {"device", "dtype", "non_blocking"} and len(places) < 4
+    if move.func.attr.value == "cuda":
+        return Goal(_cuda_code(program, device), None, plain=plain)
+    if device is None or program.value(device).kind in (Kind.TENSOR, Kind.BATCH):
+        return None
+    found = program.values.device(device)
+    if found is None or not found.gpu:
+        return None
+    dtype = words.get("dtype", places[1] if len(places) > 1 else None)
+    code = None if dtype is None or literal(dtype) == "None" else program.code(dtype)
+    return Goal(_one_line(program.code(device)), code, plain=plain)
+
+
+def _cuda_code(program: Program, device: cst.BaseExpression | None) -> str | None:
+    """Return the device of ``.cuda(device)`` as code; None where a variable may be None."""
+    if device is None or literal(device) == "None":
+        return '"cuda"'
+    if isinstance(device, cst.Integer):
+        return f'"cuda:{device.value}"'
+    if program.value(device).kind in (Kind.NUMBER, Kind.DEVICE, Kind.STRING):
+        return _one_line(program.code(device))
+    return None
+
+
+def _one_line(code: str) -> str | None:
+    return None if "\n" in code or "#" in code else code
+
+
+def counts(program: Program, made: cst.Call) -> bool:
+    """Whether ``arange`` gives whole numbers: from 0 in steps of 1, or by whole numbers."""
+    if any(arg.star for arg in made.args):
+        return False
+    if program.qualified(keywords(made).get("dtype")) in _WHOLE:
+        return True
+    ends = [
+        a for a in made.args if a.keyword is None or a.keyword.value in ("start", "end", "step")
+    ]
+    return len(ends) == 1 or all(_is_whole(program, arg.value, 0) for arg in ends)
+
+
+def _is_whole(program: Program, node: cst.CSTNode | None, depth: int) -> bool:
+    """Whether an expression is certainly an ``int``."""
+    match node:
+        case cst.Integer():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _is_whole(program, inner, depth)
+        case cst.BinaryOperation(
+            operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.FloorDivide()
+        ):
+            return all(_is_whole(program, side, depth) for side in (node.left, node.right))
+        case cst.Call(func=cst.Name(value="len" | "int") as name):
+            return program.is_builtin(name)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="size")), args=[_]):
+            return True
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name(value="shape"))):
+            return True
+        case cst.Name() if depth < _DEPTH:
+            bindings = program.flow.reaching(node)
+            return bool(bindings) and all(_counts(program, b, depth + 1) for b in bindings)
+        case _:
+            return False
+
+
+def _counts(program: Program, binding: Binding, depth: int) -> bool:
+    """Whether a name is bound to an ``int``."""
+    match binding:
+        case Binding(kind=Bind.ASSIGN, path=(), value=value):
+            return _is_whole(program, value, depth)
+        case Binding(kind=Bind.ASSIGN, value=cst.Attribute(attr=cst.Name(value="shape"))):
+            return True
+        case Binding(
+            kind=Bind.ASSIGN, value=cst.Call(func=cst.Attribute(attr=cst.Name(value="size")))
+        ):
+            return True
+        case Binding(kind=Bind.FOR, path=(), value=cst.Call(func=cst.Name(value="range") as name)):
+            return program.is_builtin(name)
+        case Binding(
+            kind=Bind.PARAMETER, value=cst.Param(annotation=cst.Annotation(annotation=of))
+        ):
+            return isinstance(of, cst.Name) and of.value == "int"
+        case _:
+            return False
