@@ -46,6 +46,15 @@ RULES: tuple[Rule, ...] = (
         words=(("DataLoader",), GPU),
     ),
     Rule(
+        code="TL103",
+        name="dataloader-no-persistent-workers",
+        summary="the workers of a DataLoader are started anew in every epoch",
+        severity=INFO,
+        fix=UNSAFE,
+        group=4,
+        words=(("DataLoader",),),
+    ),
+    Rule(
         code="TL106",
         name="next-iter-in-loop",
         summary="every training step starts a new pass over the data for one batch",

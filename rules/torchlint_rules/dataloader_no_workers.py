@@ -88,7 +88,7 @@ from torchlint.analysis.loaders import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
-from torchlint.analysis.workers import runs_on_import, unpicklable
+from torchlint.analysis.workers import in_hook, runs_on_import, unpicklable
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -126,7 +126,7 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
         if not cost or yields_gpu_tensors(program, call):
             continue
         roles = program.loaders.roles(call) & STEPS
-        if roles or is_hook(program, call):
+        if roles or in_hook(program, call):
             yield finding(program, Slow(call, given, datasets, roles), cost)
 
 
@@ -142,17 +142,6 @@ def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> 
         return ""
     found = (work(program, one) for one in datasets)
     return next(filter(None, found), "") or (collate_work(program, call) if datasets else "")
-
-
-def is_hook(program: Program, call: cst.Call) -> bool:
-    """Whether a loader is made in ``train_dataloader``, which a framework calls."""
-    function = program.function(call)
-    return (
-        bool(program.frameworks)
-        and function is not None
-        and program.is_method(function)
-        and function.name.value.endswith("_dataloader")
-    )
 
 
 def finding(program: Program, slow: Slow, cost: str) -> Finding:

@@ -192,6 +192,17 @@ def _local_name(program: Program, node: cst.Name, depth: int) -> str:
 # -- when they start --------------------------------------------------------------------------
 
 
+def in_hook(program: Program, loader: cst.Call) -> bool:
+    """Whether a loader is made in ``train_dataloader``, which a framework calls."""
+    function = program.function(loader)
+    return (
+        bool(program.frameworks)
+        and function is not None
+        and program.is_method(function)
+        and function.name.value.endswith("_dataloader")
+    )
+
+
 def runs_on_import(program: Program, node: cst.CSTNode) -> bool:
     """Whether importing the file runs a node: it is not under ``if __name__ == "__main__":``.
 
@@ -222,4 +233,4 @@ def _asks_for_main(program: Program, node: cst.If) -> bool:
     return any(name.value == "__name__" for name in program.index.below(node.test, cst.Name))
 
 
-__all__ = ["Workers", "runs_on_import", "unpicklable", "workers_of"]
+__all__ = ["Workers", "in_hook", "runs_on_import", "unpicklable", "workers_of"]

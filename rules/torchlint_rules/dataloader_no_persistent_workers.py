@@ -1,0 +1,157 @@
+"""The workers of a DataLoader are stopped and started anew in every epoch.
+
+## Why
+Each time that a loop over a DataLoader starts, its worker processes start too: they are forked, or
+import the script again, get a copy of the dataset, and have to fill their queues before the first
+batch comes.  When the loop ends they end.  With `persistent_workers=True` they wait for the next
+epoch instead.
+
+## Bad
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer, epochs):
+        loader = DataLoader(dataset, batch_size=64, num_workers=4)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                model(x, y).backward()
+                optimizer.step()
+
+## Good
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model, optimizer, epochs):
+        loader = DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                model(x, y).backward()
+                optimizer.step()
+
+## Leaves alone
+- Loaders without workers, or with a number of them that is not known here to be above 0: to ask
+  for persistent workers would raise.  A number that comes from an option or a parameter counts
+  where its default is above 0.
+- Loaders that are given `persistent_workers`, or may be given it by a dictionary.
+- Loaders that are gone through once, and those that are made anew for each pass.
+- Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`): persistent workers
+  would go on with their first copy.
+- Loops over one loader inside of each other, which would share the workers.
+- Tensors in memory (`TensorDataset`): they need no workers at all.
+
+Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
+the call.
+
+## Fix safety
+Unsafe.  From the second epoch on random numbers differ: the order of a shuffled epoch, and what
+workers draw for a sample.  The workers keep the dataset as it was when they started, and their
+memory between epochs.  Where the number of workers may be 0, what is written is
+`persistent_workers=workers > 0`.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "torch.utils.data.DataLoader: persistent_workers"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
+from torchlint.analysis.index import dotted
+from torchlint.analysis.passes import Loop, header, repeating
+from torchlint.analysis.rewrites import AddArgument
+from torchlint.analysis.values import Kind
+from torchlint.analysis.workers import Workers, in_hook, workers_of
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+FIRST = Version("1.7")  # the release that has the argument
+
+
+def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
+    """Find loaders whose workers are started in every epoch."""
+    if program.target is not None and program.target < FIRST:
+        return
+    for call in program.loaders.calls:
+        if not program.argument(call, "persistent_workers").absent:
+            continue
+        workers = workers_of(program, call)
+        if workers not in (Workers.SOME, Workers.ASKED) or in_memory(program, call):
+            continue
+        where = turns(program, call)
+        if where:
+            yield Finding(
+                call,
+                f"the workers of this DataLoader are started anew in every {where}",
+                None if program.frameworks else fix(program, call, workers),
+                help="Pass persistent_workers=True: the workers then wait for the next pass.",
+            )
+
+
+def in_memory(program: Program, call: cst.Call) -> bool:
+    """Whether the dataset consists of tensors, or may: then workers are the problem."""
+    types = {dataset.type for dataset in program.datasets.of_loader(call)}
+    return bool(types & {IN_MEMORY, TENSOR_DATASET})
+
+
+def turns(program: Program, call: cst.Call) -> str:
+    """Return what goes through the loader again and again; "" where nothing does."""
+    if in_hook(program, call):
+        return "epoch"
+    loop = repeating(program, call)
+    if loop is None or changes(program, call, loop):
+        return ""
+    return f"turn of `{header(program, loop)}`"
+
+
+def changes(program: Program, call: cst.Call, loop: Loop) -> bool:
+    """Whether the loop changes the dataset, or asks it to change."""
+    given = program.argument(call, "dataset").values
+    names = {dotted(node) for node in given if dotted(node)}
+    for node in program.index.below(loop.body, cst.Attribute):
+        above = program.parent(node)
+        called = isinstance(above, cst.Call) and above.func is node
+        if (called or isinstance(above, cst.AssignTarget | cst.AugAssign)) and (
+            dotted(node.value) in names
+            or "dataset" in dotted(node.value).rpartition(".")[2].lower()
+            or program.value(node.value).kind is Kind.DATASET
+        ):
+            return True
+    return False
+
+
+def fix(program: Program, call: cst.Call, workers: Workers) -> Fix | None:
+    """Return the fix, which asks for persistent workers only where there are any."""
+    code = "True"
+    if workers is not Workers.SOME:
+        arg = program.argument(call, "num_workers").arg
+        if arg is None or not is_simple(arg.value):
+            return None
+        code = f"{program.code(arg.value)} > 0"
+    return Fix(
+        f"Pass persistent_workers={code}",
+        Safety.UNSAFE,
+        (AddArgument(call, "persistent_workers", code),),
+        changes="random numbers differ from the second epoch on, "
+        "and workers do not see what happens to the dataset between epochs",
+    )
+
+
+def is_simple(node: cst.BaseExpression) -> bool:
+    """Whether an expression can be written twice: ``workers``, ``args.workers``, ``int(n)``."""
+    match node:
+        case cst.Call(func=cst.Name(value="int"), args=[only]):
+            return bool(dotted(only.value))
+        case _:
+            return bool(dotted(node))

@@ -1,0 +1,63 @@
+"""Which loop goes through a loader again and again."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed
+
+from torchlint.analysis.passes import header, repeating
+
+USES = """\
+def go(batches):
+    for x in batches:
+        f(x)
+def go_on(batches):
+    bar = tqdm(batches)
+    go(bar)
+"""
+
+
+def repeated(source: str) -> list[str]:
+    """Return for each loader the loop that repeats it, or ""."""
+    program = parsed(source, HEAD + USES)
+    found = [repeating(program, loader) for loader in program.loaders.calls]
+    return ["" if loop is None else header(program, loop) for loop in found]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param("a = DataLoader(d)\nfor x in a: f(x)", "", id="once"),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in es:\n    for x in a: f(x)", "for e in es", id="again"
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in es:\n    pass\nelse:\n    for x in a: f(x)",
+            "",
+            id="when the loop ends",
+        ),
+        pytest.param("for e in es:\n    for x in DataLoader(d): f(x)", "", id="made anew"),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in range(1):\n    for x in a: f(x)", "", id="one turn"
+        ),
+        pytest.param("a = DataLoader(d)\ngo(a)", "", id="by a function, once"),
+        pytest.param("a = DataLoader(d)\nwhile c: go(a)", "while c", id="by a function"),
+        pytest.param("a = DataLoader(d)\nwhile c: go_on(a)", "while c", id="by two functions"),
+        pytest.param("a = DataLoader(d)\nwhile c: go(b)\ngo(a)", "", id="another argument"),
+        pytest.param(
+            "def main():\n    a = DataLoader(d)\n    go(a)\nwhile c: main()",
+            "",
+            id="made in a function",
+        ),
+        pytest.param(
+            "def main():\n    a = DataLoader(d)\n    while b: go(a)\nwhile c: main()",
+            "while b",
+            id="made in the outer loop",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nwhile c:\n    for x in a:\n        go(a)", "", id="inside itself"
+        ),
+    ],
+)
+def test_repeating(source: str, expected: str) -> None:
+    assert repeated(source) == [expected]

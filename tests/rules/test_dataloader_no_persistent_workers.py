@@ -1,0 +1,241 @@
+"""TL103: workers that are started anew in every epoch."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL103"
+
+HEAD = """\
+import os, torch
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
+
+"""
+EPOCHS = """\
+for epoch in range(epochs):
+    for x in loader:
+        model(x).backward()
+        optimizer.step()
+"""
+FUNCTIONS = """\
+def train(batches):
+    for i, x in enumerate(tqdm(batches)):
+        model(x).backward()
+        optimizer.step()
+
+def test(batches):
+    total = 0
+    with torch.no_grad():
+        for x in batches:
+            total += model(x)
+
+"""
+
+
+def loaded(arguments: str, before: str = "", loop: str = EPOCHS) -> str:
+    """Return a script with ``DataLoader(dataset, <arguments>)`` and its use."""
+    before = textwrap.dedent(before).strip()
+    return f"{HEAD}{before}\nloader = DataLoader(dataset, {arguments})\n{textwrap.dedent(loop)}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(loaded("64"), id="no workers"),
+        pytest.param(loaded("num_workers=0"), id="zero workers"),
+        pytest.param(loaded("num_workers=n"), id="a number from elsewhere"),
+        pytest.param(loaded("num_workers=args.workers"), id="an option from elsewhere"),
+        pytest.param(
+            loaded("num_workers=args.n", "parser.add_argument('--n', default=0)"),
+            id="an option whose default is none",
+        ),
+        pytest.param(loaded("num_workers=4 if cuda else 0"), id="perhaps no workers"),
+        pytest.param(loaded("num_workers=4, persistent_workers=True"), id="persistent"),
+        pytest.param(loaded("num_workers=4, persistent_workers=False"), id="decided against"),
+        pytest.param(loaded("num_workers=4, **options"), id="perhaps persistent by a dictionary"),
+        pytest.param(loaded("num_workers=4", loop="for x in loader:\n    f(x)\n"), id="once"),
+        pytest.param(loaded("num_workers=4", "epochs = 1"), id="one epoch"),
+        pytest.param(loaded("num_workers=4", loop=""), id="never"),
+        pytest.param(
+            HEAD + "for fold in folds:\n    loader = DataLoader(dataset[fold], num_workers=4)\n"
+            "    for x in loader:\n        f(x)\n",
+            id="made anew for each pass",
+        ),
+        pytest.param(
+            f"{HEAD}{FUNCTIONS}def epoch():\n    test(DataLoader(dataset, num_workers=4))\n"
+            "for e in range(9):\n    epoch()\n",
+            id="made anew in a function",
+        ),
+        pytest.param(
+            loaded("num_workers=4", FUNCTIONS, "for e in range(9):\n    train(a)\ntest(loader)\n"),
+            id="gone through once, by a function",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                f"{FUNCTIONS}other = DataLoader(rest)",
+                "for e in range(9):\n    test(other)\ntest(loader)\n",
+            ),
+            id="the function goes through another one in each epoch",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                loop="""
+                for epoch in range(epochs):
+                    dataset.set_epoch(epoch)
+                    for x in loader:
+                        f(x)
+                """,
+            ),
+            id="the dataset is told of the epoch",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                loop="""
+                for epoch in range(epochs):
+                    loader.dataset.size = epoch
+                    for x in loader:
+                        f(x)
+                """,
+            ),
+            id="the dataset is changed",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                loop="""
+                for epoch in range(epochs):
+                    for x in loader:
+                        for y in loader:
+                            f(x, y)
+                """,
+            ),
+            id="the loader inside of itself",
+        ),
+        pytest.param(
+            loaded("num_workers=4").replace("(dataset,", "(TensorDataset(xs),"),
+            id="tensors in memory need no workers",
+        ),
+        pytest.param(
+            loaded("num_workers=4").replace("torch.utils.data", "mine"), id="another DataLoader"
+        ),
+    ],
+)
+def test_left_alone(source: str) -> None:
+    silent(source, CODE)
+
+
+def test_before_the_argument_existed() -> None:
+    silent(loaded("num_workers=4"), CODE, "1.6")
+    assert check(loaded("num_workers=4"), CODE, "1.7")
+
+
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        pytest.param(loaded("num_workers=4"), "for epoch in range(epochs)", id="at module level"),
+        pytest.param(
+            loaded(
+                "num_workers=4", FUNCTIONS, "while True:\n    train(loader)\n    test(loader)\n"
+            ),
+            "while True",
+            id="by functions",
+        ),
+        pytest.param(
+            f"{HEAD}{FUNCTIONS}def make():\n    return DataLoader(d, num_workers=2), 1\n"
+            "loader, n = make()\nfor e in range(n):\n    train(loader)\n",
+            "for e in range(n)",
+            id="made by a function",
+        ),
+        pytest.param(
+            f"{HEAD}class Trainer:\n    def __init__(self):\n"
+            "        self.loader = DataLoader(d, num_workers=2)\n    def train(self):\n"
+            "        for x in self.loader:\n            f(x)\n    def fit(self):\n"
+            "        for e in range(self.epochs):\n            self.train()\n",
+            "for e in range(self.epochs)",
+            id="kept by an object",
+        ),
+        pytest.param(
+            f"{HEAD}for fold in folds:\n    loader = DataLoader(dataset[fold], num_workers=4)\n"
+            "    for e in range(9):\n        for x in loader:\n            f(x)\n",
+            "for e in range(9)",
+            id="one for each fold",
+        ),
+        pytest.param(
+            f"{HEAD}loaders = {{k: DataLoader(d[k], num_workers=4) for k in d}}\n"
+            "for e in range(9):\n    for k in d:\n        for x in loaders[k]:\n            f(x)\n",
+            "for k in d",
+            id="in a dictionary",
+        ),
+    ],
+)
+def test_reported(source: str, where: str) -> None:
+    (found,) = check(source, CODE)
+    assert found.message == (
+        f"the workers of this DataLoader are started anew in every turn of `{where}`"
+    )
+    assert found.severity is Severity.INFO
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "expected"),
+    [
+        ("num_workers=4", "", "num_workers=4, persistent_workers=True"),
+        ("4, True, None, None, 4", "", "4, True, None, None, 4, persistent_workers=True"),
+        ("num_workers=n", "n = os.cpu_count()", "num_workers=n, persistent_workers=True"),
+        (
+            "num_workers=min(4, os.cpu_count() or 1)",
+            "",
+            "num_workers=min(4, os.cpu_count() or 1), persistent_workers=True",
+        ),
+        (
+            "num_workers=args.n",
+            "parser.add_argument('--n', default=4)",
+            "num_workers=args.n, persistent_workers=args.n > 0",
+        ),
+        (
+            "num_workers=int(args.n)",
+            "parser.add_argument('--n', default=4)",
+            "num_workers=int(args.n), persistent_workers=int(args.n) > 0",
+        ),
+        (
+            "**options",
+            "options = {'num_workers': 4}",
+            "persistent_workers=True, **options",
+        ),
+    ],
+)
+def test_fixed(arguments: str, before: str, expected: str) -> None:
+    assert fixed(loaded(arguments, before), CODE) == loaded(expected, before)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            loaded("**options", "parser.add_argument('--n', default=4)\noptions = {'num_workers': "
+                   "args.n}"),
+            id="the number is not written in the call",
+        ),
+        pytest.param("import accelerate\n" + loaded("num_workers=4"), id="a framework"),
+        pytest.param(
+            f"{HEAD}import lightning as L\nclass Data(L.LightningDataModule):\n"
+            "    def val_dataloader(self):\n        return DataLoader(self.d, num_workers=4)\n",
+            id="a framework's hook",
+        ),
+    ],
+)  # fmt: skip
+def test_reported_without_a_fix(source: str) -> None:
+    (found,) = check(source, CODE)
+    assert found.fix is None
