@@ -72,7 +72,8 @@ from packaging.version import Version
 
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.float32 import NEW, OLD, Switch, product, switches, turns_off
-from torchlint.analysis.rewrites import InsertAfter
+from torchlint.analysis.reasons import explained
+from torchlint.analysis.scripts import at_the_top, is_script
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -120,37 +121,12 @@ def left_off(program: Program) -> Iterator[Finding]:
     )
 
 
-def is_script(program: Program) -> bool:
-    """Whether the file is started by itself: it asks for ``__main__``, or trains at its top."""
-    asks = any(
-        isinstance(item, cst.If) and "__main__" in program.code(item.test)
-        for item in program.module.body
-    )
-    return asks or any(program.function(loop) is None for loop in program.loops.training)
-
-
 def fix(program: Program) -> Fix | None:
     """Return the line below the imports; None where torch has no plain name there."""
-    root = program.index.root
-    if program.names.root("torch", root) != "torch":
+    line = at_the_top(program, LINE)
+    if line is None:
         return None
-    last = None
-    for item in program.module.body:
-        if isinstance(item, cst.FunctionDef | cst.ClassDef | cst.For | cst.While | cst.With):
-            break
-        if isinstance(item, cst.SimpleStatementLine) and any(
-            isinstance(small, cst.Import | cst.ImportFrom) for small in item.body
-        ):
-            last = item
-    order = program.index.order
-    if last is None or all(order(b.node) > program.index.end(last) for b in root.bindings["torch"]):
-        return None
-    return Fix(
-        'Set the precision to "high"',
-        Safety.UNSAFE,
-        (InsertAfter(last, LINE, apart=True),),
-        CHANGES,
-    )
+    return Fix('Set the precision to "high"', Safety.UNSAFE, (line,), CHANGES)
 
 
 def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
@@ -158,7 +134,8 @@ def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
     if not program.loops.training:
         return
     for switch in found:
-        if turns_off(switch) and always(program, switch.node) and not explained(program, switch):
+        node = switch.node
+        if turns_off(switch) and always(program, node) and not explained(program, node):
             yield Finding(
                 switch.node,
                 f"`{program.brief(switch.node)}` keeps TensorFloat-32 from being used in training",
@@ -175,15 +152,6 @@ def always(program: Program, node: cst.CSTNode) -> bool:
         if isinstance(above, cst.BaseCompoundStatement):
             return False
     return not in_test(program, node)
-
-
-def explained(program: Program, switch: Switch) -> bool:
-    """Whether a comment stands beside a switch, or directly above it."""
-    line = program.statement(switch.node)
-    if not isinstance(line, cst.SimpleStatementLine):
-        return True
-    above = line.leading_lines[-1:]
-    return "#" in program.code(line) or any(empty.comment is not None for empty in above)
 
 
 def mixed(program: Program, found: list[Switch]) -> Iterator[Finding]:

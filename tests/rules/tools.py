@@ -6,6 +6,7 @@ import io
 import textwrap
 import tokenize
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,10 +15,13 @@ from packaging.version import Version
 from torchlint.edits import Safety
 from torchlint.linter import Options, check_source, fix_source, with_deep_stack
 from torchlint.preferences import DEFAULT, Preferences
+from torchlint.projects import Projects
 from torchlint.registry import all_rules
 from torchlint.source import decode_source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torchlint.rule import Diagnostic
 
 
@@ -33,6 +37,16 @@ def check(source: str, code: str, target: str | None = None) -> list[Diagnostic]
     """Findings of one rule in a snippet, in the order of their place."""
     read = decode_source(textwrap.dedent(source).encode(), "snippet.py")
     return with_deep_stack(lambda: check_source(read, options(code, target)))
+
+
+def check_in(folder: Path, files: dict[str, str], name: str, code: str) -> list[Diagnostic]:
+    """Findings of one rule in one of the files of a project, which are written to a folder."""
+    for other, text in {"pyproject.toml": "", **files}.items():
+        (folder / other).write_text(textwrap.dedent(text))
+    path = folder / name
+    read = decode_source(path.read_bytes(), name, path)
+    wanted = replace(options(code), projects=Projects(lambda _: False))
+    return with_deep_stack(lambda: check_source(read, wanted))
 
 
 def silent(source: str, code: str, target: str | None = None) -> None:

@@ -1,0 +1,200 @@
+"""TL701: convolutions for which cuDNN may not try its algorithms."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, check_in, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL701"
+SWITCH = "torch.backends.cudnn.benchmark"
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3))
+"""
+SETUP = "loader = torch.utils.data.DataLoader(data)\nmodel ="
+DATA = "data = datasets.MNIST('data', transform=transforms.ToTensor())"
+
+
+def script(
+    head: str = "", data: str = DATA, model: str = "Net().cuda()", net: str = NET, step: str = ""
+) -> str:
+    """Return a script that trains a model of convolutions on images of one size."""
+    parts = ["import timm", "import torch", "import torchvision", "from torch import nn"]
+    parts += ["from torchvision import datasets, transforms", "", net, head, data]
+    parts += ["loader = torch.utils.data.DataLoader(data, 64, shuffle=True)"]
+    parts += [f"model = {model}", "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"]
+    parts += ["for x, y in loader:", "    loss = criterion(model(x.cuda()), y.cuda())"]
+    parts += ["    loss.backward()", "    optimizer.step()", textwrap.indent(step, "    ")]
+    return "\n".join(parts) + "\n"
+
+
+def transformed(transform: str) -> str:
+    """Return the data set of a folder, whose images a transform changes."""
+    return f"data = datasets.ImageFolder('data', transforms.Compose([{transform}]))"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(f"{SWITCH} = True"), id="on"),
+        pytest.param(script(f"{SWITCH} = args.benchmark"), id="an option decides"),
+        pytest.param(script("from torch.backends import cudnn"), id="about cuDNN"),
+        pytest.param(script("torch.use_deterministic_algorithms(True)"), id="deterministic"),
+        pytest.param(script("model = compile(mode='max-autotune')"), id="tuned by the compiler"),
+        pytest.param(script("from mine import seed_everything\nseed_everything(0)"), id="seeded"),
+        pytest.param(
+            script("from mine import utils\nutils.make_reproducible()"), id="made reproducible"
+        ),
+        pytest.param(script(data="data = Images()"), id="images of unknown sizes"),
+        pytest.param(script(data=transformed("transforms.Resize(64)")), id="one side given"),
+        pytest.param(script(data=transformed("transforms.Resize(size)")), id="sides not known"),
+        pytest.param(script(data=transformed("transforms.RandomHorizontalFlip()")), id="flipped"),
+        pytest.param(
+            script(data=transformed("transforms.RandomCrop(32)"), step="# collate_fn=pad"),
+            id="perhaps several sizes",
+        ),
+        pytest.param(
+            script(step="model.resize(random.choice(image_sizes))"), id="several sizes at random"
+        ),
+        pytest.param(script(data=DATA.replace("datasets.", "mine.")), id="another MNIST"),
+        pytest.param(script(net=NET.replace("Conv2d", "Linear")), id="no convolution"),
+        pytest.param(script(net=NET.replace("Conv2d", "Conv1d")), id="in one dimension"),
+        pytest.param(
+            script(net=NET.replace("nn.ReLU(), nn.Conv2d(8, 8, 3)", "Attention(8)")),
+            id="it cuts an image for a transformer",
+        ),
+        pytest.param(script(model="mine.Net().cuda()"), id="an unknown model"),
+        pytest.param(script(model="torchvision.models.vit_b_16().cuda()"), id="a transformer"),
+        pytest.param(script(model="timm.create_model(args.model).cuda()"), id="of any kind"),
+        pytest.param(script(model="timm.create_model('vit_tiny').cuda()"), id="a transformer too"),
+        pytest.param(script().replace(".cuda()", ""), id="for the CPU"),
+        pytest.param(script().replace("model.parameters()", "weights"), id="nothing is known"),
+        pytest.param(
+            script().replace("    loss.backward()\n    optimizer.step()\n", ""), id="no training"
+        ),
+        pytest.param(
+            script().partition("\nloader =")[0]
+            + "\ndef train(loader):\n"
+            + textwrap.indent("loader =" + script().partition("\nloader =")[2], "    "),
+            id="no script",
+        ),
+        pytest.param(
+            script().partition("\nloader =")[0]
+            + "\ndef test_it():\n"
+            + textwrap.indent(SETUP + script().partition("\nmodel =")[2], "    ")
+            + "if __name__ == '__main__':\n    test_it()\n",
+            id="a test",
+        ),
+        pytest.param(script(f"torch.manual_seed(0)\n{SWITCH} = False"), id="off beside a seed"),
+        pytest.param(script(f"if args.x:\n    {SWITCH} = False"), id="off on request"),
+        pytest.param(script(f"{SWITCH} = False  # sizes vary"), id="off for a reason"),
+        pytest.param(script(f"# sizes vary\n{SWITCH} = False"), id="off for a reason above"),
+        pytest.param(
+            script(f"def make_deterministic():\n    {SWITCH} = False"), id="off to be repeatable"
+        ),
+        pytest.param(
+            script(f"{SWITCH} = False\ntorch.backends.cudnn.deterministic = True"),
+            id="off and deterministic",
+        ),
+        pytest.param(script(f"{SWITCH} = False", data="data = Images()"), id="off, sizes unknown"),
+        pytest.param(script(f"print({SWITCH})"), id="read"),
+        pytest.param(script("mine.cudnn.benchmark = False"), id="somebody else's"),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(), id="MNIST"),
+        pytest.param(script(data="data = torchvision.datasets.CIFAR100('data')"), id="CIFAR"),
+        pytest.param(
+            script(data="data = torch.utils.data.TensorDataset(x, y)"), id="tensors of one size"
+        ),
+        pytest.param(script(data=transformed("transforms.RandomCrop(32)")), id="cropped"),
+        pytest.param(script(data=transformed("transforms.Resize((32, 32))")), id="both sides"),
+        pytest.param(script(data=transformed("transforms.Resize(size=[h, w])")), id="by keyword"),
+        pytest.param(
+            script("import albumentations as A", "data = Images(A.Resize(32, 32))"),
+            id="albumentations",
+        ),
+        pytest.param(script(model="torchvision.models.resnet18().cuda()"), id="torchvision's"),
+        pytest.param(script(model="timm.create_model('efficientnet_b0').cuda()"), id="timm's"),
+        pytest.param(script(model="nn.DataParallel(Net()).cuda()"), id="wrapped"),
+        pytest.param(
+            script(model="nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten()).cuda()", net=""),
+            id="without a class",
+        ),
+        pytest.param(
+            script(net=NET + "        self.more = nn.Conv2d(8, 8, 1), Attention(8)"),
+            id="convolutions and attention",
+        ),
+        pytest.param(script("torch.manual_seed(0)"), id="a seed alone"),
+        pytest.param(script("def set_seed():\n    torch.manual_seed(0)\nset_seed()"), id="its own"),
+        pytest.param(
+            script()
+            .replace("for x", "if __name__ == '__main__':\n  for x")
+            .replace("    ", "    "),
+            id="a main block",
+        ),
+        pytest.param(script(f"{SWITCH} = False"), id="off"),
+    ],
+)
+def test_reports(source):
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+
+
+def test_a_framework_is_not_rewritten():
+    (found,) = check(script("import accelerate"), CODE)
+    assert found.fix is None
+
+
+def test_no_fix_where_torch_has_no_name():
+    source = script().replace("import torch\n", "from torch import optim, utils\n")
+    source = source.replace("torch.optim", "optim").replace("torch.utils", "utils")
+    (found,) = check(source, CODE)
+    assert found.fix is None
+
+
+def test_the_switch_goes_below_the_imports():
+    line = f"\n{SWITCH} = True\n"
+    imports, after, rest = script().partition("import datasets, transforms\n")
+    assert fixed(script(), CODE) == imports + after + line + rest
+
+
+def test_a_switch_that_is_off_is_turned_on():
+    assert fixed(script(f"{SWITCH} = False"), CODE) == script(f"{SWITCH} = True")
+
+
+HELPER = "import torch\n\ndef set_seed(n):\n    torch.manual_seed(n)\n"
+
+
+@pytest.mark.parametrize(
+    ("net", "seed", "count"),
+    [
+        (NET, HELPER, 1),
+        (NET, f"{HELPER}    torch.backends.cudnn.deterministic = True\n", 0),
+        (NET.replace("Conv2d", "Linear"), HELPER, 0),
+    ],
+)
+def test_models_and_seeds_of_other_files_are_seen(tmp_path, net, seed, count):
+    files = {
+        "net.py": f"from torch import nn\n\n{net}",
+        "seed.py": seed,
+        "main.py": "from net import Net\nfrom seed import set_seed\n"
+        + script("set_seed(0)", net=""),
+    }
+    found = check_in(tmp_path, files, "main.py", CODE)
+    assert len(found) == count
