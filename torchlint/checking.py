@@ -171,8 +171,8 @@ def with_deep_stack(function: Callable[[], T]) -> T:
 def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     """Parse, ask the rules, and place what they find; with the cyclic collector paused.
 
-    The tree is garbage as soon as this returns; a collector that ran meanwhile would look at
-    each of its nodes several times and find nothing.
+    A collector that ran meanwhile would look at each node several times and find nothing.  The
+    trees of a project are kept beyond this file: they are put where it does not look.
     """
     with _collector_paused():
         try:
@@ -181,6 +181,9 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
             raise _unreadable(
                 source, "cannot be parsed: it nests too deeply", "split it, or exclude it"
             ) from None
+        finally:
+            if options.projects is not None:
+                gc.freeze()
 
 
 def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:

@@ -75,6 +75,8 @@ class Imports:
         self._texts: dict[str, str] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
+        self._having: dict[tuple[str, ...], frozenset[str]] = {}
+        self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._starts: dict[tuple[str, str], str | None] = {}
 
@@ -122,7 +124,8 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
-        self._nearby.clear()
+        for facts in (self._nearby, self._having, self._near):
+            facts.clear()
         self.__dict__.pop("_reverse", None)
         return True
 
@@ -244,11 +247,22 @@ class Imports:
             self._nearby[key] = any(word in text for text in texts for word in words)
         return self._nearby[key]
 
+    def having(self, words: tuple[str, ...]) -> frozenset[str]:
+        """Return the files of the project in which one of some words occurs."""
+        found = self._having.get(words)
+        if found is None:
+            texts = ((file, self.text(file)) for file in self.files)
+            found = frozenset(file for file, text in texts if any(word in text for word in words))
+            self._having[words] = found
+        return found
+
     def related(self, path: str) -> tuple[str, ...]:
         """Return the files at most two imports away, in either direction; sorted."""
-        near = self.targets(path) | set(self.importers(path))
-        far = set(near)
-        for one in near:
-            far |= self.targets(one)
-            far.update(self.importers(one))
-        return tuple(sorted(far - {path}))
+        if path not in self._near:
+            near = self.targets(path) | set(self.importers(path))
+            far = set(near)
+            for one in near:
+                far |= self.targets(one)
+                far.update(self.importers(one))
+            self._near[path] = tuple(sorted(far - {path}))
+        return self._near[path]

@@ -64,7 +64,6 @@ class Project:
         self._programs: dict[str, Program | None] = {}
         self._callers: dict[int, list[tuple[Program, cst.Call]]] = {}
         self._definitions: dict[tuple[str, str], Definition | None] = {}
-        self._likely: dict[tuple[str, tuple[str, ...]], list[str]] = {}  # `related` by file, words
 
     # -- programs ----------------------------------------------------------------------------
 
@@ -81,7 +80,6 @@ class Project:
         self.memory = Memory()
         self._callers.clear()
         self._definitions.clear()
-        self._likely.clear()
 
     def program(self, path: str) -> Program | None:
         """Return a file of the project; None where it cannot be parsed."""
@@ -238,13 +236,9 @@ class Project:
         """Yield the programs at most two imports away in whose text one of some words occurs."""
         if program.path is None:
             return
-        key = (str(program.path), words)
-        likely = self._likely.get(key)
-        if likely is None:
-            paths, text = self.imports.related(key[0]), self.imports.text
-            likely = [p for p in paths if any(word in text(p) for word in words)][:_RELATED]
-            self._likely[key] = likely
-        for path in likely:
+        having = self.imports.having(words)
+        likely = [path for path in self.imports.related(str(program.path)) if path in having]
+        for path in likely[:_RELATED]:
             other = self.program(path)
             if other is not None:
                 yield other
