@@ -109,6 +109,15 @@ RULES: tuple[Rule, ...] = (
         words=(("synchronize",),),
     ),
     Rule(
+        code="TL209",
+        name="empty-cache-in-loop",
+        summary="memory is cleaned up in every training step",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=5,
+        words=(("empty_cache", "gc", "ipc_collect"), ("empty_cache", "collect")),
+    ),
+    Rule(
         code="TL301",
         name="create-on-cpu-then-move",
         summary="a tensor is made on the host and then copied to the GPU",
