@@ -25,6 +25,9 @@ READS = (
 MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
          "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
          "ensor(")  # fmt: skip
+# Calls with which a training framework is told the precision.
+PRECISION_SWITCHES = ("Trainer(", "TrainingArguments(", "Fabric(", "Accelerator(", "earner(",
+                      "create_supervised_trainer(", "deepspeed")  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -143,6 +146,18 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("ensor(",),),
+    ),
+    Rule(
+        code="TL501",
+        name="no-mixed-precision",
+        summary="a training step on the GPU computes everything in float32",
+        severity=INFO,
+        fix=UNSAFE,
+        group=9,
+        words=(
+            ("backward(", *PRECISION_SWITCHES),
+            Nearby((*GPU, *PRECISION_SWITCHES)),
+        ),
     ),
     Rule(
         code="TL503",

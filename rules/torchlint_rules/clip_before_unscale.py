@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.blocks import block_of, line_of, place_in
 from torchlint.analysis.rewrites import DeleteStatement, InsertBefore
 from torchlint.analysis.scaling import ScaledClip, ScalerCall, scaled_clips, scaler_calls
 from torchlint.edits import Fix, Safety
@@ -96,14 +97,14 @@ def clip_before_unscale(program: Program) -> Iterator[Finding]:
 def fix(program: Program, found: ScaledClip, calls: Sequence[ScalerCall]) -> Fix | None:
     """Return the unscaling before the clipping, where both run as often as the step."""
     block = block_of(program, found.step.call)
-    first, last = place_of(program, block, found.clip), place_of(program, block, found.step.call)
+    first, last = place_in(program, block, found.clip), place_in(program, block, found.step.call)
     if first is None or last is None or leaves(program, block[first:last]):
         return None
     mine = [one for one in calls if one.scaler == found.step.scaler]
     optimizers = stepped(program, block[last:], mine)
     rewrites: list[Rewrite] = []
     if found.late is not None:
-        line = statement_of(program, found.late.call)
+        line = line_of(program, found.late.call)
         if line is None or not any(line is one for one in block):
             return None
         if optimizers != [found.late.optimizer]:
@@ -118,35 +119,6 @@ def fix(program: Program, found: ScaledClip, calls: Sequence[ScalerCall]) -> Fix
         (InsertBefore(block[first], code), *rewrites),
         changes="gradients are clipped at their true size",
     )
-
-
-def statement_of(program: Program, call: cst.Call) -> cst.SimpleStatementLine | None:
-    """Return the line that does nothing but make a call, and perhaps keep its result."""
-    small = program.parent(call)
-    line = None if small is None else program.parent(small)
-    if not isinstance(small, cst.Expr | cst.Assign) or not isinstance(
-        line, cst.SimpleStatementLine
-    ):
-        return None
-    return line if len(line.body) == 1 else None
-
-
-def block_of(program: Program, call: cst.Call) -> Sequence[cst.BaseStatement]:
-    """Return the statements of the block that a call is a line of."""
-    line = statement_of(program, call)
-    match None if line is None else program.parent(line):
-        case cst.IndentedBlock(body=body) | cst.Module(body=body):
-            return body
-        case _:
-            return ()
-
-
-def place_of(program: Program, block: Sequence[cst.BaseStatement], node: cst.CSTNode) -> int | None:
-    """Return which statement of a block holds a node."""
-    for place, statement in enumerate(block):
-        if program.index.inside(node, statement):
-            return place
-    return None
 
 
 def leaves(program: Program, statements: Sequence[cst.BaseStatement]) -> bool:
@@ -176,7 +148,7 @@ def stepped(
         for one in calls:
             if not program.index.inside(one.call, statement):
                 continue
-            plain = statement_of(program, one.call) is statement
+            plain = line_of(program, one.call) is statement
             match one.method:
                 case "update" if plain:
                     return list(dict.fromkeys(found))

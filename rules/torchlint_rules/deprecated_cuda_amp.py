@@ -49,10 +49,11 @@ Safe: the old names call the new ones with the device.  An import changes togeth
 that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
 old `autocast` is `enabled`, of the new one `device_type`.
 
-Unsafe where the target version is not known; in a file that is compiled by TorchScript; in a file
-that imports a training framework, which may ask for the class of a scaler; and for `autocast()`
-without `dtype` in a method of a module or beside `torch.set_autocast_dtype`: inside of another
-autocast the new name takes the type of that one, where the old one took float16.
+Unsafe where the target version is not known; in a file that is compiled by TorchScript; where a
+training framework is imported or a related file asks for the class of a scaler, which may be the
+old one; and for `autocast()` without `dtype` in a method of a module or beside
+`torch.set_autocast_dtype`: inside of another autocast the new name takes the type of that one,
+where the old one took float16.
 
 ## Evidence
 Not measured yet.
@@ -69,7 +70,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.amp_names import SINCE, AmpNames, Renaming, Use
+from torchlint.analysis.amp_names import SINCE, AmpNames, Use
 from torchlint.analysis.dictionaries import literal
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -93,7 +94,7 @@ def deprecated_cuda_amp(program: Program) -> Iterator[Finding]:
         yield Finding(
             use.place,
             message(program, use),
-            fix(program, use, names.renaming(use)),
+            fix(program, names, use),
             None if warns else Severity.INFO,
             help=advice(use),
         )
@@ -116,8 +117,9 @@ def advice(use: Use) -> str:
     return f"`torch.amp.{use.name}({device}, ...)` does the same."
 
 
-def fix(program: Program, use: Use, renaming: Renaming | None) -> Fix | None:
+def fix(program: Program, names: AmpNames, use: Use) -> Fix | None:
     """Return the fix, safe where nothing can tell the new names from the old ones."""
+    renaming = names.renaming(use)
     if renaming is None:
         return None
     scaler = any(one.name == "GradScaler" for one in renaming.uses)
@@ -126,6 +128,7 @@ def fix(program: Program, use: Use, renaming: Renaming | None) -> Fix | None:
         (f"torch below {newest} does not have it", program.target is None),
         ("TorchScript may not compile it", "torch.jit" in program.text),
         ("a framework may ask for the old class", scaler and bool(program.frameworks)),
+        ("another file asks for the old class", scaler and names.compared_nearby),
         (
             "inside of another autocast it takes the type of that one",
             any(may_inherit(program, one) for one in renaming.uses),

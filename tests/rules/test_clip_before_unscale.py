@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -278,6 +278,19 @@ def test_fixes(before, after):
 def test_reports_without_a_fix(body):
     (found,) = check(step(body), CODE)
     assert (found.severity, found.fix) == (Severity.ERROR, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [("torch.nn.utils.clip_grad_norm_(p, 1.0)", 1), ("SCALER.unscale_(p)\n    p.grad.clip_()", 0)],
+    ids=["clips", "unscales first"],
+)
+def test_a_function_of_another_file(tmp_path, body, count):
+    files = {
+        "train.py": step(scaled("clip_all(optimizer)", STEP), head="from helpers import clip_all"),
+        "helpers.py": f"import torch\ndef clip_all(p):\n    {body}\n",
+    }
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == count
 
 
 def test_a_framework_may_unscale():

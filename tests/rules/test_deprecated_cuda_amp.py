@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 import torch
 from packaging.version import Version
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.analysis.program import Program
 from torchlint.edits import Safety
@@ -311,6 +311,29 @@ def test_reports_without_a_fix(source):
 def test_names_of_a_package_are_left_to_it():
     program = Program("from torch.cuda.amp import autocast\nautocast()\n", Path("x/__init__.py"))
     assert [found.fix for found in deprecated_cuda_amp(program)] == [None]
+
+
+def test_names_that_another_file_takes_from_here_stay(tmp_path):
+    engine = "from torch.cuda.amp import GradScaler, autocast\nwith autocast(): GradScaler()\n"
+    files = {"engine.py": engine, "train.py": "from engine import autocast\nautocast(True)\n"}
+    cast, scaler = check_in(tmp_path, files, "engine.py", CODE)
+    assert cast.fix is None
+    assert [edit.content for edit in scaler.fix.edits] == [
+        "from torch.amp import GradScaler\n",
+        "from torch.cuda.amp import autocast",
+        '"cuda"',
+    ]
+    files["train.py"] = "from engine import run\nfrom torch.amp import autocast\nautocast()\n"
+    assert all(one.fix for one in check_in(tmp_path, files, "engine.py", CODE))
+
+
+def test_a_file_that_asks_for_the_class(tmp_path):
+    files = {
+        "engine.py": "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n",
+        "train.py": "import engine\nassert isinstance(engine.scaler, GradScaler)\n",
+    }
+    (found,) = check_in(tmp_path, files, "engine.py", CODE)
+    assert "another file" in found.fix.changes
 
 
 def test_only_what_every_torch_has_is_renamed():

@@ -12,6 +12,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.names import Names
 from torchlint.analysis.rewrites import (
     AddArgument,
     InsertBefore,
@@ -49,6 +50,7 @@ _ASKS_VERSION = re.compile(
     r"(?<![a-z])torch_?(\d|v\d|[gl][et]_?\d|new|old|greater|less)",
     re.IGNORECASE,
 )
+_COMPARED = re.compile(r"isinstance\([^\n]*\bGradScaler\b")
 
 
 class Form(enum.Enum):
@@ -143,6 +145,19 @@ class AmpNames:
             isinstance(outer, cst.Annotation) for outer in self._program.index.ancestors(node)
         )
         return Use(node, device, name, Form.ANNOTATION if annotates else Form.OTHER)
+
+    @cached_property
+    def compared_nearby(self) -> bool:
+        """Whether a related file of the project asks whether something is of the old class."""
+        project, path = self._program.project, self._program.path
+        if project is None or path is None:
+            return False
+        having = project.imports.having(("GradScaler",))
+        return any(
+            _COMPARED.search(project.imports.text(other)) is not None
+            for other in project.imports.related(str(path))
+            if other in having
+        )
 
     @cached_property
     def _compared(self) -> bool:
@@ -313,9 +328,24 @@ class AmpNames:
         """Whether other files take the name from this one."""
         path = self._program.path
         listed = f'"{name}"' in self._program.text or f"'{name}'" in self._program.text
-        return (path is not None and path.name == "__init__.py") or (
-            listed and "__all__" in self._program.text
-        )
+        if path is not None and (path.name == "__init__.py" or self._is_taken(name)):
+            return True
+        return listed and "__all__" in self._program.text
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether another file of the project imports a name that this one has imported."""
+        project, path = self._program.project, str(self._program.path)
+        if project is None:
+            return False
+        for importer in project.imports.importers(path):
+            other = project.program(importer) if name in project.imports.text(importer) else None
+            for statement in () if other is None else other.index.of(cst.ImportFrom):
+                wanted = f"{Names.module_of(statement)}.{name}"
+                if _names(statement, name) and (path, name) == project.imports.find(
+                    importer, wanted
+                ):
+                    return True
+        return False
 
     def _is_name(self, node: cst.Name) -> bool:
         """Whether a name is looked up where it stands: no attribute, keyword or import."""
@@ -328,6 +358,13 @@ class AmpNames:
                 return False
             case _:
                 return True
+
+
+def _names(statement: cst.ImportFrom, name: str) -> bool:
+    """Whether an import brings a name, or all names."""
+    if isinstance(statement.names, cst.ImportStar):
+        return True
+    return any(alias.evaluated_name == name for alias in statement.names)
 
 
 def _root(node: cst.BaseExpression) -> cst.Name:

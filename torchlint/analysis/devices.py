@@ -185,7 +185,7 @@ class Devices:
             for device in devices:
                 if isinstance(device, cst.Name) and self._is_made_before(device, at):
                     return Condition(f'{device.value}.type == "cuda"')
-        name = self._torch_name(at)
+        name = self.torch_name(at)
         if not name and self._program.index.scope(at).owner("torch") is not None:
             return None
         module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
@@ -214,7 +214,7 @@ class Devices:
             and self._program.qualified(made.func) == "torch.device"
         )
 
-    def _torch_name(self, at: cst.CSTNode) -> str:
+    def torch_name(self, at: cst.CSTNode) -> str:
         """Return the name under which the module torch is known at a node, or the empty string."""
         root = self._program.index.root
         for name, bindings in root.bindings.items():

@@ -87,7 +87,7 @@ def _is_scaler(program: Program, receiver: cst.BaseExpression) -> bool:
 
 
 def clips(program: Program) -> Iterator[cst.Call]:
-    """Yield calls that clip gradients: torch's, a function of this file, ``p.grad.clamp_()``."""
+    """Yield calls that clip gradients: torch's, functions of the project, ``p.grad.clamp_()``."""
     for call in program.index.of(cst.Call):
         match call.func:
             case cst.Attribute(value=value, attr=cst.Name(value="clamp_" | "clip_")):
@@ -101,16 +101,25 @@ def clips(program: Program) -> Iterator[cst.Call]:
 
 
 def _clips_itself(program: Program, call: cst.Call) -> bool:
-    function = program.calls.target(call)
-    return function is not None and any(
-        program.qualified(inner.func) in _CLIPS
+    return any(
+        other.qualified(inner.func) in _CLIPS
         or (
             isinstance(inner.func, cst.Attribute)
             and inner.func.attr.value in ("clamp_", "clip_")
             and ".grad" in dotted(inner.func.value)
         )
-        for inner in program.index.below(function, cst.Call)
+        for other, function in _run(program, call)
+        for inner in other.index.below(function, cst.Call)
     )
+
+
+def _run(program: Program, call: cst.Call) -> Iterator[tuple[Program, cst.FunctionDef]]:
+    """Yield the function of this project that a call runs, with the program it belongs to."""
+    function = program.calls.target(call)
+    if function is not None:
+        yield program, function
+    elif (target := program.calls.elsewhere(call)) is not None:
+        yield target.program, target.function
 
 
 def scaled_clips(program: Program, calls: list[ScalerCall]) -> Iterator[ScaledClip]:
@@ -163,7 +172,7 @@ def _still_scaled(program: Program, scale: ScalerCall, clip: cst.Call, step: Sca
     between = [
         call
         for call in program.index.below(function or program.module, cst.Call)
-        if first < program.index.order(call) < last
+        if first < program.index.order(call) <= last
     ]
     return not any(_unscales(program, call, step.scaler) for call in between)
 
@@ -181,9 +190,10 @@ def _unscales(program: Program, call: cst.Call, scaler: str) -> bool:
         return True
     if any(dotted(arg.value) == scaler for arg in call.args):
         return True
-    function = program.calls.target(call)
-    return function is not None and any(
-        node.attr.value == "unscale_" for node in program.index.below(function, cst.Attribute)
+    return any(
+        node.attr.value == "unscale_"
+        for other, function in _run(program, call)
+        for node in other.index.below(function, cst.Attribute)
     )
 
 

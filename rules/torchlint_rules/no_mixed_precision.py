@@ -1,0 +1,167 @@
+"""The training step on the GPU computes everything in float32.
+
+## Why
+GPUs multiply matrices in bfloat16 or float16 several times faster than in float32, and such numbers
+take half the memory.  `torch.autocast` runs those operations that bear it in the lower precision
+and the others in float32; the weights stay in float32.  With bfloat16, which has the range of
+float32, that is all.  In float16 small gradients vanish, so that the loss has to be scaled.
+
+## Bad
+    import torch
+    from torch import nn
+
+    def train(loader, epochs):
+        model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            for x, y in loader:
+                output = model(x.cuda())
+                loss = nn.functional.cross_entropy(output, y.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+## Good
+    import torch
+    from torch import nn
+
+    def train(loader, epochs):
+        model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            for x, y in loader:
+                with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+                    output = model(x.cuda())
+                    loss = nn.functional.cross_entropy(output, y.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+## Leaves alone
+- Files that say anything about precision: autocast, AMP, apex, half or double types, quantisation;
+  and files that import one which speaks of autocast or its kin, or are imported by one.
+- Scripts for the CPU, and models that are not seen to be called in the loop.
+- What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
+  reinforcement learning, simulations.
+- Custom autograd functions, which have to say themselves which type they take.
+- Classes of training frameworks where they are given a precision, or options that are not seen.
+
+It is advice, once for each training loop, at the first call of the model.  Where a framework runs
+the training, its own switch is named: `Trainer(precision="bf16-mixed")` of Lightning,
+`Accelerator(mixed_precision="bf16")`, `TrainingArguments(bf16=True)`, `"bf16"` in the configuration
+of DeepSpeed, `to_bf16()` of fastai, `amp_mode="amp"` of Ignite.
+
+## Fix safety
+Unsafe, and only for the plainest of steps: one model, one loss of torch that autocast computes in
+float32, one backward pass and one update, all lines of one block, a model whose code is seen and
+has nothing that a lower precision breaks, and outputs of which only shapes, places and comparisons
+are used.  `BCELoss` raises under autocast on a GPU, and `DataParallel` forgets the type, so that
+there is no fix beside them.
+
+The numbers are rounded differently, so that training takes a slightly different course.  bfloat16
+is fast from compute capability 8.0 (Ampere) on.  With `amp-dtype = "float16"` in the configuration
+the fix writes float16 and a `GradScaler`; a checkpoint should then hold `scaler.state_dict()` too.
+On a CPU nothing changes: autocast is switched off there.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "Automatic Mixed Precision package - torch.amp"
+- PyTorch recipe, "Automatic Mixed Precision"
+- PyTorch Performance Tuning Guide, "Use mixed precision and AMP"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from torchlint.analysis.autocast import autocast_rewrites
+from torchlint.analysis.framework_precision import unset_switches
+from torchlint.analysis.lower_precision import (
+    chosen,
+    chosen_nearby,
+    has_recurrence,
+    is_proved,
+    refused_loss,
+)
+from torchlint.analysis.training_steps import models, plain_step, training_steps
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.framework_precision import Unset
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.training_steps import TrainingStep
+
+FIRST = Version("1.10")  # has `torch.autocast`
+CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
+
+
+def no_mixed_precision(program: Program) -> Iterator[Finding]:
+    """Find training steps that compute in full precision on a GPU."""
+    if chosen(program) or (program.target is not None and program.target < FIRST):
+        return
+    yield from (of_framework(program, unset) for unset in unset_switches(program))
+    if program.frameworks or not program.devices.gpu or chosen_nearby(program):
+        return
+    for step in training_steps(program):
+        yield of_loop(program, step)
+
+
+def of_framework(program: Program, unset: Unset) -> Finding:
+    """Name the switch of the framework that runs the training."""
+    unless = f", unless {unset.switch.unless} says otherwise" if unset.switch.unless else ""
+    return Finding(
+        unset.call,
+        f"`{program.brief(unset.call)}` trains in float32{unless}: a GPU computes faster in a "
+        "lower precision",
+        help=f"Try {unset.switch.advice}, and compare the losses.",
+    )
+
+
+def of_loop(program: Program, step: TrainingStep) -> Finding:
+    """Advise autocast, and write it where the step is plain."""
+    return Finding(
+        step.forward,
+        f"`{program.brief(step.forward)}` computes in float32 in every training step: under "
+        "`torch.autocast` a GPU computes faster, in less memory",
+        fix(program, step),
+        help=advice(program, step),
+    )
+
+
+def advice(program: Program, step: TrainingStep) -> str:
+    """Say how to go about it."""
+    refused = refused_loss(program, step)
+    if refused:
+        logits = "BCEWithLogitsLoss" if refused == "BCELoss" else f"{refused}_with_logits"
+        return f"`{refused}` raises under autocast: give `{logits}` what goes into the sigmoid."
+    if "FullyShardedDataParallel" in program.text or "fully_shard" in program.text:
+        return "Give FSDP a policy of its own: MixedPrecision, or MixedPrecisionPolicy."
+    if "nn.DataParallel" in program.text:
+        return "First replace DataParallel: its threads would compute in float16, unscaled."
+    dtype = program.preferences.amp_dtype
+    if has_recurrence(program):
+        dtype = "float16"  # on CUDA recurrent layers know no other
+    scaled = ", and scale the loss with torch.amp.GradScaler" if dtype == "float16" else ""
+    return (
+        "Run the forward pass and the loss, not the backward pass, in `with torch.autocast("
+        f'device_type="cuda", dtype=torch.{dtype}):`{scaled}.'
+    )
+
+
+def fix(program: Program, step: TrainingStep) -> Fix | None:
+    """Return the block around the forward pass and the loss; in float16, the gradient scaler."""
+    plain = plain_step(program, step)
+    if plain is None or not is_proved(program, plain, models(program, step)):
+        return None
+    rewrites = autocast_rewrites(program, step, plain)
+    if rewrites is None:
+        return None
+    dtype = program.preferences.amp_dtype
+    return Fix(f"Train in {dtype}", Safety.UNSAFE, rewrites, CHANGES.format(dtype=dtype))

@@ -1,0 +1,59 @@
+"""Gradient scalers, and what clips gradients."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from probing import HEAD, parsed
+
+from torchlint.analysis.scaling import clips, exclusive, scaler_calls
+
+
+def found(source: str) -> list[str]:
+    program = parsed(source, HEAD)
+    return [f"{one.method}({one.optimizer})" for one in scaler_calls(program)]
+
+
+@pytest.mark.parametrize(
+    ("made", "calls"),
+    [
+        pytest.param("torch.amp.GradScaler()", ["scale(loss)", "step(o)"], id="on"),
+        pytest.param(
+            "torch.cuda.amp.GradScaler(enabled=amp)",
+            ["scale(loss)", "step(o)"],
+            id="on by an option",
+        ),
+        pytest.param("torch.amp.GradScaler('cuda', enabled=False)", [], id="off"),
+        pytest.param("StandardScaler()", [], id="of somebody else"),
+    ],
+)
+def test_scaler_calls(made, calls):
+    assert found(f"s = {made}\ns.scale(loss).backward()\ns.step(o)\n") == calls
+
+
+def test_a_parameter_that_is_used_as_a_scaler():
+    assert found("def f(s, loss, o):\n    s.scale(loss).backward()\n    s.step(o)\n")
+    assert not found("def f(s, loss, o):\n    s.step(o)\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "clipping"),
+    [
+        pytest.param("nn.utils.clip_grad_norm_(p, 1)", True, id="torch"),
+        pytest.param("p.grad.data.clamp_(-1, 1)", True, id="by hand"),
+        pytest.param("clip_all(p)", True, id="a function of the file"),
+        pytest.param("x.clamp_(-1, 1)", False, id="no gradient"),
+        pytest.param("other.clip_grad_norm_(p)", False, id="of somebody else"),
+    ],
+)
+def test_clips(line, clipping):
+    head = "def clip_all(p):\n    for q in p: q.grad.clamp_(-1, 1)\n"
+    program = parsed(f"{line}\n", HEAD + head)
+    assert any(program.function(call) is None for call in clips(program)) is clipping
+
+
+def test_exclusive():
+    program = parsed("if a:\n    f()\nelse:\n    g()\nh()\n")
+    f, g, h = program.index.of(cst.Call)
+    assert exclusive(program, f, g)
+    assert not exclusive(program, f, h)

@@ -1,0 +1,81 @@
+"""Where a training step runs its model, and whether the step is a run of plain lines."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed
+
+from torchlint.analysis.training_steps import PlainStep, models, plain_step, training_steps
+
+SETUP = """
+model = nn.Linear(3, 3)
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters())
+def train():
+    for x, y in loader:
+"""
+PLAIN = ["out = model(x)", "loss = criterion(out, y)", "loss.backward()", "optimizer.step()"]
+
+
+def script(*lines: str) -> str:
+    return SETUP + "".join(f"        {line}\n" for line in lines)
+
+
+def called(source: str) -> list[list[str]]:
+    program = parsed(source, HEAD)
+    return [[program.code(c) for c in models(program, s)] for s in training_steps(program)]
+
+
+def plain(source: str) -> PlainStep | None:
+    program = parsed(source, HEAD)
+    (step,) = training_steps(program)
+    return plain_step(program, step)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param(script(*PLAIN), [["model(x)"]], id="a loop"),
+        pytest.param(
+            script("loss = criterion(model(x), model(y))", *PLAIN[2:]),
+            [["model(x)", "model(y)"]],
+            id="two calls, and the loss is no model",
+        ),
+        pytest.param(
+            script(*PLAIN, "model(y)"), [["model(x)"]], id="a call after the backward pass"
+        ),
+        pytest.param(
+            script("with torch.no_grad(): z = model(x)", *PLAIN), [["model(x)"]], id="no gradients"
+        ),
+        pytest.param(script("loss = f(x)", *PLAIN[2:]), [], id="no model"),
+        pytest.param(
+            script("x.float().to(0)", "nn.Linear(3, 3)", *PLAIN),
+            [["model(x)"]],
+            id="methods and constructors are not models",
+        ),
+    ],
+)
+def test_models(source, found):
+    assert called(source) == found
+
+
+def test_plain():
+    step = plain(script("x = x * 2", *PLAIN[:3], "clip(model)", PLAIN[3]))
+    assert step is not None
+    assert (len(step.forward), step.loss.value, len(step.after)) == (2, "loss", 1)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["if x.any(): out = model(x)", *PLAIN[1:]], id="a condition"),
+        pytest.param([*PLAIN[:3], "if x.any(): optimizer.step()"], id="a conditional update"),
+        pytest.param([*PLAIN[:2], "loss.backward(retain_graph=True)", PLAIN[3]], id="arguments"),
+        pytest.param([*PLAIN, "optimizer.step()"], id="two updates"),
+        pytest.param([*PLAIN[:2], "loss += 1", *PLAIN[2:]], id="the loss is changed"),
+        pytest.param(["a = 1; out = model(x)", *PLAIN[1:]], id="two statements on a line"),
+        pytest.param([*PLAIN[:2], PLAIN[3], PLAIN[2]], id="the update comes first"),
+    ],
+)
+def test_not_plain(lines):
+    assert plain(script(*lines)) is None

@@ -1,0 +1,533 @@
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+from tools import check, check_in, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.preferences import Preferences
+from torchlint.rule import Severity
+
+CODE = "TL501"
+HALF = Preferences(amp_dtype="float16")
+NET = "nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))"
+FORWARD = "output = model(x)\nloss = criterion(output, y)"
+BACKWARD = "optimizer.zero_grad()\nloss.backward()\noptimizer.step()"
+
+
+def script(
+    forward: str = FORWARD,
+    backward: str = BACKWARD,
+    *,
+    head: str = "",
+    model: str = NET,
+    move: str = ".cuda()",
+    criterion: str = "nn.CrossEntropyLoss()",
+    optimizer: str = "torch.optim.SGD(model.parameters(), lr=0.1)",
+    scaler: str = "",
+) -> str:
+    """A training script for the GPU with the given lines in its step."""
+    lines = ["import torch", "from torch import nn", *head.splitlines(), "", "def train(loader):"]
+    made = [f"model = {model}{move}", f"criterion = {criterion}", f"optimizer = {optimizer}"]
+    lines += [f"    {line}" for line in [*made, *filter(None, [scaler])]]
+    lines += ["    for x, y in loader:", f"        x, y = x{move}, y{move}"]
+    body = textwrap.indent(f"{forward}\n{backward}", " " * 8)
+    return "\n".join(lines) + "\n" + body + "\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(move=""), id="on the CPU"),
+        pytest.param(script(move=".to('mps')"), id="on another device than CUDA"),
+        pytest.param(
+            script(f"with torch.autocast('cuda'):\n{textwrap.indent(FORWARD, '    ')}"),
+            id="in autocast",
+        ),
+        pytest.param(
+            script(f"with ctx:\n{textwrap.indent(FORWARD, '    ')}", head="from my import amp"),
+            id="by somebody's amp",
+        ),
+        pytest.param(script(move=".cuda().to(torch.bfloat16)"), id="in bfloat16"),
+        pytest.param(script(move=".cuda().half()"), id="in half"),
+        pytest.param(script(head="from apex import parallel"), id="apex"),
+        pytest.param(script(head="torch.set_default_dtype(torch.float64)"), id="in double"),
+        pytest.param(script(forward="model.double()\n" + FORWARD), id="a double model"),
+        pytest.param(
+            script(optimizer="torch.optim.LBFGS(model.parameters())"),
+            id="a line search needs exact losses",
+        ),
+        pytest.param(
+            script(FORWARD + "\ng = torch.autograd.grad(loss, x, create_graph=True)"),
+            id="gradients of gradients",
+        ),
+        pytest.param(script(head="import gymnasium as gym"), id="reinforcement learning"),
+        pytest.param(
+            script(head="adj = torch.sparse_coo_tensor(i, v)\na = adj.to_sparse()"),
+            id="sparse matrices",
+        ),
+        pytest.param(
+            script(head="import torch.distributed.rpc as rpc"),
+            id="a model on another machine, where autocast does not reach",
+        ),
+        pytest.param(
+            script(head="class Mine(torch.autograd.Function):\n    pass"),
+            id="a function that says nothing of types",
+        ),
+        pytest.param(script("loss = compute(x, y)"), id="no model is seen"),
+        pytest.param(
+            script("with torch.no_grad():\n    z = model(x)\nloss = criterion(y, y)"),
+            id="the model is not trained",
+        ),
+        pytest.param(script(head="import accelerate"), id="a framework moves and casts"),
+        pytest.param(
+            """
+            import torch
+            @torch.no_grad()
+            def evaluate(model, loader):
+                for x in loader:
+                    model(x.cuda())
+            """,
+            id="an evaluation",
+        ),
+        pytest.param(
+            "from lightning import Trainer\nTrainer(precision='16-mixed').fit(m)\n",
+            id="Lightning, with a precision",
+        ),
+        pytest.param(
+            "from lightning import Trainer\nTrainer(**options).fit(m)\n", id="unknown options"
+        ),
+        pytest.param(
+            "from lightning import Trainer\nTrainer(accelerator='cpu').fit(m)\n",
+            id="Lightning on the CPU",
+        ),
+        pytest.param("from lightning import Trainer\nTrainer().test(m)\n", id="only tested"),
+        pytest.param(
+            "from accelerate import Accelerator\na = Accelerator(mixed_precision=p)\n"
+            "a.backward(loss)\n",
+            id="Accelerate, by an option",
+        ),
+        pytest.param(
+            "from transformers import Trainer, TrainingArguments\n"
+            "Trainer(model, TrainingArguments('out', deepspeed='ds.json')).train()\n",
+            id="Transformers, by a file of DeepSpeed",
+        ),
+        pytest.param(
+            "import deepspeed\nm = deepspeed.initialize(model=n, config='ds.json')[0]\n"
+            "m.backward(loss)\n",
+            id="DeepSpeed, by a file",
+        ),
+        pytest.param(
+            "from fastai.vision.all import *\nlearn = vision_learner(d, n).to_fp16()\n"
+            "learn.fine_tune(1)\n",
+            id="fastai in float16",
+        ),
+        pytest.param(
+            "from my.learners import vision_learner\nlearn = vision_learner(d)\nlearn.fit(1)\n",
+            id="not fastai's",
+        ),
+        pytest.param(
+            "from composer import Trainer\nTrainer(model=m).fit()\n", id="Composer does by itself"
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+def test_is_silent_where_torch_has_no_autocast():
+    silent(script(), CODE, "1.9")
+    assert check(script(), CODE, "1.10")
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        pytest.param(script(), [10], id="a loop"),
+        pytest.param(script("loss = criterion(model(x), y)"), [10], id="inside of the loss"),
+        pytest.param(
+            script(model="Net()", head="from my import Net"), [11], id="a model of another file"
+        ),
+        pytest.param(
+            script("a = model(x)\nb = model(a)\nloss = criterion(b, y)"), [10], id="the first call"
+        ),
+        pytest.param(
+            script() + script().replace("train(", "finetune("), [10, 24], id="once for each loop"
+        ),
+        pytest.param(
+            """
+            import torch
+            class Trainer:
+                def __init__(self, model):
+                    self.model = model.cuda()
+                    self.optimizer = torch.optim.Adam(self.model.parameters())
+                def step(self, x, y):
+                    loss = torch.nn.functional.mse_loss(self.model(x), y)
+                    loss.backward()
+                    self.optimizer.step()
+            """,
+            [8],
+            id="a function for one step",
+        ),
+        pytest.param(
+            """
+            import torch
+            def train(device):
+                encoder = Encoder(9).to("cuda")
+                for x in loader:
+                    loss = encoder(x)
+                    loss.backward()
+                    optimizer.step()
+            """,
+            [6],
+            id="a class of somebody that was put on the GPU",
+        ),
+    ],
+)
+def test_reports_the_first_forward_pass(source, rows):
+    found = check(source, CODE)
+    assert [one.location.row for one in found] == rows
+    assert {one.severity for one in found} == {Severity.INFO}
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        pytest.param(
+            "import lightning as L\nL.Trainer(max_epochs=3).fit(model)\n",
+            'Trainer(precision="bf16-mixed")',
+            id="Lightning",
+        ),
+        pytest.param(
+            "import pytorch_lightning as pl\npl.Trainer(gpus=2).fit(model)\n",
+            'Trainer(precision="bf16-mixed")',
+            id="its old name",
+        ),
+        pytest.param(
+            "from lightning.fabric import Fabric\nf = Fabric()\nf.backward(loss)\n",
+            'Fabric(precision="bf16-mixed")',
+            id="Fabric",
+        ),
+        pytest.param(
+            "from accelerate import Accelerator\na = Accelerator()\na.backward(loss)\n",
+            'Accelerator(mixed_precision="bf16")',
+            id="Accelerate",
+        ),
+        pytest.param(
+            "from transformers import Trainer, TrainingArguments\n"
+            "Trainer(model, TrainingArguments('out')).train()\n",
+            "TrainingArguments(bf16=True)",
+            id="Transformers",
+        ),
+        pytest.param(
+            "import deepspeed\nconfig = {'train_batch_size': 8}\n"
+            "m = deepspeed.initialize(model=n, config=config)[0]\nm.backward(loss)\n",
+            '"bf16": {"enabled": true}',
+            id="DeepSpeed",
+        ),
+        pytest.param(
+            "from fastai.vision.all import *\nlearn = vision_learner(d, n)\nlearn.fine_tune(1)\n",
+            "to_bf16()",
+            id="fastai",
+        ),
+        pytest.param(
+            "from ignite.engine import create_supervised_trainer\n"
+            "create_supervised_trainer(m, o, f, device='cuda').run(d)\n",
+            'amp_mode="amp"',
+            id="Ignite",
+        ),
+    ],
+)
+def test_a_framework_has_its_own_switch(source, advice):
+    (found,) = check(source, CODE)
+    assert advice in found.help
+    assert (found.severity, found.fix) == (Severity.INFO, None)
+
+
+def test_accelerate_may_be_configured_elsewhere():
+    source = "from accelerate import Accelerator\na = Accelerator()\na.backward(loss)\n"
+    assert "unless `accelerate config`" in check(source, CODE)[0].message
+
+
+WITH = 'with torch.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(FORWARD, WITH + textwrap.indent(FORWARD, "    "), id="two lines"),
+        pytest.param(
+            "loss = criterion(model(x), y)  # the loss",
+            WITH + "    loss = criterion(model(x), y)  # the loss",
+            id="one line",
+        ),
+        pytest.param(
+            "output = model(\n    x\n)\n# compare\n"
+            "loss = nn.functional.mse_loss(output.view(-1), y)",
+            WITH + "    output = model(\n        x\n    )\n    # compare\n"
+            "    loss = nn.functional.mse_loss(output.view(-1), y)",
+            id="several lines, with a comment",
+        ),
+        pytest.param(
+            "output = model(x)\n_, right = torch.max(output, 1)\nloss = criterion(output, y)",
+            WITH + "    output = model(x)\n    _, right = torch.max(output, 1)\n"
+            "    loss = criterion(output, y)",
+            id="with the prediction in between",
+        ),
+    ],
+)
+def test_fixes(before, after):
+    assert fixed(script(before), CODE) == script(after)
+    (found,) = check(script(before), CODE)
+    assert found.fix.safety is Safety.UNSAFE
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "right += (output.argmax(1) == y).sum()",
+        "_, best = output.detach().max(1)",
+        "best = torch.max(output.data, 1)[1]",
+        "print(output.shape, loss.item())",
+        "total += loss.item() * len(output)",
+        "wrong = (output > 0) != y",
+        "report(float=nn.functional.cross_entropy(output, y).item())",
+        "del output",
+    ],
+)
+def test_uses_of_the_output_that_no_type_matters_to(use):
+    assert "autocast" in fixed(script(backward=f"{BACKWARD}\n{use}"), CODE)
+
+
+@pytest.mark.parametrize(
+    ("device", "enabled"),
+    [
+        pytest.param(
+            'torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+            'device.type == "cuda"',
+            id="a device",
+        ),
+        pytest.param(
+            '"cuda" if torch.cuda.is_available() else "cpu"',
+            "torch.cuda.is_available()",
+            id="the name of one",
+        ),
+    ],
+)
+def test_autocast_is_off_where_there_is_no_gpu(device, enabled):
+    source = script(head=f"device = {device}", move=".to(device)")
+    text = fixed(source, CODE)
+    assert f'autocast("cuda", dtype=torch.bfloat16, enabled={enabled}):' in text
+    text = fixed(source, CODE, preferences=HALF)
+    assert f'scaler = torch.amp.GradScaler("cuda", enabled={enabled})' in text
+
+
+SCALED = (
+    "optimizer.zero_grad()\nscaler.scale(loss).backward()\n{}"
+    "scaler.step(optimizer)\nscaler.update()"
+)
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(BACKWARD, SCALED.format(""), id="scaled"),
+        pytest.param(
+            BACKWARD.replace("optimizer.step", CLIP + "optimizer.step"),
+            SCALED.format("scaler.unscale_(optimizer)\n" + CLIP),
+            id="unscaled before it is clipped",
+        ),
+    ],
+)
+def test_float16_gets_a_scaler(before, after):
+    forward = WITH.replace("bfloat16", "float16") + textwrap.indent(FORWARD, "    ")
+    made = 'scaler = torch.amp.GradScaler("cuda")'
+    wanted = script(forward, after, scaler=made)
+    assert fixed(script(backward=before), CODE, preferences=HALF) == wanted
+    old = wanted.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
+    assert fixed(script(backward=before), CODE, preferences=HALF, target="2.0") == old
+
+
+def test_the_scaler_gets_a_name_of_its_own():
+    text = fixed(script(head="scaler = scale_features()"), CODE, preferences=HALF)
+    assert "grad_scaler.scale(loss).backward()" in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            script(backward=BACKWARD.replace("optimizer.step", "log(model)\noptimizer.step")),
+            id="something may look at the gradients",
+        ),
+        pytest.param(
+            script(optimizer="torch.optim.SGD(model.parameters(), lr=0.1, fused=True)"),
+            id="a fused update",
+        ),
+        pytest.param(
+            script(optimizer="choose(torch.optim.SGD(model.parameters(), lr=0.1))"),
+            id="an optimizer from somewhere",
+        ),
+    ],
+)
+def test_float16_without_a_fix(source):
+    silent_fix = fixed(source, CODE, preferences=HALF, settles=False)
+    assert silent_fix == source
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        pytest.param(
+            script(criterion="nn.BCELoss()"), "BCEWithLogitsLoss", id="BCELoss raises in autocast"
+        ),
+        pytest.param(
+            script("loss = nn.functional.binary_cross_entropy(model(x), y)"),
+            "binary_cross_entropy_with_logits",
+            id="so does its function",
+        ),
+        pytest.param(
+            script(model=f"nn.DataParallel({NET})"), "DataParallel", id="threads without the type"
+        ),
+        pytest.param(
+            script(model="nn.LSTM(8, 8)"),
+            "dtype=torch.float16",
+            id="recurrent layers know one type",
+        ),
+        pytest.param(
+            script(head="from torch.distributed.fsdp import FullyShardedDataParallel"),
+            "MixedPrecision",
+            id="FSDP has its own policy",
+        ),
+    ],
+)
+def test_says_what_stands_in_the_way(source, said):
+    (found,) = check(source, CODE)
+    assert said in found.help
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(criterion="nn.BCELoss()"), id="a loss that raises"),
+        pytest.param(script(criterion="MyLoss()"), id="a loss of somebody"),
+        pytest.param(script("loss = criterion(model(x), y) + model.penalty()"), id="a sum"),
+        pytest.param(script(head="from my import Net", model="Net()"), id="a model not seen"),
+        pytest.param(script(model=f"nn.DataParallel({NET})"), id="DataParallel"),
+        pytest.param(script(model="nn.LSTM(8, 8)"), id="recurrent layers"),
+        pytest.param(script(FORWARD + "\nq = torch.linalg.inv(y)"), id="linear algebra"),
+        pytest.param(
+            script(
+                head="class Net(nn.Module):\n    def forward(self, x):\n        x[0] = 1\n"
+                "        return x",
+                model="Net()",
+            ),
+            id="a model that writes into tensors",
+        ),
+        pytest.param(
+            script("output = model(x)\nlog(output)\nloss = criterion(output, y)"),
+            id="something else in between",
+        ),
+        pytest.param(
+            script("output = model(x)\nif y.any():\n    y = y + 1\nloss = criterion(output, y)"),
+            id="a condition in between",
+        ),
+        pytest.param(
+            script("if y.any():\n    loss = criterion(model(x), y)\nelse:\n    loss = model(y)"),
+            id="two losses",
+        ),
+        pytest.param(
+            script(backward=BACKWARD + "\nkeep.append(output.cpu().numpy())"),
+            id="NumPy has no bfloat16",
+        ),
+        pytest.param(script(backward=BACKWARD + "\nstate = output"), id="the output is kept"),
+        pytest.param(
+            script(backward=BACKWARD + "\naccuracy(output, y)"), id="the output is handed on"
+        ),
+        pytest.param(
+            script(backward="loss.backward()\nif y.any():\n    optimizer.step()"),
+            id="updated now and then",
+        ),
+        pytest.param(
+            script(backward="loss.backward()\nloss.backward()\noptimizer.step()"),
+            id="two backward passes",
+        ),
+        pytest.param(script(backward="loss.backward()\noptimizer.step(closure)"), id="a closure"),
+        pytest.param(script(backward="(loss / 2).backward()\noptimizer.step()"), id="a part of it"),
+    ],
+)
+def test_reports_without_a_fix(source):
+    (found,) = check(source, CODE)
+    assert (found.severity, found.fix) == (Severity.INFO, None)
+
+
+NETS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "fixes"),
+    [
+        pytest.param("torch.relu(self.layer(x))", [True], id="that is seen to bear it"),
+        pytest.param("torch.linalg.inv(self.layer(x))", [False], id="that may break"),
+        pytest.param("special(self.layer(x))", [False], id="that calls what is not seen"),
+        pytest.param("autocast(self.layer)(x)", [], id="that casts by itself"),
+    ],
+)
+def test_a_model_of_another_file(tmp_path, result, fixes):
+    special = "from special import special\n" if "special" in result else ""
+    files = {
+        "train.py": script(head="from nets import Net", model="Net()"),
+        "nets.py": special + NETS.format(result),
+    }
+    found = check_in(tmp_path, files, "train.py", CODE)
+    assert [one.fix is not None for one in found] == fixes
+
+
+RUN = """
+torch.manual_seed(0)
+losses = []
+def batches():
+    for _ in range(40):
+        x = torch.randn(64, 8)
+        yield x, x[:, :4].argmax(1)
+train(batches())
+"""
+
+
+@pytest.mark.parametrize("preferences", [Preferences(), HALF], ids=["bfloat16", "float16"])
+def test_what_is_written_trains_as_before(preferences):
+    """On the CPU, in the lower precision: losses go down as they did."""
+    source = script(backward=BACKWARD.replace("optimizer.step", CLIP + "optimizer.step"))
+    after = fixed(source, CODE, preferences=preferences)
+    losses = []
+    for text in (source, after):
+        on_cpu = text.replace(".cuda()", "").replace('"cuda"', '"cpu"')
+        names: dict[str, object] = {}
+        exec(on_cpu + "        losses.append(loss.item())\n" + RUN, names)  # noqa: S102
+        losses.append(names["losses"])
+    assert losses[0] != losses[1]
+    assert losses[0][-1] < losses[0][0]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
+def test_what_torch_does():
+    """A loss is computed in float32 under autocast, whatever its input is."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = torch.nn.Linear(4, 4)(torch.ones(2, 4))
+        loss = torch.nn.functional.cross_entropy(output, torch.tensor([0, 1]))
+    assert output.dtype is torch.bfloat16
+    assert loss.dtype is torch.float32

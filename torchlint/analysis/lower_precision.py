@@ -1,0 +1,286 @@
+"""What a file says of the precision it computes in, and what a lower one would break."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.training_steps import PlainStep, TrainingStep
+
+# Words in lower case: they are looked for one by one, which is faster than one pattern for all.
+_CHOSEN = (
+    "autocast", "apex", "bfloat16", "float16", "bf16", "fp16", ".half", "gradscaler", "mixed_prec",
+    "mixed-prec", "mixed prec", "mixedprec", "float8", "fp8", "torchao", "bitsandbytes",
+    "transformer_engine", "torch.quantization", "torch.ao.", "torch.float64", "torch.double",
+    "torch.complex", "doubletensor", "set_default_dtype", "set_default_tensor_type", "lbfgs",
+    "create_graph=true", "create_graph = true", "torch.sparse", "to_sparse", "distributed.rpc",
+)  # fmt: skip
+_SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision")
+_AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
+_OTHER_FIELDS = frozenset(
+    {"gym", "gymnasium", "stable_baselines3", "mujoco", "mujoco_py", "pybullet", "pettingzoo",
+     "procgen", "minigrid", "dm_control", "deepxde", "torchdiffeq"}
+)  # fmt: skip
+# Losses that autocast computes in float32, whatever their input is.
+_LOSSES = frozenset(
+    {"CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "KLDivLoss",
+     "BCEWithLogitsLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss",
+     "MultiLabelMarginLoss", "MultiMarginLoss", "PoissonNLLLoss", "SoftMarginLoss",
+     "TripletMarginLoss", "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss",
+     "kl_div", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+     "hinge_embedding_loss", "margin_ranking_loss", "multilabel_margin_loss",
+     "multi_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss"}
+)  # fmt: skip
+# Names beside which nothing is proved: no kernels for the type, or no mixing of types.
+_FRAGILE = frozenset(
+    {"linalg", "fft", "stft", "istft", "rfft", "irfft", "fft2", "ifft", "ifft2", "inverse",
+     "pinverse", "cholesky", "svd", "eig", "eigh", "symeig", "qr", "lu", "solve", "lstsq", "det",
+     "logdet", "slogdet", "matrix_exp", "triangular_solve", "view_as_complex", "view_as_real",
+     "polar", "complex", "cfloat", "float64", "double", "sparse", "to_sparse", "BCELoss",
+     "binary_cross_entropy", "scatter_", "scatter_add_", "index_put_", "index_add_", "index_add",
+     "index_copy_", "index_copy", "masked_scatter_", "masked_scatter", "lerp", "lerp_", "dot",
+     "RNN", "GRU", "LSTM", "RNNCell", "GRUCell", "LSTMCell", "Function", "custom_fwd",
+     "load_inline", "cpp_extension", "triton", "jit"}
+)  # fmt: skip
+# Modules whose functions a model may call; "" begins the names of this file.
+_KNOWN = frozenset(
+    {"", "torch", "torchvision", "timm", "math", "functools", "collections", "einops"}
+)
+_SAME_TYPE = frozenset(
+    {"to", "cuda", "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose",
+     "contiguous", "long", "float", "detach", "size", "zero_grad"}
+)  # fmt: skip
+_PASSES_ON = frozenset({"detach", "data", "cpu", "cuda", "to", "squeeze", "view", "reshape"})
+_TYPELESS = frozenset(
+    {"argmax", "argmin", "argsort", "size", "shape", "dim", "ndim", "numel", "eq", "ne", "gt", "ge",
+     "lt", "le", "float", "item", "tolist"}
+)  # fmt: skip
+_WITH_INDICES = frozenset({"max", "min", "topk", "sort"})
+
+
+def chosen(program: Program) -> bool:
+    """Whether the file already says which precision it computes in, or needs the full one."""
+    if _says(program.text):
+        return True
+    if any("torch.autograd.Function" in owner.bases for owner in program.classes):
+        return True
+    root = program.index.root
+    if any(
+        program.names.root(name, root).partition(".")[0] in _OTHER_FIELDS for name in root.bindings
+    ):
+        return True
+    return any(
+        program.value(func.value).kind is Kind.MODULE for _, func in program.method_calls("double")
+    )
+
+
+def _says(text: str) -> bool:
+    text = text.lower()
+    return any(word in text for word in _CHOSEN) or _AMP.search(text) is not None
+
+
+def chosen_nearby(program: Program) -> bool:
+    """Whether a file that this one imports, or that imports it, speaks of mixed precision."""
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return False
+    having = project.imports.having(_SWITCHED)
+    return any(other in having for other in project.imports.related(str(path)))
+
+
+def loss_name(program: Program, call: cst.Call) -> str:
+    """Return the class or function of torch that a call computes a loss with, or ""."""
+    value = program.value(call.func)
+    name = value.type if value.kind is Kind.MODULE else program.qualified(call.func)
+    return name.rpartition(".")[2] if name.startswith("torch.nn.") else ""
+
+
+def has_recurrence(program: Program) -> bool:
+    """Whether the file names recurrent layers: autocast runs them in float16, whatever is asked."""
+    return bool({"RNN", "GRU", "LSTM"} & program.index.named.keys())
+
+
+def refused_loss(program: Program, step: TrainingStep) -> str:
+    """Return the loss of a step that raises under autocast on a GPU, or ""."""
+    if not {"BCELoss", "binary_cross_entropy"} & program.index.named.keys():
+        return ""
+    for call in program.index.below(step.place, cst.Call):
+        name = loss_name(program, call)
+        if name in ("BCELoss", "binary_cross_entropy"):
+            return name
+    return ""
+
+
+def is_proved(program: Program, plain: PlainStep, called: Sequence[cst.Call]) -> bool:
+    """Whether nothing in a step, nor in the models it calls, can tell a lower precision apart."""
+    return (
+        loss_name(program, plain.loss_call) in _LOSSES
+        and all(_is_seen(program, call.func) for call in called)
+        and _is_sturdy(program)
+        and all(_is_simple(program, (*called, plain.loss_call), line) for line in plain.forward)
+        and all(_survives(program, binding, plain) for binding in _outputs(program, plain))
+    )
+
+
+def _is_sturdy(program: Program) -> bool:
+    """Whether a file has no model that a lower precision may break."""
+    return (
+        not _FRAGILE & program.index.named.keys()
+        and not any(_writes_into(program))
+        and all(_is_closed(program, owner) for owner in program.classes if owner.is_module)
+    )
+
+
+def _is_closed(program: Program, owner: Class) -> bool:
+    """Whether a class of a model is made of torch's layers and of classes and functions here."""
+    bases = all(base.startswith((".", "torch.nn.")) for base in owner.bases)
+    return bases and all(
+        (program.qualified(call.func) or "torch").partition(".")[0] in _KNOWN
+        for call in program.index.below(owner.node, cst.Call)
+    )
+
+
+def _is_seen(program: Program, func: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether a model is of this project, or of a library whose models are trained this way."""
+    value = program.value(func)
+    if value.kind is not Kind.MODULE or depth > 4:
+        return False
+    if value.type.endswith("DistributedDataParallel") and isinstance(value.made, cst.Call):
+        return bool(value.made.args) and _is_seen(program, value.made.args[0].value, depth + 1)
+    if value.type.endswith("DataParallel"):
+        return False  # its threads forget which type was asked for
+    if value.type.startswith(("torch.nn.", "torchvision.models.", "timm.")):
+        return True
+    if program.classes.named(value.type) is not None:
+        return True
+    found = None if program.project is None else program.project.class_of(value.type)
+    return found is not None and _is_sturdy(found[0]) and not chosen(found[0])
+
+
+def _writes_into(program: Program) -> Iterator[cst.CSTNode]:
+    """Yield writes into parts of tensors in the file's models: both sides need one type."""
+    for owner in program.classes:
+        if not owner.is_module:
+            continue
+        for target in program.index.below(owner.node, cst.AssignTarget):
+            if isinstance(target.target, cst.Subscript):
+                yield target
+        for assign in program.index.below(owner.node, cst.AugAssign):
+            if isinstance(assign.target, cst.Subscript):
+                yield assign
+
+
+def _is_simple(program: Program, called: Sequence[cst.Call], line: cst.SimpleStatementLine) -> bool:
+    """Whether a line only calls the model and the loss, and looks at tensors in another shape."""
+    match line.body[0]:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() | cst.Tuple())]):
+            pass
+        case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value="zero_grad")))):
+            return True
+        case _:
+            return False
+    return all(
+        any(call is known for known in called)
+        or (isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME_TYPE)
+        or program.qualified(call.func) in ("torch.argmax", "torch.max")
+        for call in program.index.below(line, cst.Call)
+    )
+
+
+def _outputs(program: Program, plain: PlainStep) -> Iterable[Binding]:
+    """Return what the lines of the forward pass bind, other than the loss."""
+    for line in plain.forward:
+        for name in program.index.below(line, cst.Name):
+            binding = program.index.bound(name)
+            if binding is not None and binding.value is not plain.loss_call:
+                yield binding
+
+
+def _survives(program: Program, binding: Binding, plain: PlainStep) -> bool:
+    """Whether the type of an output does not matter where it is used after the forward pass."""
+    return binding.kind is Bind.ASSIGN and all(
+        _is_typeless(program, name)
+        for name in program.index.named.get(binding.name, ())
+        if program.index.bound(name) is None
+        and not _is_label(program, name)
+        and not any(program.index.inside(name, line) for line in plain.forward)
+        and binding in program.flow.reaching(name)
+    )
+
+
+def _is_label(program: Program, name: cst.Name) -> bool:
+    """Whether a name is that of an attribute or keyword, which stands for nothing by itself."""
+    match program.parent(name):
+        case cst.Attribute(attr=attr):
+            return attr is name
+        case cst.Arg(keyword=keyword):
+            return keyword is name
+        case _:
+            return False
+
+
+def _is_typeless(program: Program, use: cst.CSTNode) -> bool:
+    """Whether a use of a tensor asks for its shape, or for places and comparisons of values."""
+    node = use
+    while True:
+        above = program.parent(node)
+        match above:
+            case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
+                if name in _TYPELESS:
+                    return True
+                call = program.parent(above)
+                if name in _WITH_INDICES and isinstance(call, cst.Call):
+                    return _takes_indices(program, call)
+                if name not in _PASSES_ON:
+                    return False
+                node = call if isinstance(call, cst.Call) and call.func is above else above
+            case cst.Subscript(value=value) if value is node:
+                node = above
+            case cst.Arg():
+                return _is_asked_for_places(program, program.parent(above))
+            case cst.Comparison() | cst.ComparisonTarget() | cst.Del():
+                return True
+            case _:
+                return False
+
+
+def _is_asked_for_places(program: Program, call: cst.CSTNode | None) -> bool:
+    if not isinstance(call, cst.Call):
+        return False
+    name = program.qualified(call.func)
+    if name in ("torch.max", "torch.topk", "torch.min", "torch.sort"):
+        return _takes_indices(program, call)
+    plain = isinstance(call.func, cst.Name) and call.func.value == "len"
+    return name == "torch.argmax" or plain or loss_name(program, call) in _LOSSES
+
+
+def _takes_indices(program: Program, call: cst.Call) -> bool:
+    """Whether only the indices of ``max``, ``topk`` and their kin are kept."""
+    match program.parent(call):
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="1")))]
+        ):
+            return True
+        case cst.Attribute(attr=cst.Name(value="indices")):
+            return True
+        case cst.Assign(
+            targets=[
+                cst.AssignTarget(
+                    target=cst.Tuple(elements=[cst.Element(value=cst.Name(value=name)), _])
+                )
+            ]
+        ):
+            return name == "_"
+        case _:
+            return False
