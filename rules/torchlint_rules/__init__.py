@@ -199,6 +199,15 @@ RULES: tuple[Rule, ...] = (
         words=(("zero_grad", ".grad"),),
     ),
     Rule(
+        code="TL607",
+        name="accumulation-misplaced",
+        summary="gradients that are accumulated are dropped, clipped or left whole on the way",
+        severity=Severity.ERROR,
+        fix=UNSAFE,
+        group=2,
+        words=(("%",), ("backward",), (".step(",)),
+    ),
+    Rule(
         code="TL701",
         name="cudnn-benchmark-off",
         summary="convolutions on inputs of one size use algorithms that cuDNN guesses",

@@ -1,0 +1,269 @@
+"""TL607: gradients that are dropped, clipped or left whole while they are accumulated."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL607"
+
+SCRIPT = """
+import torch
+import torch.nn.functional as F
+{head}
+
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+{before}
+for i, (x, y) in enumerate(loader):
+    {first}
+    loss = F.cross_entropy(model(x), y){share}
+    {backward}
+    if (i + 1) % k == 0:
+        {step}
+"""
+SCALED = "scaler.step(optimizer)\nscaler.update()"
+RIGHT = "optimizer.step()\noptimizer.zero_grad()"
+
+
+def script(  # noqa: PLR0917 - the parts of the loop, in their order
+    first: str = "",
+    share: str = " / k",
+    backward: str = "loss.backward()",
+    step: str = "optimizer.step()",
+    before: str = "",
+    head: str = "",
+) -> str:
+    text = SCRIPT.format(
+        first=textwrap.indent(first, "    ").strip(),
+        share=share,
+        backward=textwrap.indent(backward, "    ").strip(),
+        step=textwrap.indent(step, "        ").strip(),
+        before=before,
+        head=head,
+    )
+    return "\n".join(line for line in text.splitlines() if line.strip()) + "\n"
+
+
+# -- what is left alone -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script(step=RIGHT), id="as it should be"),
+        pytest.param(
+            script("if i % k == 0:\n    optimizer.zero_grad()"), id="dropped before each window"
+        ),
+        pytest.param(
+            script("optimizer.zero_grad()").replace("(i + 1) % k", "epoch % k"),
+            id="the loop does not count the epochs",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad()", step="loss.backward()\noptimizer.step()").replace(
+                "    loss.backward()\n    if", "    if"
+            ),
+            id="the backward pass is under the condition too",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad()", backward="loss.backward()\nopt_d.step()"),
+            id="another optimizer steps in each turn",
+        ),
+        pytest.param(script("critic.zero_grad()"), id="the gradients of another model are dropped"),
+        pytest.param(
+            script("optimizer.zero_grad()", backward="loss.backward()\nkept = model.weight.grad"),
+            id="gradients are kept by hand",
+        ),
+        pytest.param(
+            script(
+                "with accelerator.accumulate(model):\n    optimizer.zero_grad()",
+                head="import accelerate",
+            ),
+            id="the framework accumulates",
+        ),
+        pytest.param(script(share="", step=RIGHT, head="rate = 0.1 * k"), id="a rate for the sum"),
+        pytest.param(
+            script(share="", step=RIGHT).replace("x), y)", "x), y, reduction='sum')"), id="a sum"
+        ),
+        pytest.param(
+            script(share="", step=RIGHT, head="import lightning"),
+            id="the framework may divide the loss",
+        ),
+        pytest.param(
+            script(share="", step=RIGHT).replace("F.cross_entropy(", "compute("), id="what loss"
+        ),
+        pytest.param(
+            script(step="torch.nn.utils.clip_grad_norm_(model.parameters(), 1)\n" + RIGHT),
+            id="clipped before the step",
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+# -- what is reported -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "how"),
+    [
+        ("optimizer.zero_grad()", "optimizer.step()", "`optimizer.step()` waits"),
+        ("model.zero_grad()", "optimizer.step()", "`optimizer.step()` waits"),
+        ("optimizer.zero_grad()", RIGHT, "until `(i + 1) % k == 0`"),
+        (
+            "optimizer.zero_grad()",
+            "scaler.step(optimizer)\nscaler.update()",
+            "`scaler.step(optimizer)` waits",
+        ),
+    ],
+)
+def test_reports(first, step, how):
+    [found] = check(script(first, step=step), CODE)
+    assert (found.code, found.severity) == ("TL607", Severity.ERROR)
+    assert how in found.message
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+
+
+def test_two_optimizers():
+    source = script("opt_a.zero_grad()\nopt_b.zero_grad()", step="opt_a.step()\nopt_b.step()")
+    first, second = check(source, CODE)
+    assert "`opt_a.step()` waits" in first.message
+    assert "`opt_b.step()` waits" in second.message
+    assert first.fix is None
+
+
+def test_advice_under_a_framework():
+    [found] = check(script("optimizer.zero_grad()", head="import lightning"), CODE)
+    assert (found.fix, found.severity) == (None, Severity.INFO)
+
+
+# -- what the fix writes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            script("optimizer.zero_grad()"),
+            script(step=RIGHT, before="optimizer.zero_grad()"),
+            id="moved",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad(set_to_none=True)", step=SCALED + "\nlog()"),
+            script(
+                step=SCALED + "\noptimizer.zero_grad(set_to_none=True)\nlog()",
+                before="optimizer.zero_grad(set_to_none=True)",
+            ),
+            id="behind the scaler's update",
+        ),
+        pytest.param(
+            script(
+                "optimizer.zero_grad()",
+                step="if amp:\n    scaler.step(optimizer)\nelse:\n    optimizer.step()\nlog()",
+            ),
+            script(
+                step="if amp:\n    scaler.step(optimizer)\nelse:\n    optimizer.step()\n"
+                "optimizer.zero_grad()\nlog()",
+                before="optimizer.zero_grad()",
+            ),
+            id="behind both branches",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad()", step=RIGHT),
+            script(step=RIGHT, before="optimizer.zero_grad()"),
+            id="there already",
+        ),
+        pytest.param(
+            script("optimizer.zero_grad()", before="optimizer.zero_grad()"),
+            script(step=RIGHT, before="optimizer.zero_grad()"),
+            id="before the loop already",
+        ),
+    ],
+)  # fmt: skip
+def test_fix(before, after):
+    assert fixed(before, CODE) == after
+
+
+def test_fix_in_a_function():
+    source = "def train():\n" + textwrap.indent(script("optimizer.zero_grad()"), "    ")
+    after = script(step=RIGHT, before="optimizer.zero_grad()")
+    assert fixed(source, CODE) == "def train():\n" + textwrap.indent(after, "    ")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(script("optimizer.zero_grad()", share=""), id="the loss is not divided"),
+        pytest.param(script("print(optimizer.zero_grad())"), id="not a statement of its own"),
+        pytest.param(
+            script("optimizer.zero_grad()").replace(":\n        opt", ": opt"), id="one line"
+        ),
+    ],
+)
+def test_no_fix(source):
+    [found] = check(source, CODE)
+    assert found.fix is None
+
+
+def test_never_safe():
+    source = script("optimizer.zero_grad()")
+    assert fixed(source, CODE, unsafe=False, settles=False) == source
+
+
+# -- TL607b -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "severity"),
+    [
+        ("F.cross_entropy(model(x), y)", Severity.WARNING),
+        ("model(x, y).loss", Severity.INFO),
+        ("criterion(model(x), y)", Severity.INFO),
+    ],
+)
+def test_the_whole_loss(loss, severity):
+    source = script(share="", step=RIGHT).replace("F.cross_entropy(model(x), y)", loss)
+    [found] = check(source, CODE)
+    assert (found.code, found.severity, found.fix) == ("TL607b", severity, None)
+    assert "not divided by `k`" in found.message
+
+
+# -- TL607c -----------------------------------------------------------------------------------
+
+
+CLIP = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1)"
+
+
+def test_clipped_in_each_turn():
+    [found] = check(script(backward=CLIP, step=RIGHT), CODE)
+    assert (found.code, found.severity, found.fix) == ("TL607c", Severity.WARNING, None)
+    [found] = check(script(backward=CLIP, step=RIGHT, head="import lightning"), CODE)
+    assert found.severity is Severity.INFO
+
+
+# -- the trap: what dropping does ---------------------------------------------------------------
+
+
+def test_what_is_dropped_is_not_learned():
+    def moved(source: str) -> torch.Tensor:
+        torch.manual_seed(0)
+        data = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(4)]
+        scope = {"loader": data, "k": 4}
+        exec(compile(source, "snippet.py", "exec"), scope)  # noqa: S102 - our own text
+        return scope["model"].weight.detach()
+
+    def last_only(source: str) -> str:
+        return source.replace("enumerate(loader)", "[(3, loader[3])]")
+
+    before = script("optimizer.zero_grad()")
+    after = fixed(before, CODE)
+    torch.testing.assert_close(moved(before), moved(last_only(before)))
+    assert not torch.allclose(moved(after), moved(before))
