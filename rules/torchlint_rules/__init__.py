@@ -64,7 +64,11 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=4,
-        words=(("next(", ".next()", "__next__()"), ("iter(", "enumerate(")),
+        words=(
+            ("next(", ".next()", "__next__()"),
+            ("iter(", "enumerate("),
+            STEPS,
+        ),
     ),
     Rule(
         code="TL201",

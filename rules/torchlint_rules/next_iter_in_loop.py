@@ -73,6 +73,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.epochs import runs_once
 from torchlint.analysis.hoisting import free_name, loops_around, mentions, unchanged_in
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaders import LOADER
@@ -136,7 +137,7 @@ def draws(program: Program) -> Iterator[Draw]:
                 continue
         made = made_in_same_turn(program, call, taken) if isinstance(taken, cst.Name) else taken
         source = iterated(program, made)
-        if source is not None:
+        if source is not None and not is_of_container(source):
             plain = isinstance(taken, cst.Call) and dotted(taken.func) == "iter"
             yield Draw(call, source, plain and len(call.args) < 2)
 
@@ -150,6 +151,14 @@ def iterated(program: Program, node: cst.CSTNode | None) -> cst.BaseExpression |
             return source
         case _:
             return None
+
+
+def is_of_container(node: cst.BaseExpression) -> bool:
+    """``d.values()``, ``model.parameters()``: seen not to be a loader without asking further."""
+    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in (
+        "values", "keys", "items", "parameters", "named_parameters", "children", "modules",
+        "buffers",
+    )  # fmt: skip
 
 
 def made_in_same_turn(program: Program, call: cst.Call, name: cst.Name) -> cst.CSTNode | None:
@@ -172,17 +181,10 @@ def in_every_step(program: Program, draw: Draw) -> bool:
         return False
     if not isinstance(context.loop, cst.FunctionDef):
         return True
-    sites = program.calls.sites(context.loop)
-    return any(next(loops_around(program, site), None) is not None for site in sites)
-
-
-def runs_once(program: Program, loop: Loop) -> bool:
-    """``for _ in range(1)``."""
-    match loop:
-        case cst.For(iter=cst.Call(func=cst.Name(value="range"), args=[cst.Arg(value=count)])):
-            return program.arguments.number(count) == 1
-        case _:
-            return False
+    sites = [(program, site) for site in program.calls.sites(context.loop)]
+    if program.project is not None:
+        sites += program.project.callers(program, context.loop)
+    return any(next(loops_around(home, site), None) is not None for home, site in sites)
 
 
 def has_reason(program: Program, draw: Draw, loader: cst.Call | None) -> bool:

@@ -86,6 +86,7 @@ from torchlint.rule import Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.epochs import Epochs
     from torchlint.analysis.hoisting import Loop
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
@@ -96,7 +97,9 @@ SPLIT = re.compile(
     r"rank|world_?size|shard|replica|partition|num_process|process_i|proc_|split_by|(^|_)nodes?(_|$)",
     re.IGNORECASE,
 )
-SAMPLES = re.compile(r"distributed_?\w*sampler", re.IGNORECASE)
+DIVIDES = re.compile(
+    r"distributed_?\w*sampler|seed\w*\([^()\n]*(\([^()\n]*\))?[^()\n]*rank", re.IGNORECASE
+)
 READERS = ("len", "print", "isinstance", "enumerate", "iter", "next", "zip", "tqdm", "DataLoader",
            "BatchSampler")  # fmt: skip
 
@@ -140,8 +143,10 @@ def shuffles(program: Program, sampler: cst.Call) -> bool:
 # -- whether somebody tells the epoch ---------------------------------------------------------
 
 
-def is_told(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Loop]) -> bool:
+def is_told(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Epochs]) -> bool:
     """Whether anything may call ``set_epoch`` of a sampler, or set its ``epoch``."""
+    if any("set_epoch" in text for text in texts_around(program)):
+        return True
     calls = program.index.named.get("set_epoch", [])
     if program.text.count("set_epoch") > len(calls):
         return True  # in a string, or switched off in a comment
@@ -149,9 +154,20 @@ def is_told(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[L
         return True
     if any(assigns(program, name) for name in program.index.named.get("epoch", [])):
         return True
+    numbers = {dotted(one.loop.target) for one in loops if isinstance(one.loop, cst.For)}
+    homes = {id(one.program): one.program for one in loops} | {id(program): program}
     return any(
-        may_tell(program, call, sampler, loader, loops) for call in program.index.of(cst.Call)
+        may_tell(home, call, sampler, loader, numbers)
+        for home in homes.values()
+        for call in home.index.of(cst.Call)
     )
+
+
+def texts_around(program: Program) -> Iterator[str]:
+    """Yield the texts of the other files of the project that this one may work with."""
+    if program.project is not None and program.path is not None:
+        imports = program.project.imports
+        yield from (imports.text(path) for path in imports.related(str(program.path)))
 
 
 def is_of_another(program: Program, name: cst.Name, sampler: cst.Call, loader: cst.Call) -> bool:
@@ -180,32 +196,33 @@ def assigns(program: Program, name: cst.Name) -> bool:
 
 
 def may_tell(
-    program: Program, call: cst.Call, sampler: cst.Call, loader: cst.Call, loops: list[Loop]
+    program: Program, call: cst.Call, sampler: cst.Call, loader: cst.Call, numbers: set[str]
 ) -> bool:
     """Whether code that is not seen gets what it takes to tell the sampler the epoch.
 
     That is the sampler, which it may keep, or the loader and the number of the epoch.
     """
-    if dotted(call.func).rpartition(".")[2] in READERS or program.calls.target(call) is not None:
-        return False
-    values = [arg.value for arg in call.args]
-    if any(stands_for(program, value, sampler) for value in values):
-        return True
     last = dotted(call.func).rpartition(".")[2]
-    numbers = {dotted(loop.target) for loop in loops if isinstance(loop, cst.For)}
+    if last in READERS or program.calls.target(call) or program.calls.elsewhere(call):
+        return False
+    values = [arg.value for arg in call.args if isinstance(arg.value, cst.Name | cst.Attribute)]
+    if any(sampler in origins(program, value) for value in values):
+        return True
     knows = last[:1].isupper() or any(dotted(value) in numbers - {""} for value in values)
-    return knows and any(stands_for(program, value, loader) for value in values)
+    return knows and any(gives(program, value, loader) for value in values)
 
 
-def stands_for(program: Program, node: cst.BaseExpression, made: cst.Call) -> bool:
-    """Whether an argument may be what a call made."""
-    return isinstance(node, cst.Name | cst.Attribute) and made in origins(program, node)
+def gives(program: Program, node: cst.BaseExpression, loader: cst.Call) -> bool:
+    """Whether an argument may be a loader, in the file that makes it or in another."""
+    if program.parent(loader) is None:
+        return program.value(node).kind is Kind.LOADER
+    return loader in origins(program, node)
 
 
 # -- the finding and its fix ------------------------------------------------------------------
 
 
-def finding(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Loop]) -> Finding:
+def finding(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Epochs]) -> Finding:
     """Return the finding for a sampler that shuffles every epoch alike."""
     target = assigned(program, sampler)
     name = f"`{program.brief(target)}`" if target is not None else "this DistributedSampler"
@@ -229,10 +246,13 @@ def assigned(program: Program, call: cst.Call) -> cst.Name | cst.Attribute | Non
             return None
 
 
-def fix(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Loop]) -> Fix | None:
+def fix(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Epochs]) -> Fix | None:
     """Return the fix: the call as the first statement of each loop over epochs."""
     rewrites: list[Rewrite] = []
-    for loop in loops:
+    for one in loops:
+        loop = one.loop
+        if one.program is not program:
+            return None
         number = number_of(program, loop)
         told = handle(program, sampler, loader, loop)
         if number is None or told is None or not isinstance(loop.body, cst.IndentedBlock):
@@ -335,11 +355,10 @@ def is_sampler(program: Program, node: cst.CSTNode) -> bool:
 def unsampled(program: Program) -> Iterator[Finding]:
     """Find loaders that give each process of a distributed training all of the data (TL804b)."""
     wrapped = list(program.calls_of(WRAPPER))
-    if not wrapped or SAMPLES.search(program.text) or splits_work(program, wrapped):
+    if not wrapped or splits_work(program, wrapped):
         return
     for loader in program.loaders.calls:
-        roles = [program.loops.role(loop) for loop in program.loaders.loops(loader)]
-        if Role.TRAIN in roles and gives_all(program, loader):
+        if Role.TRAIN in program.loaders.roles(loader) and gives_all(program, loader):
             yield Finding(
                 loader,
                 "each process of DistributedDataParallel goes through all of the data: "
@@ -352,7 +371,9 @@ def unsampled(program: Program) -> Iterator[Finding]:
 
 
 def splits_work(program: Program, wrapped: list[cst.Call]) -> bool:
-    """Whether processes may mean to see the same data, or draw from seeds of their own."""
+    """Whether processes may mean to see the same data, or divide it in ways of their own."""
+    if any(DIVIDES.search(text) for text in (program.text, *texts_around(program))):
+        return True
     groups = ("process_group", "device_mesh")
     if any(arg.keyword and arg.keyword.value in groups for call in wrapped for arg in call.args):
         return True

@@ -20,7 +20,8 @@ def train(head: str, before: str = "", loader: str = "DataLoader(dataset, 8)") -
 def heads(source: str) -> list[str]:
     program = parsed(source, HEAD)
     (loader,) = program.loaders.calls
-    return [program.code(loop).strip().partition("\n")[0] for loop in epoch_loops(program, loader)]
+    found = epoch_loops(program, loader)
+    return [one.program.code(one.loop).strip().partition("\n")[0] for one in found]
 
 
 @pytest.mark.parametrize(

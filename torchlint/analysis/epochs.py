@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -20,27 +21,37 @@ _COUNTERS = ("range", "trange", "count", "prange")
 _AROUND = ("tqdm", "track", "enumerate", "progress_bar", "master_bar")
 
 
-def epoch_loops(program: Program, loader: cst.Call) -> list[Loop]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Epochs:
+    """A loop over epochs, and the file that it stands in."""
+
+    program: Program
+    loop: Loop
+
+
+def epoch_loops(program: Program, loader: cst.Call) -> list[Epochs]:
     """Return the loops over epochs in which a loader, made before them, gives training batches."""
-    found: dict[int, Loop] = {}
-    for batches in program.loaders.loops(loader):
-        if program.loops.role(batches) is Role.TRAIN:
-            for loop in _around(program, batches, loader, 0):
-                found[id(loop)] = loop
+    found: dict[int, Epochs] = {}
+    for home, batches in program.loaders.loops_everywhere(loader):
+        if home.loops.role(batches) is Role.TRAIN:
+            for one in _around(home, batches, loader, 0):
+                found[id(one.loop)] = one
     return list(found.values())
 
 
-def _around(program: Program, node: cst.CSTNode, loader: cst.Call, depth: int) -> list[Loop]:
+def _around(program: Program, node: cst.CSTNode, loader: cst.Call, depth: int) -> list[Epochs]:
     for loop in loops_around(program, node):
-        if program.index.inside(loader, loop):
+        if program.parent(loader) is not None and program.index.inside(loader, loop):
             return []  # a new loader in each turn
         if counts(program, loop) and not runs_once(program, loop):
-            return [loop]
+            return [Epochs(program, loop)]
     function = program.function(node)
     if function is None or depth > _DEPTH:
         return []
-    sites = program.calls.sites(function)
-    return [loop for site in sites for loop in _around(program, site, loader, depth + 1)]
+    sites = [(program, site) for site in program.calls.sites(function)]
+    if program.project is not None:
+        sites += program.project.callers(program, function)
+    return [one for home, site in sites for one in _around(home, site, loader, depth + 1)]
 
 
 def counts(program: Program, loop: Loop) -> bool:

@@ -138,7 +138,7 @@ class Project:
         return self._definitions[key]
 
     def _define(self, path: str, name: str, depth: int) -> Definition | None:
-        found = self.imports.find(path, name)
+        found = self.imports.find(path, name) if name else None  # of two modules: of neither
         if found is None or depth > _DEPTH or found[0] == path:
             return None
         file, rest = found
