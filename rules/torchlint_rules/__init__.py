@@ -58,6 +58,15 @@ RULES: tuple[Rule, ...] = (
         words=(("DataLoader",),),
     ),
     Rule(
+        code="TL105",
+        name="invalid-worker-options",
+        summary="options of a DataLoader exclude each other, or its workers cannot follow them",
+        severity=Severity.ERROR,
+        fix=None,
+        group=2,
+        words=(("DataLoader",),),
+    ),
+    Rule(
         code="TL106",
         name="next-iter-in-loop",
         summary="every training step starts a new pass over the data for one batch",

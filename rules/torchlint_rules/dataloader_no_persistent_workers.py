@@ -64,7 +64,7 @@ from packaging.version import Version
 
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.index import dotted
-from torchlint.analysis.passes import Loop, header, repeating
+from torchlint.analysis.passes import Turns, repeating
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.values import Kind
 from torchlint.analysis.workers import Workers, in_hook, workers_of
@@ -94,9 +94,15 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
             yield Finding(
                 call,
                 f"the workers of this DataLoader are started anew in every {where}",
-                None if program.frameworks else fix(program, call, workers),
+                None if is_wrapped(program, call) else fix(program, call, workers),
                 help="Pass persistent_workers=True: the workers then wait for the next pass.",
             )
+
+
+def is_wrapped(program: Program, call: cst.Call) -> bool:
+    """Whether a framework goes through the loader, or may."""
+    loops = program.loaders.loops_everywhere(call)
+    return bool(program.frameworks) or any(home.frameworks for home, _ in loops)
 
 
 def in_memory(program: Program, call: cst.Call) -> bool:
@@ -109,23 +115,24 @@ def turns(program: Program, call: cst.Call) -> str:
     """Return what goes through the loader again and again; "" where nothing does."""
     if in_hook(program, call):
         return "epoch"
-    loop = repeating(program, call)
-    if loop is None or changes(program, call, loop):
+    outer = repeating(program, call)
+    if outer is None or changes(program, call, outer):
         return ""
-    return f"turn of `{header(program, loop)}`"
+    return f"turn of `{outer.header}`"
 
 
-def changes(program: Program, call: cst.Call, loop: Loop) -> bool:
+def changes(program: Program, call: cst.Call, outer: Turns) -> bool:
     """Whether the loop changes the dataset, or asks it to change."""
     given = program.argument(call, "dataset").values
     names = {dotted(node) for node in given if dotted(node)}
-    for node in program.index.below(loop.body, cst.Attribute):
-        above = program.parent(node)
+    home = outer.program
+    for node in home.index.below(outer.loop.body, cst.Attribute):
+        above = home.parent(node)
         called = isinstance(above, cst.Call) and above.func is node
         if (called or isinstance(above, cst.AssignTarget | cst.AugAssign)) and (
             dotted(node.value) in names
             or "dataset" in dotted(node.value).rpartition(".")[2].lower()
-            or program.value(node.value).kind is Kind.DATASET
+            or home.value(node.value).kind is Kind.DATASET
         ):
             return True
     return False

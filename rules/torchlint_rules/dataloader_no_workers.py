@@ -140,39 +140,42 @@ def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> 
     light = (IN_MEMORY, TENSOR_DATASET)
     if any(one.iterable is not False or one.type in light for one in datasets):
         return ""
-    found = (work(program, one) for one in datasets)
+    found = (work(one) for one in datasets)
     return next(filter(None, found), "") or (collate_work(program, call) if datasets else "")
 
 
 def finding(program: Program, slow: Slow, cost: str) -> Finding:
     """Return the finding, with a fix where nothing stands in the way of workers."""
     first = obstacle(program, slow)
+    files = [program, *(home for home, _ in program.loaders.loops_everywhere(slow.call))]
+    costs = any(one.devices.gpu for one in files) and not any(one.frameworks for one in files)
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process: "
         f"{'the evaluation' if slow.roles == {Role.EVAL} else 'training'} waits for every batch",
         None if first else fix(program, slow.call, slow.given),
-        None if program.devices.gpu and not program.frameworks else Severity.INFO,
+        None if costs else Severity.INFO,
         help=first or "How many workers are best depends on the machine: try a few numbers.",
     )
 
 
 def obstacle(program: Program, slow: Slow) -> str:
     """Return what has to be done before workers can be used, or ""."""
-    if program.frameworks:
+    loops = program.loaders.loops_everywhere(slow.call)
+    if program.frameworks or any(home.frameworks for home, _ in loops):
         return "Pass num_workers above 0: the framework does not choose it."
-    if any(runs_on_import(*one) for one in program.loaders.loops_everywhere(slow.call)):
+    if any(runs_on_import(*one) for one in loops):
         return (
             'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
             "workers that are not forked import this file again."
         )
     if local := unpicklable(program, slow.call, slow.datasets):
         return f"Define `{local}` at the level of the module, so that it can be sent to workers."
-    for owner in filter(None, (dataset.owner for dataset in slow.datasets)):
-        if handle := keeps_handle(program, owner):
+    for dataset in slow.datasets:
+        if handle := keeps_handle(dataset):
             return f"Open `{handle}` in each worker, at the first sample: it cannot be shared."
-        if keeps_state(program, owner):
-            return f"Each worker has a `{owner.name}` of its own, with what it remembers."
+        if keeps_state(dataset):
+            return f"Each worker has a `{dataset.name}` of its own, with what it remembers."
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.passes import header, repeating
+from torchlint.analysis.passes import repeating
 
 USES = """\
 def go(batches):
@@ -21,7 +21,7 @@ def repeated(source: str) -> list[str]:
     """Return for each loader the loop that repeats it, or ""."""
     program = parsed(source, HEAD + USES)
     found = [repeating(program, loader) for loader in program.loaders.calls]
-    return ["" if loop is None else header(program, loop) for loop in found]
+    return ["" if loop is None else loop.header for loop in found]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def of_class(body: str, made: str = "Own(files)", init: str = "self.files = file
 def cost(source: str) -> str:
     program = parsed(source, HEAD)
     (one,) = program.datasets.of(probed(program))
-    return work(program, one)
+    return work(one)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,7 @@ def test_work_of_collate_fn(collate: str, expected: str) -> None:
 def test_state(body: str, expected: bool) -> None:
     program = parsed(of_class(body), HEAD)
     (one,) = program.datasets.of(probed(program))
-    assert one.owner is not None
-    assert keeps_state(program, one.owner) is expected
+    assert keeps_state(one) is expected
 
 
 @pytest.mark.parametrize(
@@ -146,5 +145,4 @@ def test_state(body: str, expected: bool) -> None:
 def test_handles(init: str, expected: str) -> None:
     program = parsed(of_class("return self.f[i]", init=init), HEAD)
     (one,) = program.datasets.of(probed(program))
-    assert one.owner is not None
-    assert keeps_handle(program, one.owner) == expected
+    assert keeps_handle(one) == expected

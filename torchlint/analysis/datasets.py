@@ -15,7 +15,7 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
-from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.loaders import LOADER, class_of
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -38,14 +38,17 @@ class Dataset:
     """One dataset that an expression may be.
 
     ``type`` is the qualified name of its class (`IN_MEMORY` for plain data), ``node`` the call or
-    expression that makes it, ``owner`` its class where that is one of the file.  ``wrappers`` are
-    the classes of torch around it, outermost first.  ``iterable``: it gives its samples in an
-    order of its own; None where that is not known.
+    expression that makes it, in the file ``program``.  ``owner`` is its class where that is one of
+    the project, defined in the file ``home``.  ``wrappers`` are the classes of torch around it,
+    outermost first.  ``iterable``: it gives its samples in an order of its own; None where that is
+    not known.
     """
 
     type: str
     node: cst.CSTNode
+    program: Program
     owner: Class | None = None
+    home: Program | None = None
     wrappers: tuple[str, ...] = ()
     iterable: bool | None = False
 
@@ -53,6 +56,45 @@ class Dataset:
     def call(self) -> cst.Call | None:
         """The call that makes it, if one was seen."""
         return self.node if isinstance(self.node, cst.Call) else None
+
+    @property
+    def name(self) -> str:
+        """The name of its class without its module."""
+        return self.type.rpartition(".")[2]
+
+    def lineage(self) -> list[tuple[Program, Class]]:
+        """Return its class and the bases in the project, nearest first, each with its file."""
+        if self.owner is None or self.home is None:
+            return []
+        return lineage(self.home, self.owner)
+
+    def method(self, name: str) -> tuple[Program, cst.FunctionDef] | None:
+        """Return a method of its class, with the file it stands in."""
+        for home, one in self.lineage():
+            if name in one.methods:
+                return home, one.methods[name]
+        return None
+
+
+def lineage(program: Program, owner: Class) -> list[tuple[Program, Class]]:
+    """Return a class and its bases in the project, nearest first, each with its file."""
+    found = [(program, owner)]
+    for home, one in found:
+        for base in one.bases:
+            above = _class_named(home, base)
+            if above is not None and all(above[1] is not known for _, known in found):
+                found.append(above)
+    return found
+
+
+def _class_named(program: Program, name: str) -> tuple[Program, Class] | None:
+    """Return the class that a qualified name stands for in a file."""
+    own = program.classes.named(name)
+    if own is not None or program.project is None:
+        return None if own is None else (program, own)
+    found = program.project.define(program, name)
+    owner = None if found is None else found.program.classes.get(found.binding.value)
+    return None if found is None or owner is None else (found.program, owner)
 
 
 Found: TypeAlias = tuple[Dataset, ...]
@@ -97,11 +139,12 @@ class Datasets:
     def of(self, node: cst.CSTNode) -> tuple[Dataset, ...]:
         """Every dataset that an expression may be; empty where one of them is not known."""
         self._left = _STEPS
-        return self._of(node, (), frozenset())
+        return self.follow(node, (), frozenset())
 
     # -- expressions -------------------------------------------------------------------------
 
-    def _of(self, node: cst.CSTNode | None, path: Path, way: frozenset[int]) -> Found:
+    def follow(self, node: cst.CSTNode | None, path: Path, way: frozenset[int]) -> Found:
+        """Return every dataset that a part of an expression may be, after a way of some steps."""
         self._left -= 1
         if node is None or id(node) in way or len(way) > _DEPTH or self._left < 0:
             return _NOTHING
@@ -115,11 +158,11 @@ class Datasets:
                 return self._attribute(node, path, way)
             case cst.Subscript():
                 step = _step(node)
-                return _NOTHING if step == "" else self._of(node.value, (step, *path), way)
+                return _NOTHING if step == "" else self.follow(node.value, (step, *path), way)
             case cst.Call():
                 return self._call(node, path, way)
             case cst.NamedExpr():
-                return self._of(node.value, path, way)
+                return self.follow(node.value, path, way)
             case cst.IfExp():
                 return self._all([node.body, node.orelse], path, way)
             case cst.BinaryOperation(operator=cst.Add()) if not path:
@@ -131,7 +174,7 @@ class Datasets:
 
     def _all(self, nodes: list[cst.BaseExpression], path: Path, way: frozenset[int]) -> Found:
         """Return what several expressions are, if each of them is known."""
-        found = [self._of(node, path, way) for node in nodes]
+        found = [self.follow(node, path, way) for node in nodes]
         return tuple(one for each in found for one in each) if all(found) else _NOTHING
 
     def _member(self, node: cst.CSTNode, path: Path, way: frozenset[int]) -> Found:
@@ -143,16 +186,16 @@ class Datasets:
                 if any(isinstance(element, cst.StarredElement) for element in node.elements):
                     return _NOTHING
                 if isinstance(first, int):
-                    return self._of(members[first], rest, way) if first < len(members) else ()
+                    return self.follow(members[first], rest, way) if first < len(members) else ()
                 return self._all(members, rest, way)
             case cst.Dict():
                 items = [e for e in node.elements if isinstance(e, cst.DictElement)]
                 chosen = [e.value for e in items if first is None or literal(e.key) == first]
                 return self._all(chosen, rest, way) if len(items) == len(node.elements) else ()
             case cst.DictComp():
-                return self._of(node.value, rest, way)
+                return self.follow(node.value, rest, way)
             case cst.ListComp() | cst.GeneratorExp():
-                return self._of(node.elt, rest, way)
+                return self.follow(node.elt, rest, way)
             case _:
                 return _NOTHING
 
@@ -160,9 +203,12 @@ class Datasets:
         """Return data that stands in memory and is a dataset by itself."""
         value = self._program.value(node)
         if value.kind is Kind.DATASET or value.kind is Kind.INSTANCE:
-            owner = self._program.classes.named(value.type)
-            return (self._own(node, owner),) if owner is not None else _NOTHING
-        return (Dataset(IN_MEMORY, node),) if value.kind in _PLAIN else _NOTHING
+            home, owner = class_of(self._program, value)
+            return (self._own(node, home, owner),) if owner is not None else _NOTHING
+        return (self._made(IN_MEMORY, node),) if value.kind in _PLAIN else _NOTHING
+
+    def _made(self, name: str, node: cst.CSTNode, *, iterable: bool | None = False) -> Dataset:
+        return Dataset(name, node, self._program, iterable=iterable)
 
     # -- names -------------------------------------------------------------------------------
 
@@ -175,20 +221,38 @@ class Datasets:
     def _bound(self, binding: Binding, path: Path, way: frozenset[int]) -> Found:
         match binding.kind:
             case Bind.ASSIGN:
-                return self._of(binding.value, (*binding.path, *path), way)
+                return self.follow(binding.value, (*binding.path, *path), way)
             case Bind.FOR if not isinstance(binding.value, cst.Call):
-                return self._of(binding.value, (None, *binding.path, *path), way)
+                return self.follow(binding.value, (None, *binding.path, *path), way)
             case Bind.PARAMETER if isinstance(binding.value, cst.Param):
                 return self._parameter(binding.value, path, way)
+            case Bind.FROM:
+                return self._imported(binding, path, way)
             case _:
                 return _NOTHING
+
+    def _imported(self, binding: Binding, path: Path, way: frozenset[int]) -> Found:
+        """Return what another file of the project gives a name."""
+        program = self._program
+        name = program.names.root(binding.name, binding.scope)
+        found = None if program.project is None else program.project.define(program, name)
+        if found is None or found.binding.kind is not Bind.ASSIGN:
+            return _NOTHING
+        return found.program.datasets.follow(found.binding.value, (*found.binding.path, *path), way)
 
     def _parameter(self, param: cst.Param, path: Path, way: frozenset[int]) -> Found:
         program = self._program
         function = program.parent(program.parent(param) or param)
         if not isinstance(function, cst.FunctionDef) or param.star:
             return _NOTHING
-        return self._all(program.calls.arguments(function, param), path, way)
+        given = self._all(program.calls.arguments(function, param), path, way)
+        if program.project is None:
+            return given
+        sites = program.calls.sites(function)
+        passed = list(program.project.passed(program, function, param))
+        found = [given] if sites else []
+        found += [other.datasets.follow(node, path, way) for other, node in passed]
+        return tuple(one for each in found for one in each) if all(found) else _NOTHING
 
     def _attribute(self, node: cst.Attribute, path: Path, way: frozenset[int]) -> Found:
         classes, name = self._program.classes, node.attr.value
@@ -199,7 +263,7 @@ class Datasets:
         owner = classes.around(node) if inside else classes.named(value.type)
         stores = [] if owner is None else classes.stores(owner, name)
         some = [store for store in stores if literal(store.value) != "None"]
-        found = [self._of(store.value, (*store.path, *path), way) for store in some]
+        found = [self.follow(store.value, (*store.path, *path), way) for store in some]
         return tuple(one for each in found for one in each) if all(found) else _NOTHING
 
     # -- calls -------------------------------------------------------------------------------
@@ -210,15 +274,15 @@ class Datasets:
         first = next((a.value for a in node.args if not a.star and a.keyword is None), None)
         if name == _PARTS:
             whole = _given(node, "dataset", 0) if len(path) == 1 else None
-            return _inside(self._of(whole, (), way), _ONE_INSIDE[0])
+            return _inside(self.follow(whole, (), way), _ONE_INSIDE[0])
         if name in _COPIES:
-            return self._of(first, path, way)
+            return self.follow(first, path, way)
         if _HF_MAKERS.match(name):
-            return (_hugging_face(node),)
+            return (self._hugging_face(node),)
         if name.startswith(("torch.", "torchvision.")):
             return self._known_class(node, name, way) if not path else _NOTHING
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _HF_SAME:
-            found = self._of(node.func.value, (), way)
+            found = self.follow(node.func.value, (), way)
             if found and all(one.type == HUGGING_FACE for one in found):
                 return found
         return self._own_call(node, path, way)
@@ -226,45 +290,66 @@ class Datasets:
     def _known_class(self, node: cst.Call, name: str, way: frozenset[int]) -> Found:
         """Return what a class of torch or torchvision makes."""
         if name in _ONE_INSIDE:
-            return _inside(self._of(_given(node, "dataset", 0), (), way), name)
+            return _inside(self.follow(_given(node, "dataset", 0), (), way), name)
         if name in _SEVERAL_INSIDE:
-            return _inside(self._of(_given(node, "datasets", 0), (None,), way), name)
+            return _inside(self.follow(_given(node, "datasets", 0), (None,), way), name)
         space, _, last = name.rpartition(".")
         if name == TENSOR_DATASET or (space == "torchvision.datasets" and last[:1].isupper()):
-            return (Dataset(name, node),)
+            return (self._made(name, node),)
         return self._plain(node)
 
     def _own_call(self, node: cst.Call, path: Path, way: frozenset[int]) -> Found:
-        """Return what a class or function of the file makes."""
+        """Return what a class or function of the project makes."""
         program = self._program
         made = program.value(node.func)
         owner = program.classes.get(made.made) if made.kind is Kind.CLASS else None
         if owner is not None:
-            return (self._own(node, owner),) if not path else _NOTHING
+            return (self._own(node, program, owner),) if not path else _NOTHING
         target = program.calls.target(node)
+        other = None if target is not None else program.calls.elsewhere(node)
         if target is not None and target.name.value != "__init__":
-            if program.yields(target):
-                return _NOTHING
-            returned = [r.value for r in program.returns(target) if r.value is not None]
-            return self._all(returned, path, way)
+            return self.returned(target, path, way)
+        if other is not None and other.function.name.value != "__init__":
+            return other.program.datasets.returned(other.function, path, way)
         if isinstance(node.func, cst.Name) and node.func.value in _PLAIN_CALLS:
-            return (Dataset(IN_MEMORY, node),) if program.is_builtin(node.func) else _NOTHING
+            return (self._made(IN_MEMORY, node),) if program.is_builtin(node.func) else _NOTHING
         return self._plain(node) if not path else _NOTHING
 
-    def _own(self, node: cst.CSTNode, owner: Class) -> Dataset:
-        return Dataset(f".{owner.name}", node, owner, (), self._iterates(owner))
+    def returned(self, function: cst.FunctionDef, path: Path, way: frozenset[int]) -> Found:
+        """Return every dataset that a function of this file may return."""
+        program = self._program
+        if program.yields(function) or len(way) > _DEPTH:
+            return _NOTHING
+        results = [item.value for item in program.returns(function) if item.value is not None]
+        return self._all(results, path, way)
 
-    def _iterates(self, owner: Class) -> bool | None:
-        """Whether a class of the file is an ``IterableDataset``."""
-        lineage = self._program.classes.lineage(owner)
-        bases = {base for one in lineage for base in one.bases}
-        if ITERABLE_DATASET in bases:
-            return True
-        indexed = any(name in one.methods for one in lineage for name in TAKES)
-        known = all(
-            base.startswith(("torch", "typing.", ".", "abc.")) or not base for base in bases
-        )
-        return False if indexed or (known and "" not in bases) else None
+    def _own(self, node: cst.CSTNode, home: Program, owner: Class) -> Dataset:
+        name = f".{owner.name}"
+        return Dataset(name, node, self._program, owner, home, (), _iterates(home, owner))
+
+    def _hugging_face(self, node: cst.Call) -> Dataset:
+        """Return data of the Hub or of a file, mapped into memory; ``streaming`` it is iterated."""
+        streaming = _given(node, "streaming", None)
+        iterable = None if streaming is not None else False
+        if literal(streaming) in ("True", "False"):
+            iterable = literal(streaming) == "True"
+        return self._made(HUGGING_FACE, node, iterable=iterable)
+
+
+def _iterates(home: Program, owner: Class) -> bool | None:
+    """Whether a class of the project is an ``IterableDataset``."""
+    classes = lineage(home, owner)
+    bases = {base for _, one in classes for base in one.bases}
+    if ITERABLE_DATASET in bases:
+        return True
+    if any(name in one.methods for _, one in classes for name in TAKES):
+        return False
+    seen = {one.name for _, one in classes}
+    known = all(
+        base.startswith(("torch", "typing.", "abc.")) or base.rpartition(".")[2] in seen
+        for base in bases
+    )
+    return False if known else None
 
 
 TAKES = ("__getitem__", "__getitems__")
@@ -272,15 +357,6 @@ TAKES = ("__getitem__", "__getitems__")
 
 def _inside(found: Found, wrapper: str) -> Found:
     return tuple(replace(one, wrappers=(wrapper, *one.wrappers)) for one in found)
-
-
-def _hugging_face(node: cst.Call) -> Dataset:
-    """A data set of the Hub or of a file, mapped into memory; ``streaming`` ones are iterated."""
-    streaming = _given(node, "streaming", None)
-    iterable = None if streaming is not None else False
-    if literal(streaming) in ("True", "False"):
-        iterable = literal(streaming) == "True"
-    return Dataset(HUGGING_FACE, node, iterable=iterable)
 
 
 def _given(node: cst.Call, keyword: str, place: int | None) -> cst.BaseExpression | None:

@@ -143,6 +143,10 @@ class Loaders:
         some = self.calls or self._program.project is not None
         return self._reach(node, _Level.BATCH) if some else []
 
+    def sources(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """Return the loaders that an expression is, or takes its elements from."""
+        return self._reach(node, _Level.SOURCE)
+
     def home(self, loader: cst.Call) -> Program:
         """Return the program of the file that makes a loader whose batches this file handles."""
         return self._homes.get(id(loader), self._program)

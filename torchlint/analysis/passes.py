@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
 from torchlint.analysis.index import Bind
-from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,21 +19,37 @@ Loop: TypeAlias = cst.For | cst.While
 _DEPTH = 8
 
 
-def repeating(program: Program, loader: cst.Call) -> Loop | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """A loop, and the file it stands in."""
+
+    program: Program
+    loop: Loop
+
+    @property
+    def header(self) -> str:
+        """Its first line, for messages."""
+        code = self.program.brief
+        if isinstance(self.loop, cst.While):
+            return f"while {code(self.loop.test)}"
+        return f"for {code(self.loop.target)} in {code(self.loop.iter)}"
+
+
+def repeating(program: Program, loader: cst.Call) -> Turns | None:
     """Return the nearest loop in which a loop over a loader runs again, with the same loader.
 
     None where the loader is made anew each time, where the loops over it stand in one another, and
-    where nothing in the file repeats it.
+    where nothing in the project repeats it.
     """
-    loops = program.loaders.loops(loader)
-    over_it = {id(loop) for loop in loops}
-    making = {id(one) for one in _around(program, loader, None, loader, frozenset())}
-    found: list[Loop] = []
-    for loop in loops:
-        around = list(_around(program, loop, loop.iter, loader, frozenset()))
-        if any(id(one) in over_it for one in around):
+    loops = program.loaders.loops_everywhere(loader)
+    over_it = {id(loop) for _, loop in loops}
+    making = {id(one.loop) for one in _around(program, loader, None, loader, frozenset())}
+    found: list[Turns] = []
+    for home, loop in loops:
+        around = list(_around(home, loop, loop.iter, loader, frozenset()))
+        if any(id(one.loop) in over_it for one in around):
             return None
-        found += (one for one in around if id(one) not in making and not _turns_once(program, one))
+        found += (one for one in around if id(one.loop) not in making and not _turns_once(one))
     return found[0] if found else None
 
 
@@ -43,7 +59,7 @@ def _around(
     source: cst.CSTNode | None,
     loader: cst.Call,
     way: frozenset[int],
-) -> Iterator[Loop]:
+) -> Iterator[Turns]:
     """Yield the loops that run a node, nearest first, on into the callers of its function.
 
     With a source, only those callers count from which the loader comes to it.
@@ -52,9 +68,9 @@ def _around(
     for above in program.index.ancestors(node):
         match above:
             case cst.For() if child is above.body:
-                yield above
+                yield Turns(program, above)
             case cst.While() if child is not above.orelse:
-                yield above
+                yield Turns(program, above)
             case cst.FunctionDef() if child is above.body:
                 if id(above) not in way and len(way) < _DEPTH:
                     way |= {id(above)}
@@ -73,23 +89,15 @@ def _callers(
     source: cst.CSTNode | None,
     loader: cst.Call,
     way: frozenset[int],
-) -> Iterator[Loop]:
+) -> Iterator[Turns]:
     param = None if source is None else _parameter(program, source, 0)
-    for site in program.calls.sites(function):
+    for home, site in program.sites_everywhere(function):
         given = None
         if param is not None:
             given = program.calls.passed(function, param, site)
-            if given is None or not _may_be(program, given, loader):
+            if given is None or all(one is not loader for one in home.loaders.sources(given)):
                 continue
-        yield from _around(program, site, given, loader, way)
-
-
-def _may_be(program: Program, given: cst.BaseExpression, loader: cst.Call) -> bool:
-    """Whether an argument is the loader, or a parameter in turn."""
-    value = program.value(given)
-    if value.kind is Kind.LOADER and value.made is not None:
-        return value.made is loader
-    return _parameter(program, given, 0) is not None
+        yield from _around(home, site, given, loader, way)
 
 
 def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | None:
@@ -108,20 +116,10 @@ def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | N
     return None
 
 
-def _turns_once(program: Program, loop: Loop) -> bool:
+def _turns_once(turns: Turns) -> bool:
     """``for epoch in range(1)``."""
-    match loop:
+    match turns.loop:
         case cst.For(iter=cst.Call(func=cst.Name(value="range"), args=[only])):
-            return program.arguments.number(only.value) in (0, 1)
+            return turns.program.arguments.number(only.value) in (0, 1)
         case _:
             return False
-
-
-def header(program: Program, loop: Loop) -> str:
-    """Return the first line of a loop, for messages."""
-    if isinstance(loop, cst.While):
-        return f"while {program.brief(loop.test)}"
-    return f"for {program.brief(loop.target)} in {program.brief(loop.iter)}"
-
-
-__all__ = ["Loop", "header", "repeating"]

@@ -233,6 +233,11 @@ class Program:
     def _place_of_call(self, pair: tuple[cst.Call, cst.Attribute]) -> int:
         return self.index.order(pair[0])
 
+    def sites_everywhere(self, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:
+        """Return the calls of a function of this file, each with the file it stands in."""
+        own = [(self, call) for call in self.calls.sites(function)]
+        return own if self.project is None else own + self.project.callers(self, function)
+
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the line or compound statement a node stands in."""
         if isinstance(node, cst.BaseStatement):

@@ -16,7 +16,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.classes import Class, Store
+    from torchlint.analysis.classes import Store
     from torchlint.analysis.datasets import Dataset
     from torchlint.analysis.program import Program
 
@@ -43,60 +43,65 @@ _HANDLES = re.compile(
 )
 
 
-def work(program: Program, dataset: Dataset) -> str:
+def work(dataset: Dataset) -> str:
     """Return what a dataset does to give one sample, as it stands in the code; "" if little.
 
-    For a class of the file this is a call in ``__getitem__`` or in a function that it runs, for
+    For a class of the project this is a call in ``__getitem__`` or in a function that it runs, for
     one of a library the name of the class.
     """
     if dataset.owner is None:
         known = dataset.type == HUGGING_FACE or dataset.type.startswith("torchvision.datasets.")
         return dataset.type if known else ""
-    for base in _bases(program, dataset.owner):
-        if base.startswith("torchvision.datasets.") and not base.endswith(".VisionDataset"):
-            return base
-    for method in _takers(program, dataset.owner):
-        call = _working_call(program, method, dataset, frozenset())
-        if call is not None:
-            return program.brief(call)
+    for _, one in dataset.lineage():
+        for base in one.bases:
+            if base.startswith("torchvision.datasets.") and not base.endswith(".VisionDataset"):
+                return base
+    for home, method in _takers(dataset):
+        if found := _working_call(home, method, dataset, frozenset()):
+            return found
     return ""
 
 
 def collate_work(program: Program, loader: cst.Call) -> str:
     """Return what the ``collate_fn`` of a loader does, as `work` does."""
     for node in program.argument(loader, "collate_fn", LOADER).values:
-        function = program.value(node).made
-        if isinstance(function, cst.FunctionDef | cst.Lambda):
-            call = _working_call(program, function, None, frozenset())
-            if call is not None:
-                return program.brief(call)
+        home, function = _function_of(program, node)
+        if function is not None and (found := _working_call(home, function, None, frozenset())):
+            return found
     return ""
 
 
-def keeps_state(program: Program, owner: Class) -> bool:
+def _function_of(
+    program: Program, node: cst.BaseExpression
+) -> tuple[Program, cst.FunctionDef | cst.Lambda | None]:
+    """Return the function of the project that an expression names."""
+    made = program.value(node).made
+    if isinstance(made, cst.FunctionDef | cst.Lambda):
+        return program, made
+    project = program.project
+    other = None if project is None else project.function(program, program.qualified(node))
+    return (program, None) if other is None else (other.program, other.function)
+
+
+def keeps_state(dataset: Dataset) -> bool:
     """Whether giving a sample changes the dataset: a cache, a counter."""
-    return any(_changes_self(program, method) for method in _takers(program, owner))
+    return any(_changes_self(home, method) for home, method in _takers(dataset))
 
 
-def keeps_handle(program: Program, owner: Class) -> str:
+def keeps_handle(dataset: Dataset) -> str:
     """Return the call that opens a file for as long as the dataset lives, or ""."""
-    for one in program.classes.lineage(owner):
+    for home, one in dataset.lineage():
         for stores in one.stores.values():
             for store in stores:
-                if store.method.name.value not in TAKES and _opens(program, store.value):
-                    return program.brief(store.value) if store.value is not None else ""
+                if store.method.name.value not in TAKES and _opens(home, store.value):
+                    return home.brief(store.value) if store.value is not None else ""
     return ""
 
 
-def _bases(program: Program, owner: Class) -> Iterator[str]:
-    for one in program.classes.lineage(owner):
-        yield from one.bases
-
-
-def _takers(program: Program, owner: Class) -> Iterator[cst.FunctionDef]:
+def _takers(dataset: Dataset) -> Iterator[tuple[Program, cst.FunctionDef]]:
     """Yield the methods that give samples."""
     for name in TAKES:
-        method = program.classes.method(owner, name)
+        method = dataset.method(name)
         if method is not None:
             yield method
 
@@ -106,19 +111,22 @@ def _working_call(
     function: cst.FunctionDef | cst.Lambda,
     dataset: Dataset | None,
     way: frozenset[int],
-) -> cst.Call | None:
+) -> str:
     """Return a call that costs, in a function or in what it calls."""
     if id(function) in way or len(way) > _DEPTH:
-        return None
+        return ""
     for call in program.index.below(function.body, cst.Call):
         if _works(program, call, dataset):
-            return call
+            return program.brief(call)
         target = program.calls.target(call)
+        found = ""
         if target is not None:
             found = _working_call(program, target, dataset, way | {id(function)})
-            if found is not None:
-                return found
-    return None
+        elif (other := program.calls.elsewhere(call)) is not None:
+            found = _working_call(other.program, other.function, None, way | {id(function)})
+        if found:
+            return found
+    return ""
 
 
 def _works(program: Program, call: cst.Call, dataset: Dataset | None) -> bool:
@@ -145,8 +153,12 @@ def _is_given(program: Program, call: cst.Call, dataset: Dataset | None) -> bool
     assert isinstance(call.func, cst.Attribute)
     if program.calls.target(call) is not None or dataset is None or dataset.owner is None:
         return False  # a method of the class: what it does is looked at by itself
-    stores = program.classes.stores(dataset.owner, call.func.attr.value)
-    return any(_may_do(program, store, dataset) for store in stores)
+    name = call.func.attr.value
+    return any(
+        _may_do(home, store, dataset)
+        for home, one in dataset.lineage()
+        for store in one.stores.get(name, ())
+    )
 
 
 def _may_do(program: Program, store: Store, dataset: Dataset) -> bool:
@@ -157,13 +169,13 @@ def _may_do(program: Program, store: Store, dataset: Dataset) -> bool:
         param = binding.value
         if binding.kind is not Bind.PARAMETER or not isinstance(param, cst.Param):
             return True
-        given = param.default
+        default = program.value(param.default)
         if dataset.call is not None:
             passed = program.calls.passed(store.method, param, dataset.call)
             if passed is None and any(arg.star for arg in dataset.call.args):
                 return True
-            given = passed or given
-        if program.value(given).kind is not Kind.NONE:
+            default = default if passed is None else dataset.program.value(passed)
+        if default.kind is not Kind.NONE:
             return True
     return False
 

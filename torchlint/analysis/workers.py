@@ -9,7 +9,8 @@ import libcst as cst
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.device_names import option_default
-from torchlint.analysis.index import Bind, ScopeKind, dotted
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind, Binding, ScopeKind, dotted
 from torchlint.analysis.loaders import LOADER
 
 if TYPE_CHECKING:
@@ -132,25 +133,24 @@ def unpicklable(program: Program, loader: cst.Call, datasets: tuple[Dataset, ...
             if found := _local(program, node, 0):
                 return found
     for dataset in datasets:
-        if dataset.owner is not None:
-            if program.index.scope(dataset.owner.node).kind is not ScopeKind.MODULE:
+        if dataset.owner is not None and dataset.home is not None:
+            if dataset.home.index.scope(dataset.owner.node).kind is not ScopeKind.MODULE:
                 return f"class {dataset.owner.name}"
-            for found in _stored(program, dataset):
+            for found in _stored(dataset):
                 return found
         for arg in dataset.call.args if dataset.call is not None else ():
-            if found := _local(program, arg.value, 0):
+            if found := _local(dataset.program, arg.value, 0):
                 return found
     return ""
 
 
-def _stored(program: Program, dataset: Dataset) -> Iterator[str]:
+def _stored(dataset: Dataset) -> Iterator[str]:
     """Yield what a dataset's own methods keep in it that cannot be pickled."""
-    assert dataset.owner is not None
-    for one in program.classes.lineage(dataset.owner):
+    for home, one in dataset.lineage():
         for stores in one.stores.values():
             for store in stores:
                 if isinstance(store.value, cst.Lambda | cst.Call) and (
-                    found := _local(program, store.value, 0)
+                    found := _local(home, store.value, 0)
                 ):
                     yield found
 
@@ -203,34 +203,61 @@ def in_hook(program: Program, loader: cst.Call) -> bool:
     )
 
 
+def start_method(program: Program, loader: cst.Call) -> str:
+    """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
+    given = program.argument(loader, "multiprocessing_context", LOADER).values
+    sets = (call for call, _ in program.method_calls("set_start_method") if call.args)
+    asked = list(given) or [call.args[0].value for call in sets]
+    named = {_method_named(program, node) for node in asked}
+    return "" if not named else named.pop() if len(named) == 1 else "unknown"
+
+
+def _method_named(program: Program, node: cst.CSTNode | None) -> str:
+    """Return the start method that ``"spawn"`` or ``get_context("spawn")`` names."""
+    if isinstance(node, cst.Name):
+        match program.flow.reaching(node):
+            case (Binding(kind=Bind.ASSIGN, path=(), value=value),):
+                node = value
+            case _:
+                return "unknown"
+    if isinstance(node, cst.Call) and dotted(node.func).endswith("get_context") and node.args:
+        node = node.args[0].value
+    return literal(node) or "unknown"
+
+
 def runs_on_import(program: Program, node: cst.CSTNode) -> bool:
-    """Whether importing the file runs a node: it is not under ``if __name__ == "__main__":``.
+    """Whether importing a file runs a node: it is not under ``if __name__ == "__main__":``.
 
     Workers that are not forked import the file again, which must not start the training anew.
     """
+    return started_by_import(program, node) is not None
+
+
+def started_by_import(program: Program, node: cst.CSTNode) -> tuple[Program, cst.CSTNode] | None:
+    """Return the node at the level of a module that makes an import run another, with its file."""
     return _on_import(program, node, frozenset())
 
 
-def _on_import(program: Program, node: cst.CSTNode, way: frozenset[int]) -> bool:
+def _on_import(
+    program: Program, node: cst.CSTNode, way: frozenset[int]
+) -> tuple[Program, cst.CSTNode] | None:
     child = node
     for above in program.index.ancestors(node):
         match above:
             case cst.If() if child is not above.test and _asks_for_main(program, above):
-                return False
+                return None
             case cst.FunctionDef() if child is above.body:
                 if id(above) in way or len(way) > _DEPTH:
-                    return False
-                sites = program.calls.sites(above)
-                return any(_on_import(program, site, way | {id(above)}) for site in sites)
+                    return None
+                sites = program.sites_everywhere(above)
+                found = (_on_import(*site, way | {id(above)}) for site in sites)
+                return next((one for one in found if one is not None), None)
             case cst.Lambda():
-                return False
+                return None
             case _:
                 child = above
-    return True
+    return program, node
 
 
 def _asks_for_main(program: Program, node: cst.If) -> bool:
     return any(name.value == "__name__" for name in program.index.below(node.test, cst.Name))
-
-
-__all__ = ["Workers", "in_hook", "runs_on_import", "unpicklable", "workers_of"]

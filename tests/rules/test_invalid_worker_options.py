@@ -1,0 +1,297 @@
+"""TL105: options that exclude each other, and workers that go wrong."""
+
+from __future__ import annotations
+
+import pytest
+from tools import check, silent
+
+from torchlint.rule import Severity
+
+CODE = "TL105"
+
+HEAD = """\
+import multiprocessing, pytest, torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
+from torch.utils.data import RandomSampler, get_worker_info
+from torchvision import datasets, transforms
+
+class Lines(IterableDataset):
+    def __init__(self, path):
+        self.path = path
+    def __iter__(self):
+        with open(self.path) as file:
+            for line in file:
+                yield line
+
+class Shared(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        yield from range(info.id, 9, info.num_workers)
+
+"""
+
+
+def loaded(arguments: str, before: str = "", dataset: str = "dataset") -> str:
+    return f"{HEAD}{before}\nloader = DataLoader({dataset}, {arguments})\n"
+
+
+def trained(arguments: str, before: str = "", after: str = "") -> str:
+    """Return a script that goes through a loader in a function."""
+    return (
+        f"{HEAD}{before}\ndef train():\n    loader = DataLoader(dataset, {arguments})\n"
+        f"    for x in loader:\n        model(x).backward()\n        optimizer.step()\n{after}"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(loaded("num_workers=2, persistent_workers=True"), id="workers"),
+        pytest.param(loaded("num_workers=2, prefetch_factor=4"), id="workers that fetch ahead"),
+        pytest.param(loaded("num_workers=n, persistent_workers=True"), id="perhaps workers"),
+        pytest.param(
+            loaded("num_workers=4 if cuda else 0, persistent_workers=True"), id="two numbers"
+        ),
+        pytest.param(loaded("persistent_workers=True, **options"), id="workers by a dictionary"),
+        pytest.param(
+            loaded("persistent_workers=True, **options", "options = {'num_workers': 2}"),
+            id="a dictionary that is seen",
+        ),
+        pytest.param(loaded("persistent_workers=False"), id="none to persist"),
+        pytest.param(loaded("persistent_workers=n > 0"), id="if there are any"),
+        pytest.param(loaded("prefetch_factor=None"), id="the default"),
+        pytest.param(loaded("prefetch_factor=2 if n else None"), id="it depends"),
+        pytest.param(loaded("multiprocessing_context=None"), id="no context"),
+        pytest.param(loaded("multiprocessing_context=context"), id="a context, or none"),
+        pytest.param(loaded("timeout=5"), id="a timeout is accepted"),
+        pytest.param(loaded("worker_init_fn=seed"), id="a function for workers is accepted"),
+        pytest.param(loaded("shuffle=True, sampler=None"), id="no sampler"),
+        pytest.param(loaded("shuffle=True, sampler=sampler"), id="perhaps a sampler"),
+        pytest.param(
+            loaded(
+                "shuffle=True, sampler=sampler",
+                "sampler = None\nif distributed:\n    sampler = RandomSampler(dataset)",
+            ),
+            id="none, or a sampler",
+        ),
+        pytest.param(
+            loaded("shuffle=sampler is None, sampler=sampler", "sampler = RandomSampler(d)"),
+            id="shuffled where there is no sampler",
+        ),
+        pytest.param(loaded("sampler=RandomSampler(dataset)"), id="a sampler alone"),
+        pytest.param(loaded("batch_sampler=BatchSampler(s, 4, False)"), id="batches alone"),
+        pytest.param(
+            loaded("batch_size=1, batch_sampler=BatchSampler(s, 4, False)"),
+            id="the default size of a batch",
+        ),
+        pytest.param(loaded("batch_size=None, shuffle=True"), id="samples one by one"),
+        pytest.param(loaded("shuffle=True", dataset="[1, 2]"), id="a list can be shuffled"),
+        pytest.param(loaded("shuffle=False", dataset="Lines('x')"), id="in the file's order"),
+        pytest.param(
+            loaded("shuffle=True", "dataset = Lines('x') if stream else [1]"),
+            id="perhaps a stream",
+        ),
+        pytest.param(
+            f"{HEAD}with pytest.raises(ValueError):\n"
+            "    DataLoader(dataset, persistent_workers=True)\n",
+            id="a test expects it",
+        ),
+        pytest.param(
+            f"{HEAD}class Test:\n    def test(self):\n"
+            "        with self.assertRaisesRegex(ValueError, 'x'):\n"
+            "            DataLoader(dataset, persistent_workers=True)\n",
+            id="a test of unittest expects it",
+        ),
+        pytest.param(
+            f"{HEAD}try:\n    DataLoader(dataset, persistent_workers=True)\n"
+            "except ValueError:\n    pass\n",
+            id="it is caught",
+        ),
+        pytest.param(loaded("num_workers=64"), id="many workers"),
+        # TL105b
+        pytest.param(loaded("collate_fn=lambda b: b"), id="a lambda without workers"),
+        pytest.param(loaded("num_workers=n, collate_fn=lambda b: b"), id="and perhaps without"),
+        pytest.param(
+            loaded("num_workers=2, collate_fn=lambda b: b, multiprocessing_context='fork'"),
+            id="forked",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=2, collate_fn=lambda b: b", "multiprocessing.set_start_method('fork')"
+            ),
+            id="all are forked",
+        ),
+        pytest.param(loaded("num_workers=2, collate_fn=collate"), id="a function of a module"),
+        pytest.param(trained("num_workers=2"), id="nobody trains on import"),
+        pytest.param(
+            trained("num_workers=2", after='if __name__ == "__main__":\n    train()\n'),
+            id="trains as the main module",
+        ),
+        pytest.param(trained("64", after="train()\n"), id="no workers start"),
+        # TL105c
+        pytest.param(loaded("num_workers=2", dataset="Shared()"), id="workers share"),
+        pytest.param(loaded("64", dataset="Lines('x')"), id="no workers to share"),
+        pytest.param(
+            loaded("num_workers=2, worker_init_fn=share", dataset="Lines('x')"),
+            id="they share when they start",
+        ),
+        pytest.param(loaded("num_workers=2", dataset="stream"), id="a stream from elsewhere"),
+        pytest.param(
+            loaded("persistent_workers=True").replace("torch.utils.data", "mine"),
+            id="another DataLoader",
+        ),
+    ],
+)
+def test_left_alone(source: str) -> None:
+    silent(source, CODE, "2.13")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ("persistent_workers=True", "`persistent_workers=True` needs num_workers above 0"),
+        (
+            "num_workers=0, persistent_workers=True",
+            "`persistent_workers=True` needs num_workers above 0",
+        ),
+        ("prefetch_factor=2", "`prefetch_factor=2` needs num_workers above 0"),
+        ("prefetch_factor=8", "`prefetch_factor=8` needs num_workers above 0"),
+        (
+            "multiprocessing_context='spawn'",
+            "`multiprocessing_context='spawn'` needs num_workers above 0",
+        ),
+        (
+            "multiprocessing_context=multiprocessing.get_context('x')",
+            "`multiprocessing_context=multiprocessing.get_context('x')` needs num_workers above 0",
+        ),
+        ("shuffle=True, sampler=RandomSampler(dataset)", "`sampler` replaces `shuffle=True`"),
+        (
+            "64, batch_sampler=BatchSampler(s, 4, False)",
+            "`batch_sampler` replaces batch_size, shuffle, sampler and drop_last",
+        ),
+        (
+            "drop_last=True, batch_sampler=BatchSampler(s, 4, False)",
+            "`batch_sampler` replaces batch_size, shuffle, sampler and drop_last",
+        ),
+        (
+            "batch_size=None, drop_last=True",
+            "`batch_size=None` makes no batches that `drop_last=True` could drop",
+        ),
+    ],
+)
+def test_options_that_raise(arguments: str, what: str) -> None:
+    (found,) = check(loaded(arguments), CODE, "2.13")
+    assert found.message == f"{what}: making this DataLoader raises ValueError"
+    assert found.severity is Severity.ERROR
+    assert found.code == "TL105"
+
+
+@pytest.mark.parametrize("option", ["shuffle=True", "sampler=RandomSampler(s)"])
+def test_a_stream_has_its_order(option: str) -> None:
+    (found,) = check(loaded(option, dataset="Lines('x')"), CODE)
+    assert found.severity is Severity.ERROR
+    assert "`Lines` is an IterableDataset, whose order" in found.message
+
+
+def test_a_sampler_by_name() -> None:
+    (found,) = check(
+        loaded("shuffle=True, sampler=sampler", "sampler = RandomSampler(dataset)"), CODE
+    )
+    assert "`sampler` replaces" in found.message
+
+
+def test_the_default_of_prefetch_factor() -> None:
+    source = loaded("prefetch_factor=2")
+    silent(source, CODE, "1.13")
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert "from torch 2.0 on" in found.message
+    (found,) = check(loaded("prefetch_factor=4"), CODE, "1.13")
+    assert found.severity is Severity.ERROR
+
+
+def test_too_many_workers() -> None:
+    (found,) = check(loaded("num_workers=65"), CODE)
+    assert found.severity is Severity.INFO
+    assert found.message.startswith("65 workers")
+
+
+# -- TL105b -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "local"),
+    [
+        ("num_workers=2, collate_fn=lambda b: b", "", "lambda b: b"),
+        ("num_workers=2, worker_init_fn=lambda i: seed(i)", "", "lambda i: seed(i)"),
+        ("num_workers=2, collate_fn=c", "c = lambda b: b", "lambda b: b"),
+    ],
+)
+def test_what_cannot_be_sent(arguments: str, before: str, local: str) -> None:
+    (found,) = check(loaded(arguments, before), CODE)
+    assert found.code == "TL105b"
+    assert found.message.startswith(f"`{local}` cannot be sent to the workers of this DataLoader")
+    assert found.severity is Severity.INFO
+
+
+def test_a_lambda_in_a_transform() -> None:
+    data = "datasets.MNIST('x', transform=transforms.Lambda(lambda x: -x))"
+    (found,) = check(loaded("num_workers=2", dataset=data), CODE)
+    assert found.message.startswith("`lambda x: -x` cannot be sent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before"),
+    [
+        ("num_workers=2, collate_fn=lambda b: b, multiprocessing_context='spawn'", ""),
+        (
+            "num_workers=2, collate_fn=lambda b: b",
+            "multiprocessing.set_start_method('forkserver', force=True)",
+        ),
+        (
+            "num_workers=2, collate_fn=lambda b: b, multiprocessing_context=context",
+            "context = multiprocessing.get_context('spawn')",
+        ),
+    ],
+)
+def test_it_is_an_error_where_workers_are_not_forked(arguments: str, before: str) -> None:
+    (found,) = check(loaded(arguments, before), CODE)
+    assert found.severity is Severity.ERROR
+    assert "by spawn" in found.message or "by forkserver" in found.message
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        pytest.param(trained("num_workers=2", after="train()\n"), "train()", id="by a call"),
+        pytest.param(
+            trained("num_workers=2", after="for e in range(9):\n    train()\n    train()\n"),
+            "    train()",
+            id="by calls, reported once",
+        ),
+        pytest.param(
+            loaded("num_workers=2") + "for x in loader:\n    model(x).backward()\n",
+            "for x in loader:",
+            id="in place",
+        ),
+    ],
+)
+def test_training_on_import(source: str, row: str) -> None:
+    (found,) = check(source, CODE)
+    assert found.code == "TL105b"
+    assert found.severity is Severity.INFO
+    assert found.location.row == source.split("\n").index(row) + 1
+
+
+# -- TL105c -----------------------------------------------------------------------------------
+
+
+def test_workers_that_repeat_a_stream() -> None:
+    (found,) = check(loaded("num_workers=2", dataset="Lines('x')"), CODE)
+    assert found.code == "TL105c"
+    assert found.severity is Severity.ERROR
+    assert found.message == (
+        "every worker of this DataLoader gives every sample of `Lines`: "
+        "its `__iter__` does not ask for the worker's share"
+    )
+    assert "get_worker_info" in found.help
