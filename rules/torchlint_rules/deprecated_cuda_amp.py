@@ -60,7 +60,7 @@ Not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic Mixed Precision package - torch.amp"
-- PyTorch 2.4 release notes, "Deprecations"
+- PyTorch documentation, `torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler`
 """
 
 from __future__ import annotations
