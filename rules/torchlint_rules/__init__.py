@@ -116,6 +116,15 @@ RULES: tuple[Rule, ...] = (
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(")),
     ),
     Rule(
+        code="TL206",
+        name="nonblocking-d2h-race",
+        summary="a copy to the host is read before it is complete",
+        severity=ERROR,
+        fix=SAFE,
+        group=2,
+        words=((".to(", ".copy_("), ("non_blocking", ".copy_(")),
+    ),
+    Rule(
         code="TL208",
         name="synchronize-in-loop",
         summary="the host waits for the whole GPU in every training step",

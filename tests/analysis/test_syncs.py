@@ -34,6 +34,7 @@ def reads(program: Program) -> list[str]:
         pytest.param("torch.isnan(loss)", [], id="torch.isnan stays on the device"),
         pytest.param("loss.cpu()", ["COPY loss"], id="cpu"),
         pytest.param("loss.to('cpu')", ["COPY loss"], id="to the host"),
+        pytest.param("loss.to('cpu', non_blocking=True)", [], id="to the host, without a wait"),
         pytest.param("loss.to('cuda:1')", [], id="to another GPU"),
         pytest.param("loss.tolist()", ["COPY loss"], id="tolist"),
         pytest.param("loss.cpu().item()", ["SCALAR loss"], id="one read, not two"),

@@ -14,6 +14,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
         case cst.Attribute(value=tensor, attr=cst.Name(value="cpu" | "tolist")) if not call.args:
             yield from _sync(program, call, tensor, Read.COPY)
         case cst.Attribute(value=tensor, attr=cst.Name(value="to")) if call.args:
-            if program.values.moved_to(call, Device.UNKNOWN) is Device.CPU:
+            to_host = program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
+            if to_host and not copies_without_waiting(program, call):
                 yield from _sync(program, call, tensor, Read.COPY)
         case cst.Name(value=name) if name in _SCALARS and len(call.args) == 1:
             if program.is_builtin(call.func):

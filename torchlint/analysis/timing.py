@@ -72,7 +72,7 @@ def communicates(program: Program, place: cst.CSTNode) -> bool:
         name = program.qualified(call.func)
         if name.startswith("torch.distributed.") and not _SETS_UP.match(name):
             return True
-        if _copies_without_waiting(program, call):
+        if copies_without_waiting(program, call):
             return True
     return False
 
@@ -84,7 +84,7 @@ def _own(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
             yield call
 
 
-def _copies_without_waiting(program: Program, call: cst.Call) -> bool:
+def copies_without_waiting(program: Program, call: cst.Call) -> bool:
     """``x.to("cpu", non_blocking=True)``: the host has to wait before it reads the copy."""
     if not isinstance(call.func, cst.Attribute):
         return False

@@ -1,0 +1,94 @@
+"""A copy to the host is read before it is complete.
+
+## Why
+`x.to("cpu", non_blocking=True)` returns at once, with a tensor that the GPU is still to fill: what
+reads it then reads whatever stood in that memory before, without an error.  On the way to the GPU
+the order of the stream makes sure that a kernel sees the whole copy; on the way back only a wait
+does, such as `torch.cuda.synchronize()` or an event's.
+
+## Bad
+    import torch
+
+    @torch.no_grad()
+    def predict(model: torch.nn.Module, batches):
+        classes = []
+        for x in batches:
+            out = model(x.to("cuda", non_blocking=True)).argmax(1)
+            classes += out.to("cpu", non_blocking=True).tolist()
+        return classes
+
+## Good
+    import torch
+
+    @torch.no_grad()
+    def predict(model: torch.nn.Module, batches):
+        classes = []
+        for x in batches:
+            out = model(x.to("cuda", non_blocking=True)).argmax(1)
+            classes += out.to("cpu").tolist()
+        return classes
+
+## Leaves alone
+- Copies to the GPU, and copies of what is not seen to be on a GPU.
+- Copies with a wait before the first read: `synchronize()`, an event or a stream, or anything that
+  waits by the way, such as `.item()`, `.cpu()` or a copy without `non_blocking`; and with a call
+  of a function between them that may wait.
+- Copies that are read elsewhere: returned, stored, or given to a function.
+- `buffer.copy_(x, non_blocking=True)` where the buffer is not seen to be pinned: a copy into
+  ordinary memory waits by itself.
+
+## Fix safety
+Safe: the flag is dropped, and the copy waits.  Where many copies are on their way at once, one wait
+behind them all is quicker; put `torch.cuda.synchronize()` there instead.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"
+- CUDA Runtime API, "API synchronization behavior"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.host_copies import first_read, host_copies
+from torchlint.analysis.rewrites import RemoveArgument
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+
+def nonblocking_d2h_race(program: Program) -> Iterator[Finding]:
+    """Find copies to the host that are read before anything has waited for them."""
+    for copy in host_copies(program):
+        read = first_read(program, copy)
+        if read is not None:
+            yield Finding(
+                copy.call,
+                f"`{program.brief(copy.call)}` does not wait for the copy, "
+                f"and `{shortened(program, read, copy.call)}` reads it",
+                Fix(
+                    "Wait for the copy",
+                    Safety.SAFE,
+                    (RemoveArgument(copy.call, copy.flag),),
+                ),
+                help="or call torch.cuda.synchronize() once, after the last copy",
+            )
+
+
+def shortened(program: Program, read: cst.CSTNode, copy: cst.Call) -> str:
+    """Return the code that reads, without the copy where that stands in it."""
+    if isinstance(read, cst.Call) and program.index.inside(copy, read):
+        func = read.func
+        if isinstance(func, cst.Attribute) and program.index.inside(copy, func):
+            return f".{func.attr.value}()"
+        return f"{program.brief(func)}(...)"
+    return program.brief(read)
