@@ -170,6 +170,15 @@ RULES: tuple[Rule, ...] = (
         words=(("ensor(",),),
     ),
     Rule(
+        code="TL401",
+        name="eval-without-no-grad",
+        summary="a model is evaluated with gradients on, which nobody asks for",
+        severity=WARNING,
+        fix=SAFE,
+        group=6,
+        words=((".eval(", ".detach("), ("for ", "while ")),
+    ),
+    Rule(
         code="TL501",
         name="no-mixed-precision",
         summary="a training step on the GPU computes everything in float32",

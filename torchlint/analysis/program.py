@@ -18,12 +18,14 @@ from torchlint.analysis.devices import Devices
 from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.floating import is_floating
 from torchlint.analysis.flow import Flow
+from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Index
 from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.places import locate
+from torchlint.analysis.recording import Recordings
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -150,6 +152,16 @@ class Program:
     def datasets(self) -> Datasets:
         """Which class the dataset of each DataLoader is."""
         return Datasets(self)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """What lists are given after they are made."""
+        return Growth(self)
+
+    @cached_property
+    def recordings(self) -> Recordings:
+        """Whether autograd records what runs at a place."""
+        return Recordings(self)
 
     @cached_property
     def links(self) -> list[Link]:

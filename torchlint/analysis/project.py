@@ -157,6 +157,8 @@ class Project:
             return next((one for one in found if one is not None), None)
         if all(binding.kind in (Bind.IMPORT, Bind.FROM) for binding in bindings):
             name = program.names.root(first, scope)
+            if not name:  # imported from one place or another
+                return None
             return self._define(file, f"{name}.{more}" if more else name, depth + 1)
         if more or len(bindings) != 1:
             return None

@@ -1,0 +1,95 @@
+"""Whether autograd records what runs at a place."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed, probes
+
+from torchlint.analysis.spelling import of_torch
+
+CONTEXTS = "from contextlib import nullcontext\nfrom torch import no_grad, set_grad_enabled\n"
+CALLED = "\ng()"
+
+
+def at(source: str) -> str:
+    """What holds at the one ``probe()``."""
+    program = parsed(source, HEAD + CONTEXTS)
+    return program.recordings.at(probes(program)[0]).name
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param("probe()", "ON", id="a script"),
+        pytest.param("class A:\n    x = probe()", "ON", id="a class"),
+        pytest.param("with no_grad(): probe()", "OFF", id="no_grad"),
+        pytest.param("with no_grad():\n    for x in y: probe()", "OFF", id="further in"),
+        pytest.param("with open('f') as f, torch.no_grad(): probe()", "OFF", id="one of two"),
+        pytest.param("with f(), torch.no_grad(): probe()", "OFF", id="off for sure"),
+        pytest.param("with set_grad_enabled(False): probe()", "OFF", id="switched off"),
+        pytest.param("with set_grad_enabled(True): probe()", "WANTED", id="switched on"),
+        pytest.param("with set_grad_enabled(a): probe()", "UNKNOWN", id="switched somehow"),
+        pytest.param("with torch.enable_grad(): probe()", "WANTED", id="enabled"),
+        pytest.param("with no_grad():\n    with f(): probe()", "UNKNOWN", id="f may turn it on"),
+        pytest.param("with open('f') as f: probe()", "ON", id="a file"),
+        pytest.param("with torch.autocast('cuda'): probe()", "ON", id="autocast"),
+        pytest.param("with f(probe()): pass", "ON", id="what makes the context"),
+        pytest.param(
+            "c = nullcontext() if a else torch.autocast('cuda')\nwith c: probe()", "ON", id="a name"
+        ),
+        pytest.param(
+            "c = nullcontext() if a else no_grad()\nwith c: probe()", "UNKNOWN", id="one or other"
+        ),
+        pytest.param("for c in cs:\n    with c: probe()", "UNKNOWN", id="a name from nowhere"),
+        pytest.param("with self.context: probe()", "UNKNOWN", id="an attribute"),
+        pytest.param("x = lambda: probe()", "UNKNOWN", id="a lambda"),
+        pytest.param("def g(): probe()", "ASSUMED", id="a function nobody calls"),
+        pytest.param(f"def g(): probe(){CALLED}", "ON", id="a function"),
+        pytest.param(f"@no_grad()\ndef g(): probe(){CALLED}", "OFF", id="decorated"),
+        pytest.param(f"@no_grad\ndef g(): probe(){CALLED}", "OFF", id="without brackets"),
+        pytest.param(f"@torch.enable_grad()\ndef g(): probe(){CALLED}", "WANTED", id="asked for"),
+        pytest.param(f"@f\ndef g(): probe(){CALLED}", "UNKNOWN", id="by f"),
+        pytest.param(f"@torch.compile\ndef g(): probe(){CALLED}", "ON", id="by compile"),
+        pytest.param("class A:\n    @staticmethod\n    def g(): probe()", "ASSUMED", id="static"),
+        pytest.param("def g(): probe()\nwith no_grad(): g()", "OFF", id="by its caller"),
+        pytest.param("def g(): probe()\ng()\nwith no_grad(): g()", "UNKNOWN", id="by one"),
+        pytest.param("def g(): probe()\ndef h(): g()\ng()", "ON", id="by one that is called"),
+        pytest.param("def g():\n    probe()\n    g()", "ASSUMED", id="by itself"),
+        pytest.param(
+            "def g():\n    for x in y:\n        loss.backward()\n    probe()",
+            "ON",
+            id="a function that trains",
+        ),
+        pytest.param("set_grad_enabled(False)\nprobe()", "UNKNOWN", id="off from somewhere on"),
+        pytest.param("set_grad_enabled(False)\ndef g(): probe()", "UNKNOWN", id="in functions"),
+        pytest.param("set_grad_enabled(True)\nprobe()", "ON", id="on from somewhere on"),
+        pytest.param("no_grad().__enter__()\nprobe()", "UNKNOWN", id="entered by hand"),
+    ],
+)
+def test_recording(source, found):
+    assert at(source) == found
+
+
+def test_a_chain_of_names_ends():
+    assert at("".join(f"c{n} = c{n + 1}\n" for n in range(9)) + "with c0: probe()") == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "imports"),
+    [
+        pytest.param("import torch\nprobe()", "torch.no_grad", 0, id="torch"),
+        pytest.param("import torch as t\nprobe()", "t.no_grad", 0, id="another name"),
+        pytest.param("from torch import no_grad\nprobe()", "no_grad", 0, id="the function"),
+        pytest.param("from torch import nn\nprobe()", "torch.no_grad", 1, id="not there yet"),
+        pytest.param("import torch.nn as nn\nprobe()", "torch.no_grad", 1, id="only a part"),
+        pytest.param("import torch.nn\nprobe()", "torch.no_grad", 0, id="by a part"),
+        pytest.param(
+            "import torch\ndef f(torch): probe()", None, 0, id="a name that means something else"
+        ),
+    ],
+)
+def test_spelling(source, code, imports):
+    program = parsed(source)
+    found = of_torch(program, probes(program)[0], "no_grad")
+    assert (found and found.code) == code
+    assert found is None or len(found.imports) == imports

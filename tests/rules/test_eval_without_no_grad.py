@@ -1,0 +1,538 @@
+"""TL401: evaluations that are recorded for gradients nobody asks for."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.rule import Severity
+
+CODE = "TL401"
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.fc(x.view(-1, 8))
+
+
+model = Net()
+batches = torch.utils.data.DataLoader(make_dataset(), 4)
+
+
+def train(model, batches, optimizer):
+    model.train()
+    for x, y in batches:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+"""
+TAIL = """\
+
+
+for epoch in range(9):
+    train(model, batches, optimizer)
+    score = evaluate(model, batches)
+"""
+LOOP = """\
+for x, y in batches:
+    hits += (model(x).argmax(1) == y).sum().item()
+"""
+
+
+def evaluation(
+    loop: str = LOOP,
+    *,
+    switch: str = "model.eval()",
+    after: str = "return hits",
+    top: str = "",
+    name: str = "evaluate",
+    tail: str = TAIL,
+) -> str:
+    """Return a script with a function that evaluates."""
+    body = f"hits = 0\n{switch}\n{loop}{after}\n"
+    lines = f"{top}def {name}(model, batches):\n{textwrap.indent(body, '    ')}"
+    return HEAD + lines + tail.replace("evaluate", name)
+
+
+def step(body: str) -> str:
+    """Return a training step with two networks."""
+    return HEAD + "teacher = Net()\nfor x, y in batches:\n" + textwrap.indent(body, "    ")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(evaluation(top="@torch.no_grad()\n"), id="decorated"),
+        pytest.param(evaluation(top="@torch.no_grad\n"), id="decorated without brackets"),
+        pytest.param(evaluation(top="@torch.inference_mode()\n"), id="inference mode"),
+        pytest.param(evaluation(top="@evaluating\n"), id="a decorator that may turn them off"),
+        pytest.param(
+            evaluation("with torch.no_grad():\n" + textwrap.indent(LOOP, "    ")), id="in no_grad"
+        ),
+        pytest.param(
+            evaluation(
+                "for x, y in batches:\n    with torch.no_grad():\n"
+                "        hits += (model(x).argmax(1) == y).sum().item()\n"
+            ),
+            id="no_grad in the loop",
+        ),
+        pytest.param(
+            evaluation("with context():\n" + textwrap.indent(LOOP, "    ")),
+            id="a context that may turn them off",
+        ),
+        pytest.param(
+            evaluation("with torch.enable_grad():\n" + textwrap.indent(LOOP, "    ")),
+            id="gradients are wanted",
+        ),
+        pytest.param(
+            evaluation("with torch.set_grad_enabled(wanted):\n" + textwrap.indent(LOOP, "    ")),
+            id="on some calls only",
+        ),
+        pytest.param(
+            evaluation(tail=TAIL.replace("score =", "with torch.no_grad(): score =")),
+            id="the caller turns them off",
+        ),
+        pytest.param(
+            evaluation(
+                tail="\n\n@torch.no_grad()\ndef report(model, batches):\n"
+                "    evaluate(model, batches)\n\n\nreport(model, batches)\n"
+            ),
+            id="the caller is decorated",
+        ),
+        pytest.param(
+            evaluation(tail=TAIL + "with torch.no_grad():\n    evaluate(model, batches)\n"),
+            id="one of the callers turns them off",
+        ),
+        pytest.param(
+            evaluation(tail=f"{TAIL}\ntorch.set_grad_enabled(False)\n"), id="off for the whole file"
+        ),
+        pytest.param(
+            evaluation(tail=f"{TAIL}\ntorch.no_grad().__enter__()\n"), id="entered by hand"
+        ),
+        pytest.param(evaluation(switch=""), id="named for evaluation, but without eval()"),
+        pytest.param(evaluation(switch="other.eval()"), id="another model is switched"),
+        pytest.param(evaluation(switch="model.eval(mode)"), id="another method"),
+        pytest.param(
+            evaluation(switch="if quick:\n    model.eval()"), id="switched under a condition"
+        ),
+        pytest.param(evaluation(switch="model.eval()\nmodel.train()"), id="switched back"),
+        pytest.param(
+            evaluation(switch="model.eval()\nmodel = make()"), id="another model under its name"
+        ),
+        pytest.param(
+            evaluation("out = model(x)\n", name="test", tail="\n\ntest(model, batches)\n"),
+            id="no loop anywhere",
+        ),
+        pytest.param(
+            evaluation(
+                "for x, y in batches:\n    loss = F.cross_entropy(model(x), y)\n"
+                "    loss.backward()\n"
+            ),
+            id="trained in evaluation mode",
+        ),
+        pytest.param(
+            evaluation(
+                "for x, y in batches:\n    x.requires_grad_()\n    out = model(x).sum()\n"
+                "    hits += torch.autograd.grad(out, x)[0].norm().item()\n"
+            ),
+            id="a gradient by the input",
+        ),
+        pytest.param(
+            evaluation(
+                "for x, y in batches:\n    hits += force(model, x)\n    out = model(x)\n",
+                tail="\n\ndef force(model, x):\n    x.requires_grad = True\n"
+                "    return torch.autograd.grad(model(x).sum(), x)[0].norm().item()\n" + TAIL,
+            ),
+            id="a gradient in a function that it calls",
+        ),
+        pytest.param(
+            evaluation().replace(
+                "return self.fc(x.view(-1, 8))",
+                "e = self.fc(x)\n        return torch.autograd.grad(e.sum(), x)",
+            ),
+            id="a gradient in the model",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    adv = attack(x, y)\n    out = model(adv)\n"),
+            id="an attack",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    out = model(make(model, x))\n"),
+            id="the model goes to what is not seen",
+        ),
+        pytest.param(
+            evaluation("made = Maker(model)\nfor x, y in batches:\n    out = model(made(x, y))\n"),
+            id="the loop uses what was made of the model",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    out = model(x)\n    runner.train_on(out)\n"),
+            id="something else trains",
+        ),
+        pytest.param("import captum\n" + evaluation(), id="a library that asks for gradients"),
+        pytest.param("import pytest\n" + evaluation(), id="a unit test"),
+        pytest.param("import lightning\n" + evaluation(), id="a framework evaluates"),
+        pytest.param(evaluation(name="benchmark"), id="a benchmark"),
+        pytest.param(
+            evaluation(
+                "for x, y in batches:\n    hits = hits + model(x).sum()\n",
+                after="hits.backward()",
+            ),
+            id="a gradient is asked for after the loop",
+        ),
+        pytest.param(
+            evaluation(
+                "outs = []\nfor x, y in batches:\n    outs.append(model(x))\n",
+                after="torch.cat(outs).sum().backward()",
+            ),
+            id="a gradient of all that was collected",
+        ),
+        pytest.param(
+            evaluation(
+                "outs = []\nfor x, y in batches:\n    outs.append(model(x))\n",
+                after="return torch.cat(outs)",
+                tail=f"{TAIL}    score.sum().backward()\n",
+            ),
+            id="a gradient of what it returns",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    yield model(x)\n", after=""), id="a generator"
+        ),
+        pytest.param(
+            evaluation(tail=f"{TAIL}\nmodel.requires_grad_(False)\n"), id="a frozen model"
+        ),
+        pytest.param(
+            evaluation(tail=f"{TAIL}\nfor p in model.parameters():\n    p.requires_grad = False\n"),
+            id="frozen parameter by parameter",
+        ),
+        pytest.param(
+            evaluation().replace("def forward", "@torch.no_grad()\n    def forward"),
+            id="the model turns them off",
+        ),
+        pytest.param(
+            evaluation().replace(
+                "return self.fc(", "with torch.no_grad():\n            return self.fc("
+            ),
+            id="the model turns them off in its body",
+        ),
+        pytest.param(evaluation(top="async "), id="a coroutine"),
+    ],
+)
+def test_leaves_alone(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("z = teacher(x)\nloss = F.mse_loss(model(x), z)\n", id="used as it is"),
+        pytest.param("z = teacher(x)\nloss = f(model(x), z.detach(), z)\n", id="used both ways"),
+        pytest.param("z, w = teacher(x)\nloss = f(model(x), z.detach())\n", id="one of several"),
+        pytest.param(
+            "with torch.no_grad():\n    z = teacher(x).detach()\nloss = f(model(x), z)\n",
+            id="off already",
+        ),
+        pytest.param(
+            "loss = f(model(x))\nif step % 9 == 0:\n    show(teacher(x).detach())\n",
+            id="now and then",
+        ),
+        pytest.param(
+            "loss = F.mse_loss(model(x), y)\ntotal += loss.detach()\n", id="the loss itself"
+        ),
+        pytest.param(
+            "loss_f = nn.MSELoss()\nloss = f(model(x))\nother = loss_f(x, y).detach()\n",
+            id="a loss without parameters",
+        ),
+        pytest.param(
+            "z = maker(x).detach()\nloss = f(model(x), z)\n", id="not known to be a module"
+        ),
+        pytest.param("z = fake.detach()\nloss = f(model(x), z)\n", id="nothing runs"),
+    ],
+)
+def test_leaves_other_forward_passes_alone(body):
+    silent(step(f"{body}loss.backward()\noptimizer.step()\n"), CODE)
+
+
+def test_a_module_that_keeps_what_it_computes_needs_its_graph():
+    source = step("z = teacher(x).detach()\nloss = f(z) + teacher.kl\nloss.backward()\n")
+    silent(source.replace("return self.fc(", "self.kl = x.sum()\n        return self.fc("), CODE)
+
+
+def test_hooks_may_need_the_graph():
+    body = "z = teacher(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    silent(step(body) + "teacher.fc.register_forward_hook(keep)\n", CODE)
+
+
+def test_a_frozen_teacher_records_nothing():
+    body = "z = teacher(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    made = "teacher = Net()\n"
+    silent(step(body).replace(made, made + "teacher.requires_grad_(False)\n"), CODE)
+
+
+WARNED = [
+    pytest.param(evaluation(), id="a function"),
+    pytest.param(evaluation(name="check"), id="a function of another name"),
+    pytest.param(
+        HEAD + "train(model, batches, optimizer)\nmodel.eval()\nhits = 0\n" + LOOP, id="a script"
+    ),
+    pytest.param(
+        HEAD + "hits = 0\nfor x, y in batches:\n    model = model.eval()\n    out = model(x)\n",
+        id="switched in the loop",
+    ),
+    pytest.param(
+        evaluation("logits = model(batches)\n", after="return logits.argmax(1)"),
+        id="the whole set at once, in every epoch",
+    ),
+    pytest.param(
+        evaluation(switch="model = model.to(0).eval()"), id="switched where it gets its name"
+    ),
+    pytest.param(
+        evaluation("with torch.autocast('cuda'):\n" + textwrap.indent(LOOP, "    ")),
+        id="under a context that is known",
+    ),
+    pytest.param(
+        evaluation("for x, y in batches:\n    out = model.forward(x)\n"), id="forward by its name"
+    ),
+    pytest.param(
+        HEAD
+        + "context = nullcontext() if quick else torch.autocast('cuda')\nmodel.eval()\n"
+        + "with context:\n    for x, y in batches:\n        out = model(x)\n",
+        id="under a context by its name",
+    ),
+]
+WARNED[-1] = pytest.param(
+    "from contextlib import nullcontext\n" + WARNED[-1].values[0], id=WARNED[-1].id
+)
+
+
+@pytest.mark.parametrize("source", WARNED)
+def test_warns(source):
+    (found,) = check(source, CODE)
+    assert (found.code, found.severity) == (CODE, Severity.WARNING)
+    assert "`eval()` alone does not" in found.message
+    assert found.fix is not None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(evaluation(tail=""), id="nobody is seen to call it"),
+        pytest.param(
+            evaluation(
+                "outs = []\nfor x, y in batches:\n    outs.append(model(x))\n",
+                after="return torch.cat(outs)",
+                name="features",
+            ),
+            id="what it returns has a graph, and its name does not tell why",
+        ),
+    ],
+)
+def test_informs(source):
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE or "caller" in found.message
+
+
+def test_a_script_with_accelerate_is_only_told():
+    (found,) = check("import accelerate\n" + evaluation(), CODE)
+    assert (found.severity, found.fix) == (Severity.INFO, None)
+
+
+def test_volatile_does_nothing():
+    source = evaluation("for x, y in batches:\n    out = model(Variable(x, volatile=True))\n")
+    (found,) = check(source, CODE)
+    assert "since torch 0.4" in found.help
+
+
+def test_two_loops_of_one_function_are_one_finding():
+    assert len(check(evaluation(LOOP + LOOP), CODE)) == 1
+    assert len(check(evaluation(LOOP + LOOP, name="check"), CODE)) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "safety"),
+    [
+        pytest.param(evaluation(), Safety.SAFE, id="nothing but numbers leaves"),
+        pytest.param(
+            evaluation(
+                f"print('evaluate')\nfor x, y in enumerate(batches):\n    {LOOP[25:].strip()}\n"
+            ),
+            Safety.SAFE,
+            id="what shows numbers",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    print(model(x))\n"),
+            Safety.UNSAFE,
+            id="a tensor shows its graph",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    text = f'{model(x)}'\n"),
+            Safety.UNSAFE,
+            id="a tensor shows its graph in a string",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    hits += F.cross_entropy(model(x), y)\n"),
+            Safety.UNSAFE,
+            id="a tensor with its graph leaves",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    meter.update(model(x).argmax(1))\n"),
+            Safety.UNSAFE,
+            id="a function that is not known",
+        ),
+        pytest.param(
+            evaluation("for x, y in batches:\n    hits += (model(x) @ y).item()\n"),
+            Safety.UNSAFE,
+            id="a product folds by who requires gradients",
+        ),
+        pytest.param(
+            evaluation().replace("nn.Linear(8, 2)", "nn.LSTM(8, 2)"), Safety.UNSAFE, id="an LSTM"
+        ),
+        pytest.param(
+            evaluation().replace("self.fc(x.view(-1, 8))", "self.fc(x) @ x"),
+            Safety.UNSAFE,
+            id="a product in the model",
+        ),
+        pytest.param(
+            evaluation().replace("return self.fc", "return checked(self).fc"),
+            Safety.UNSAFE,
+            id="the model calls what is not known",
+        ),
+        pytest.param(
+            evaluation().replace("model = Net()", "model = load()"), Safety.UNSAFE, id="not seen"
+        ),
+        pytest.param(
+            evaluation().replace(
+                "model = Net()", "model = nn.Sequential(nn.Flatten(), nn.Linear(8, 2))"
+            ),
+            Safety.SAFE,
+            id="layers in a row",
+        ),
+        pytest.param(
+            evaluation().replace("model = Net()", "model = nn.Sequential(nn.GRU(8, 2))"),
+            Safety.UNSAFE,
+            id="a recurrent layer in a row",
+        ),
+        pytest.param(
+            evaluation(tail=f"{TAIL}\nmodel.fc.register_forward_hook(keep)\n"),
+            Safety.UNSAFE,
+            id="a hook",
+        ),
+    ],
+)
+def test_is_safe_where_nothing_can_tell(source, safety):
+    (found,) = check(source, CODE)
+    assert found.fix is not None
+    assert found.fix.safety is safety
+
+
+def test_decorates_a_function_that_evaluates():
+    assert fixed(evaluation(), CODE) == evaluation(top="@torch.no_grad()\n")
+    static = "class A:\n    @staticmethod\n    # static\n    {}def validate(m, batches):\n"
+    static += "        m.eval()\n        for x in batches:\n            m(x)\n"
+    before = "import torch\n\n" + static.format("")
+    assert fixed(before, CODE) == "import torch\n\n" + static.format("@torch.no_grad()\n    ")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            evaluation(name="check"),
+            evaluation("with torch.no_grad():\n" + textwrap.indent(LOOP, "    "), name="check"),
+            id="a function that is not named for it",
+        ),
+        pytest.param(
+            evaluation(top="@functools.cache\n"),
+            evaluation(
+                "with torch.no_grad():\n" + textwrap.indent(LOOP, "    "), top="@functools.cache\n"
+            ),
+            id="decorated otherwise",
+        ),
+        pytest.param(
+            HEAD
+            + "model.eval()\n# all of them\nfor x in batches:\n    # one\n    model(x)\n# end\n",
+            HEAD + "model.eval()\nwith torch.no_grad():\n    # all of them\n    for x in batches:\n"
+            "        # one\n        model(x)\n# end\n",
+            id="comments",
+        ),
+        pytest.param(
+            "from torch import nn, no_grad\n\nm.eval()\nfor x in y:\n\tm(x)\n",
+            "from torch import nn, no_grad\n\nm.eval()\nwith no_grad():\n\tfor x in y:\n\t\tm(x)\n",
+            id="the name by which the file knows it",
+        ),
+        pytest.param(
+            "from torch import nn\n\nm.eval()\nfor x in y: m(x)\n",
+            "from torch import nn\nimport torch\n\nm.eval()\nwith torch.no_grad():\n"
+            "    for x in y: m(x)\n",
+            id="an import",
+        ),
+    ],
+)
+def test_wraps_a_loop(before, after):
+    before = "import functools\n" + before if "functools" in before else before
+    after = "import functools\n" + after if "functools" in after else after
+    assert fixed(before, CODE) == after
+
+
+def test_no_fix_where_torch_is_something_else():
+    source = "from torch import nn\ntorch = load()\nm.eval()\nfor x in y:\n    m(x)\n"
+    (found,) = check(source, CODE)
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "z = teacher(x)  # target\nloss = F.mse_loss(model(x), z.detach())\n",
+            "with torch.no_grad():\n    z = teacher(x)  # target\n"
+            "loss = F.mse_loss(model(x), z.detach())\n",
+            id="detached where it is used",
+        ),
+        pytest.param(
+            "z = teacher(x).detach()\nloss = F.mse_loss(model(x), z)\n",
+            "with torch.no_grad():\n    z = teacher(x).detach()\nloss = F.mse_loss(model(x), z)\n",
+            id="detached at once",
+        ),
+    ],
+)
+def test_wraps_a_forward_pass_whose_graph_is_dropped(before, after):
+    update = "loss.backward()\noptimizer.step()\n"
+    (found,) = check(step(before + update), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert fixed(step(before + update), CODE) == step(after + update)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("loss = F.mse_loss(model(x), teacher(x).detach())\n", id="in a loss"),
+        pytest.param("z = teacher(x).max(1)[0].detach()\nloss = f(model(x), z)\n", id="a target"),
+        pytest.param("z = (y + 0.9 * teacher(x)).detach()\nloss = f(model(x), z)\n", id="a sum"),
+        pytest.param("loss = f(model(x))\nkeep(torch.exp(teacher(x)).detach())\n", id="shown"),
+    ],
+)
+def test_reports_other_dropped_graphs_without_a_fix(body):
+    (found,) = check(step(f"{body}loss.backward()\noptimizer.step()\n"), CODE)
+    assert (found.code, found.fix) == ("TL401b", None)
+
+
+def test_a_network_of_another_file_may_keep_what_it_computes():
+    body = "z = other(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    (found,) = check(f"other = load()\nother.parameters()\n{step(body)}", CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)

@@ -1,0 +1,111 @@
+"""Forward passes of a training step whose graph nobody follows: all that is used is detached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.evaluations import differentiates, records_nothing
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loops import Role
+from torchlint.analysis.reach import forward_of
+from torchlint.analysis.recording import Recording
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
+          "register_full_backward_hook")  # fmt: skip
+_LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
+
+
+def discarded(program: Program) -> Iterator[cst.Call]:
+    """Find the calls of modules in training steps whose result is only used without its graph."""
+    if "backward" not in program.text:
+        return
+    cuts = [func.value for call, func in program.method_calls("detach") if not call.args]
+    if not cuts or any(program.method_calls(*_HOOKS)):
+        return
+    found: dict[int, cst.Call] = {}
+    for cut in cuts:
+        for forward in _forwards(program, cut):
+            if id(forward) not in found and _is_wasted(program, forward):
+                found[id(forward)] = forward
+    yield from sorted(found.values(), key=program.index.order)
+
+
+def _forwards(program: Program, cut: cst.BaseExpression) -> Iterator[cst.Call]:
+    """Yield the outermost calls of modules in what is detached, here or where it got its name."""
+    if isinstance(cut, cst.Name):
+        match program.flow.reaching(cut):
+            case (binding,) if binding.kind is Bind.ASSIGN and not binding.path:
+                value = binding.value
+                if isinstance(value, cst.Call) and _is_only_detached(program, binding):
+                    yield from _forwards(program, value)
+            case _:
+                pass
+        return
+    todo: list[cst.CSTNode] = [cut]
+    while todo:
+        node = todo.pop()
+        match node:
+            case cst.Call() if program.value(node.func).kind is Kind.MODULE:
+                yield node
+            case cst.Call(func=cst.Attribute(value=inner)):
+                todo += [inner, *(arg.value for arg in node.args)]
+            case cst.Call():
+                todo += [arg.value for arg in node.args]
+            case cst.BinaryOperation():
+                todo += [node.left, node.right]
+            case cst.Subscript():
+                todo.append(node.value)
+            case _:
+                pass
+
+
+def _is_only_detached(program: Program, binding: Binding) -> bool:
+    """Whether each use of a name detaches it, or looks at its shape."""
+    uses = [
+        use
+        for use in program.index.named[binding.name]
+        if program.index.bound(use) is None and binding in program.flow.reaching(use)
+    ]
+    return all(_detaches(program, use) for use in uses)
+
+
+def _detaches(program: Program, use: cst.Name) -> bool:
+    above = program.parent(use)
+    return (
+        isinstance(above, cst.Attribute)
+        and above.value is use
+        and above.attr.value in ("detach", "data", *_LOOKS)
+    )
+
+
+def _is_wasted(program: Program, forward: cst.Call) -> bool:
+    """Whether a forward pass is recorded in every training step, and nothing else needs that."""
+    context = program.context(forward)
+    if context.role is not Role.TRAIN or context.guarded:
+        return False
+    if program.recordings.at(forward) is not Recording.ON:
+        return False
+    model = program.value(forward.func)
+    if model.type.startswith("torch.nn.") and model.type.endswith("Loss"):
+        return False
+    if records_nothing(program, forward):
+        return False
+    found = forward_of(program, model)
+    return found is None or not (differentiates(*found) or _keeps(*found))
+
+
+def _keeps(program: Program, method: cst.FunctionDef) -> bool:
+    """Whether a forward pass leaves something on the module, where a loss may find it."""
+    index = program.index
+    targets = [dotted(one.target) for one in index.below(method, cst.AssignTarget)]
+    targets += [dotted(one.target) for one in index.below(method, cst.AugAssign)]
+    return any(target.startswith("self.") for target in targets)

@@ -1,0 +1,355 @@
+"""Evaluations that need no gradients, though autograd records them.
+
+The evidence is ``model.eval()``, and after it a loop that calls the model, in which nothing, and
+nothing that it calls, asks for a gradient; or a function named for evaluation, called in a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import dotted
+from torchlint.analysis.loops import Role
+from torchlint.analysis.reach import callee, callers, passed
+from torchlint.analysis.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+Loop: TypeAlias = cst.For | cst.While
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """A place that runs a model in evaluation mode: a loop, or a whole function.
+
+    ``forward`` is the first call of the model there, ``function`` the one around it.
+    """
+
+    forward: cst.Call
+    place: Loop | cst.FunctionDef
+    function: cst.FunctionDef | None
+    recording: Recording
+
+    @property
+    def named(self) -> bool:
+        """Whether the function is named for evaluation."""
+        return self.function is not None and _NAMED.search(self.function.name.value) is not None
+
+
+# Names that ask for gradients, wherever they stand.
+_GRADIENT_WORDS = frozenset(
+    """backward manual_backward autograd requires_grad requires_grad_ grad enable_grad
+    set_grad_enabled retain_grad grad_fn register_hook register_full_backward_hook jacobian hessian
+    jvp vjp vmap GradScaler zero_grad""".split()
+)
+# Libraries that ask a model for gradients by themselves.
+_ASK = frozenset(
+    """captum torchattacks foolbox advertorch cleverhans art autoattack pytorch_grad_cam higher
+    learn2learn functorch backpack laplace shap torchopt""".split()
+)
+# Functions that take a module and ask it for nothing.
+_HARMLESS = frozenset(
+    "len print isinstance hasattr getattr id type callable iter next enumerate zip".split()
+)
+_NAMED = re.compile(
+    r"eval|valid|test|infer|predict|sample|generate|visuali[sz]e|demo", re.IGNORECASE
+)
+# What speaks of gradients that are asked for out of sight.
+_DOUBTS = re.compile(
+    r"adv(?!anc)|attack|perturb|pgd|fgsm|saliency|grad_?cam|attribution|explain|langevin|sgld|"
+    r"influence|robust|adapt(?!ive)",
+    re.IGNORECASE,
+)
+# Calls that train, out of sight.
+_TRAINS = re.compile(r"(train|fit|optimi[sz]e|learn|update_(param|net|weight|model|policy))(_|$)")
+_PARAMETERS = ("parameters", "named_parameters")
+_NO_TRAINING = (Role.EVAL, Role.OTHER)
+_CALLS = 4  # functions that call functions
+
+
+def evaluations(program: Program) -> Iterator[Evaluation]:
+    """Find the evaluations of a file that are recorded, in their order."""
+    switches = [call for call, _ in program.method_calls("eval") if not call.args]
+    if not switches or asks_for_gradients(program):
+        return
+    found: dict[int, Evaluation] = {}
+    for switch in switches:
+        name = switched(program, switch)
+        home = program.function(switch) or program.module
+        if not any(not _is_under_no_grad(program, c) for c in _forwards(program, home, name)):
+            continue  # the usual case, and cheap to see
+        for place in _places(program, switch, name):
+            one = None if id(place) in found else _evaluation(program, place, switch, name)
+            if one is not None:
+                found[id(place)] = one
+    yield from sorted(found.values(), key=lambda one: program.index.order(one.place))
+
+
+def asks_for_gradients(program: Program) -> bool:
+    """Whether a file imports what attacks or explains models by their gradients."""
+    for bindings in program.index.root.bindings.values():
+        for binding in bindings:
+            name = program.names.root(binding.name, program.index.root)
+            if name.partition(".")[0] in _ASK or name.startswith("torch.func"):
+                return True
+    return False
+
+
+def _evaluation(
+    program: Program, place: Loop | cst.FunctionDef, switch: cst.Call, name: str
+) -> Evaluation | None:
+    """Return what a place evaluates, if it does and is recorded for nothing."""
+    function = place if isinstance(place, cst.FunctionDef) else program.function(place)
+    forwards = [call for call in _forwards(program, place, name) if _recorded(program, call)]
+    if isinstance(place, cst.FunctionDef):
+        forwards = [
+            call for call in forwards if program.index.order(call) > program.index.order(switch)
+        ]
+    if not forwards or (function is not None and _is_special(program, function)):
+        return None
+    if any(_DOUBTS.search(one.value) for one in program.index.below(place, cst.Name)):
+        return None
+    if differentiates(program, place) or given_away(program, place, name):
+        return None
+    if records_nothing(program, forwards[0]):
+        return None
+    return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]))
+
+
+def switched(program: Program, switch: cst.Call) -> str:
+    """Return the name of the model that ``.eval()`` is called on: ``model``, ``self.net``."""
+    assert isinstance(switch.func, cst.Attribute)
+    statement = program.smallest_statement(switch)
+    if isinstance(statement, cst.Assign) and statement.value is switch:
+        return dotted(statement.targets[0].target)
+    return dotted(switch.func.value)
+
+
+# -- where the loops are ------------------------------------------------------------------------
+
+
+def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Loop | cst.FunctionDef]:
+    """Yield the outermost loops that run after ``model.eval()``, or the function, if it has none.
+
+    What comes after ``model.train()`` is no evaluation, nor what is under an ``if`` beside it.
+    """
+    child: cst.CSTNode = switch
+    loops = 0
+    for above in program.index.ancestors(switch):
+        match above:
+            case cst.Module() | cst.IndentedBlock():
+                for statement in _later(above, child):
+                    for loop in _outermost(program, statement):
+                        loops += 1
+                        yield loop
+                    if _switches_back(program, statement, name):
+                        return
+            case cst.For() | cst.While():
+                if program.loops.role(above) in _NO_TRAINING and not _trains(program, above, name):
+                    yield above
+                return
+            case cst.FunctionDef():
+                if not loops and _NAMED.search(above.name.value) and _is_repeated(program, above):
+                    yield above
+                return
+            case cst.SimpleStatementLine() | cst.Expr() | cst.Assign() | cst.With():
+                pass
+            case _:
+                return
+        child = above
+
+
+def _is_repeated(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function is called in a loop."""
+    return any(
+        isinstance(above, cst.For | cst.While)
+        for other, site in callers(program, function)
+        for above in other.index.ancestors(site)
+    )
+
+
+def _later(block: cst.Module | cst.IndentedBlock, child: cst.CSTNode) -> list[cst.CSTNode]:
+    at = next(place for place, one in enumerate(block.body) if one is child)
+    return list(block.body[at + 1 :])
+
+
+def _outermost(program: Program, statement: cst.CSTNode) -> Iterator[Loop]:
+    """Yield the outermost loops of a statement that hold no training."""
+    index = program.index
+    loops: list[Loop] = [*index.below(statement, cst.For), *index.below(statement, cst.While)]
+    loops.sort(key=index.order)
+    last: Loop | None = None
+    for loop in loops:
+        inside = last is not None and index.inside(loop, last)
+        if (
+            not inside
+            and program.loops.role(loop) in _NO_TRAINING
+            and program.function(loop) is program.function(statement)
+        ):
+            last = loop
+            yield loop
+
+
+def _switches_back(program: Program, statement: cst.CSTNode, name: str) -> bool:
+    """Whether a statement puts the model back into training mode, or another one in its place."""
+    stored = program.index.below(statement, cst.AssignTarget)
+    return _trains(program, statement, name) or any(dotted(one.target) == name for one in stored)
+
+
+def _trains(program: Program, place: cst.CSTNode, name: str) -> bool:
+    """Whether a model is put into training mode."""
+    for call in program.index.below(place, cst.Call):
+        func = call.func
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value == "train"
+            and dotted(func.value) == name
+        ):
+            return True
+    return False
+
+
+# -- what they do -------------------------------------------------------------------------------
+
+
+def _forwards(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.Call]:
+    """Yield the calls of a model at or below a place."""
+    for call in program.index.below(place, cst.Call) if name else ():
+        if dotted(call.func) in (name, f"{name}.forward", f"{name}.module"):
+            yield call
+
+
+def _is_under_no_grad(program: Program, call: cst.Call) -> bool:
+    """Whether gradients are turned off around a call, or for the function that it stands in."""
+    loops = program.loops
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.With) and loops.turns_gradients_off(above):
+            return True
+        if isinstance(above, cst.FunctionDef):
+            return any(loops.is_no_grad(item.decorator) for item in above.decorators)
+    return False
+
+
+def _recorded(program: Program, call: cst.Call) -> bool:
+    return program.recordings.at(call) in (Recording.ON, Recording.ASSUMED)
+
+
+def _is_special(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function is a generator or a coroutine: its body runs in bits of other code."""
+    return function.asynchronous is not None or program.yields(function)
+
+
+def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether something at or below a place, or in a function that it calls, wants a gradient."""
+    index = program.index
+    for name in index.below(place, cst.Name):
+        if name.value in _GRADIENT_WORDS and not _is_refusal(program, name):
+            return True
+    if depth > _CALLS:
+        return False
+    for call in index.below(place, cst.Call):
+        match callee(program, call):
+            case (other, target) if other is not program or not index.inside(place, target):
+                if differentiates(other, target, depth + 1):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _is_refusal(program: Program, name: cst.Name) -> bool:
+    """``requires_grad=False``, as an argument or for all parameters."""
+    above = program.parent(name)
+    if isinstance(above, cst.Arg) and above.keyword is name:
+        return literal(above.value) == "False"
+    return False
+
+
+def records_nothing(program: Program, forward: cst.Call) -> bool:
+    """Whether a model has nothing to record: it is frozen, or turns gradients off by itself."""
+    given = [(program, forward.func), *_passed(program, forward.func)]
+    if any(dotted(node) in set(_frozen(other)) for other, node in given):
+        return True
+    found = callee(program, forward)
+    if found is None:
+        return False
+    other, method = found
+    owner = other.classes.around(method)
+    body = () if owner is None else other.index.below(owner.node, cst.Name)
+    if any(name.value in ("requires_grad", "requires_grad_") for name in body):
+        return True
+    first = next(iter(method.body.body), None)
+    return other.recordings.function(method) is Recording.OFF or (
+        isinstance(first, cst.With) and other.loops.turns_gradients_off(first)
+    )
+
+
+def _passed(
+    program: Program, node: cst.BaseExpression
+) -> Iterator[tuple[Program, cst.BaseExpression]]:
+    """Yield what the calls of a function pass for a name, if that is one of its parameters."""
+    function = program.function(node)
+    bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    for binding in bindings:
+        if function is not None and isinstance(binding.value, cst.Param):
+            yield from passed(program, function, binding.value)
+
+
+def _frozen(program: Program) -> Iterator[str]:
+    """Yield the models whose parameters are told not to require gradients."""
+    for call, func in program.method_calls("requires_grad_"):
+        if call.args and literal(call.args[0].value) == "False":
+            yield dotted(func.value)
+    for loop in program.index.of(cst.For):
+        iterated = loop.iter.func if isinstance(loop.iter, cst.Call) else loop.iter
+        if isinstance(iterated, cst.Attribute) and iterated.attr.value in _PARAMETERS:
+            names = program.index.below(loop.body, cst.Name)
+            if any(name.value.startswith("requires_grad") for name in names):
+                yield dotted(iterated.value)
+
+
+def given_away(program: Program, place: cst.CSTNode, name: str) -> bool:
+    """Whether the model goes to something that is not seen, and may ask it for gradients."""
+    index = program.index
+    for call in index.below(place, cst.Call):
+        if callee(program, call) is not None:
+            continue
+        if _TRAINS.match(dotted(call.func).rpartition(".")[2]):
+            return True
+        given = any(dotted(arg.value) == name for arg in call.args)
+        if given and not (isinstance(call.func, cst.Name) and call.func.value in _HARMLESS):
+            return True
+    return _holder_is_used(program, place, name)
+
+
+def _holder_is_used(program: Program, place: cst.CSTNode, name: str) -> bool:
+    """Whether a place uses an object that was made of the model: ``attack = PGD(model)``."""
+    for call in program.index.of(cst.Call):
+        if not any(dotted(arg.value) == name for arg in call.args):
+            continue
+        statement = program.parent(call)
+        if isinstance(statement, cst.Assign) and not _keeps_modules(program, call):
+            made = {dotted(target.target) for target in statement.targets} - {"", name}
+            uses = program.index.below(place, cst.Call)
+            if any(dotted(use.func) in made or _root(use.func) in made for use in uses):
+                return True
+    return False
+
+
+def _keeps_modules(program: Program, call: cst.Call) -> bool:
+    """Whether a call gives what is known not to ask for gradients: a module, a number."""
+    if program.qualified(call.func).startswith("torch.") or callee(program, call) is not None:
+        return True
+    return program.value(call).known
+
+
+def _root(node: cst.BaseExpression) -> str:
+    return dotted(node.value) if isinstance(node, cst.Attribute) else ""

@@ -1,0 +1,63 @@
+"""Callers, callees and classes, in this file or in another one of the project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import libcst as cst
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
+
+
+def callers(program: Program, function: cst.FunctionDef) -> Iterator[tuple[Program, cst.Call]]:
+    """Yield the calls of a function, each with the file that it stands in."""
+    for site in program.calls.sites(function):
+        yield program, site
+    if program.project is not None:
+        yield from program.project.callers(program, function)
+
+
+def callee(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef] | None:
+    """Return the function that a call runs, with its file; of a module its ``forward``."""
+    target = program.calls.target(call)
+    if target is not None:
+        return program, target
+    found = program.calls.elsewhere(call)
+    if found is not None:
+        return found.program, found.function
+    return forward_of(program, program.value(call.func))
+
+
+def class_of(program: Program, value: Value) -> tuple[Program, Class] | None:
+    """Return the class of an instance, with its file."""
+    owner = program.classes.named(value.type) or program.classes.get(value.made)
+    if owner is not None:
+        return program, owner
+    project = program.project
+    return project.class_of(value.type) if project is not None and ":" in value.type else None
+
+
+def forward_of(program: Program, model: Value) -> tuple[Program, cst.FunctionDef] | None:
+    """Return the ``forward`` of a module, with its file."""
+    found = class_of(program, model) if model.kind is Kind.MODULE else None
+    if found is None:
+        return None
+    method = found[0].classes.method(found[1], "forward")
+    return None if method is None else (found[0], method)
+
+
+def passed(
+    program: Program, function: cst.FunctionDef, param: cst.Param
+) -> Iterator[tuple[Program, cst.BaseExpression]]:
+    """Yield what the calls of a function pass for a parameter, each with its file."""
+    for node in program.calls.arguments(function, param):
+        yield program, node
+    if program.project is not None:
+        yield from program.project.passed(program, function, param)
