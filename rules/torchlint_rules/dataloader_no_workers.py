@@ -86,6 +86,7 @@ from typing import TYPE_CHECKING
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.loaders import yields_gpu_tensors
 from torchlint.analysis.loops import Role
+from torchlint.analysis.passes import draws
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
 from torchlint.analysis.workers import in_hook, runs_on_import, unpicklable
@@ -106,13 +107,22 @@ STEPS = frozenset((Role.TRAIN, Role.EVAL, Role.EPOCH))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A loop over a loader, or a ``next()`` in a loop, with the file it stands in."""
+
+    program: Program
+    node: cst.CSTNode
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Slow:
     """A loader without workers whose samples cost, and what goes through it."""
 
     call: cst.Call
     given: Argument
     datasets: tuple[Dataset, ...]
-    roles: frozenset[Role]
+    steps: tuple[Step, ...]
 
 
 def dataloader_no_workers(program: Program) -> Iterator[Finding]:
@@ -125,9 +135,18 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
         cost = cost_of(program, call, datasets)
         if not cost or yields_gpu_tensors(program, call):
             continue
-        roles = program.loaders.roles(call) & STEPS
-        if roles or in_hook(program, call):
-            yield finding(program, Slow(call, given, datasets, roles), cost)
+        slow = Slow(call, given, datasets, tuple(steps(program, call)))
+        if slow.steps or in_hook(program, call):
+            yield finding(program, slow, cost)
+
+
+def steps(program: Program, call: cst.Call) -> Iterator[Step]:
+    """Yield what takes the batches of a loader, to train or to evaluate."""
+    for home, loop in program.loaders.loops_everywhere(call):
+        if (role := home.loops.role(loop)) in STEPS:
+            yield Step(home, loop, role)
+    for draw in draws(program, call):
+        yield Step(program, draw, program.context(draw).role)
 
 
 def refused(program: Program, given: Argument) -> bool:
@@ -147,12 +166,13 @@ def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> 
 def finding(program: Program, slow: Slow, cost: str) -> Finding:
     """Return the finding, with a fix where nothing stands in the way of workers."""
     first = obstacle(program, slow)
-    files = [program, *(home for home, _ in program.loaders.loops_everywhere(slow.call))]
+    files = [program, *(step.program for step in slow.steps)]
     costs = any(one.devices.gpu for one in files) and not any(one.frameworks for one in files)
+    roles = {step.role for step in slow.steps}
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process: "
-        f"{'the evaluation' if slow.roles == {Role.EVAL} else 'training'} waits for every batch",
+        f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
         None if first else fix(program, slow.call, slow.given),
         None if costs else Severity.INFO,
         help=first or "How many workers are best depends on the machine: try a few numbers.",
@@ -161,10 +181,9 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
 
 def obstacle(program: Program, slow: Slow) -> str:
     """Return what has to be done before workers can be used, or ""."""
-    loops = program.loaders.loops_everywhere(slow.call)
-    if program.frameworks or any(home.frameworks for home, _ in loops):
+    if program.frameworks or any(step.program.frameworks for step in slow.steps):
         return "Pass num_workers above 0: the framework does not choose it."
-    if any(runs_on_import(*one) for one in loops):
+    if any(runs_on_import(step.program, step.node) for step in slow.steps):
         return (
             'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
             "workers that are not forked import this file again."

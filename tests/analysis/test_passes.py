@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.passes import repeating
+from torchlint.analysis.passes import draws, repeating
 
 USES = """\
 def go(batches):
@@ -57,7 +57,34 @@ def repeated(source: str) -> list[str]:
         pytest.param(
             "a = DataLoader(d)\nwhile c:\n    for x in a:\n        go(a)", "", id="inside itself"
         ),
+        pytest.param(
+            "a = DataLoader(d)\nwhile c:\n    for x in a:\n        y = next(iter(a))",
+            "",
+            id="another iterator inside",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nb = next(iter(a))\nwhile c:\n    go(a)",
+            "while c",
+            id="an iterator before",
+        ),
     ],
 )
 def test_repeating(source: str, expected: str) -> None:
     assert repeated(source) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("it = iter(a)\nwhile c:\n    x = next(it)\n    loss.backward()", ["next(it)"]),
+        ("it = iter(a)\nwhile c:\n    x = it.next()\n    loss.backward()", ["it.next()"]),
+        ("it = iter(a)\nx = next(it)", []),
+        ("it = iter(b)\nwhile c:\n    x = next(it)\n    loss.backward()", []),
+        ("while c:\n    x = next(iter(a))\n    loss.backward()", []),
+        ("it = iter(a)\nfor i in y:\n    loss.backward()\n    if i % 9 == 0: next(it)", []),
+    ],
+)
+def test_draws(source: str, expected: list[str]) -> None:
+    program = parsed(f"a = DataLoader(d)\n{source}", HEAD)
+    found = draws(program, program.loaders.calls[0])
+    assert [program.code(call) for call in found] == expected

@@ -189,6 +189,20 @@ def test_an_evaluation_waits_too() -> None:
     assert found.message.endswith("in the main process: the evaluation waits for every batch")
 
 
+def test_batches_taken_one_by_one() -> None:
+    loop = """\
+batches = iter(loader)
+for step in range(steps):
+    loss = model(next(batches).to(device))
+    loss.backward()
+    optimizer.step()
+"""
+    assert "num_workers=min(4" in fixed(loaded("DataLoader(Photos(p))", loop=loop), CODE)
+    silent(loaded("DataLoader(Photos(p))", loop=loop.replace("next(batches)", "probe()")), CODE)
+    (found,) = check(f"{HEAD}loader = DataLoader(Photos(p))\n{loop}", CODE)
+    assert found.fix is None
+
+
 def test_advice_without_a_gpu() -> None:
     source = loaded("DataLoader(Photos(p))").replace(
         '"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"'

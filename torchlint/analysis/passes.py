@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.index import Bind
+from torchlint.analysis.loops import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,46 @@ def repeating(program: Program, loader: cst.Call) -> Turns | None:
         if any(id(one.loop) in over_it for one in around):
             return None
         found += (one for one in around if id(one.loop) not in making and not _turns_once(one))
+    if found and _looked_at(loops, loader):
+        return None
     return found[0] if found else None
+
+
+def _looked_at(loops: list[tuple[Program, cst.For]], loader: cst.Call) -> bool:
+    """Whether a loop over a loader asks it for another iterator, which would share the workers."""
+    for home, loop in loops:
+        for call in home.calls.named("iter"):
+            source = call.args[0].value if call.args else None
+            if source is None or not _is_of(home, source, loader):
+                continue
+            around = _around(home, call, source, loader, frozenset())
+            if any(one.loop is loop for one in around):
+                return True
+    return False
+
+
+def _is_of(home: Program, node: cst.BaseExpression, loader: cst.Call) -> bool:
+    """Whether an expression is a loader, or comes from it."""
+    return any(one is loader for one in home.loaders.sources(node))
+
+
+def draws(program: Program, loader: cst.Call) -> list[cst.Call]:
+    """Return where steps take batches out of a loader one by one, by ``next(batches)``."""
+    found: list[cst.Call] = []
+    for call in program.calls.named("next"):
+        source = call.args[0].value if call.args else None
+        if source is None and isinstance(call.func, cst.Attribute):
+            source = call.func.value
+        if not isinstance(source, cst.Name | cst.Attribute):
+            continue  # `next(iter(loader))` starts anew each time
+        context = program.context(call)
+        if (
+            context.role is not Role.OTHER
+            and not context.guarded
+            and _is_of(program, source, loader)
+        ):
+            found.append(call)
+    return found
 
 
 def _around(
@@ -95,7 +135,7 @@ def _callers(
         given = None
         if param is not None:
             given = program.calls.passed(function, param, site)
-            if given is None or all(one is not loader for one in home.loaders.sources(given)):
+            if given is None or not _is_of(home, given, loader):
                 continue
         yield from _around(home, site, given, loader, way)
 
