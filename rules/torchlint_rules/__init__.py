@@ -272,6 +272,19 @@ RULES: tuple[Rule, ...] = (
         words=(("BatchNorm", "InstanceNorm"),),
     ),
     Rule(
+        code="TL705",
+        name="no-torch-compile",
+        summary="a model is trained kernel by kernel, without a compiler",
+        severity=INFO,
+        fix=UNSAFE,
+        group=10,
+        words=(
+            ("cuda", "torch.accelerator", "TrainingArguments", "Accelerator"),
+            ("optim", "TrainingArguments"),
+            ("backward", "TrainingArguments", "Accelerator"),
+        ),
+    ),
+    Rule(
         code="TL713",
         name="mha-need-weights",
         summary="attention weights that nobody reads keep attention from its fused kernel",

@@ -67,11 +67,14 @@ def _follows(
     return order(start) < order(place) and not between
 
 
+def is_short(program: Program, loop: Loop) -> bool:
+    """Whether a loop says that it makes a small number of steps."""
+    return isinstance(loop, cst.For) and any(_is_few(program, part) for part in _parts(loop.iter))
+
+
 def is_bounded(program: Program, loop: Loop) -> bool:
     """Whether a loop makes a few steps only: a small number of them, or it is left on the way."""
-    if isinstance(loop, cst.For) and any(_is_few(program, part) for part in _parts(loop.iter)):
-        return True
-    return any(
+    return is_short(program, loop) or any(
         isinstance(leaving, cst.Return) or _loop_of(program, leaving) is loop
         for kind in (cst.Break, cst.Return)
         for leaving in program.index.below(loop.body, kind)

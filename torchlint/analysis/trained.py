@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _MOVES = torch_api.MODULE_SELF | {"requires_grad_", "compile"}
+_DEPTH = 4  # calls that hand a model on
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 
 
@@ -40,15 +41,40 @@ def trained_models(program: Program) -> Iterator[Trained]:
             for call in program.index.below(arg, cst.Call):
                 match call.func:
                     case cst.Attribute(value=node, attr=cst.Name("parameters")):
-                        yield Trained(node, unwrapped(program, program.value(node)), optimizer)
+                        yield Trained(node, model_of(program, node), optimizer)
                     case _:
                         pass
 
 
-def unwrapped(program: Program, value: Value) -> Value:
-    """Return the model inside of the wrappers of distributed training."""
+def model_of(program: Program, node: cst.BaseExpression) -> Value:
+    """Return the model that an expression gives, without the wrappers of distributed training.
+
+    A name may stand for the model and for the wrapped model: then it is the model.
+    """
+    found = list(_meant(program, node, 0)) if isinstance(node, cst.Name) else []
+    if found and len({(value.kind, value.type) for value in found}) == 1:
+        return found[0]
+    return _unwrapped(program, program.value(node))
+
+
+def _meant(program: Program, name: cst.Name, depth: int) -> Iterator[Value]:
+    """Yield the models that a name may stand for, through the calls of its function."""
+    for binding in program.flow.reaching(name):
+        function = program.function(binding.node)
+        param = binding.value
+        if isinstance(param, cst.Param) and function is not None and depth < _DEPTH:
+            for given in program.calls.arguments(function, param):
+                if isinstance(given, cst.Name):
+                    yield from _meant(program, given, depth + 1)
+                else:
+                    yield _unwrapped(program, program.value(given))
+        else:
+            yield _unwrapped(program, program.values.binding(binding))
+
+
+def _unwrapped(program: Program, value: Value) -> Value:
     while value.type.endswith(_WRAPPERS) and (inner := _wrapped(value.made)) is not None:
-        value = program.value(inner)
+        value = model_of(program, inner)
     return value
 
 

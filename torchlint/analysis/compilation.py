@@ -1,0 +1,219 @@
+"""Whether a model can be compiled as it is trained, and where that has to be said."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis import torch_api
+from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.index import Bind
+from torchlint.analysis.loops import Role
+from torchlint.analysis.profiling import is_short
+from torchlint.analysis.rewrites import InsertAfter
+from torchlint.analysis.trained import Trained, model_of
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+# What speaks of compilers, by whatever name; `re.compile` is another.
+_COMPILED = re.compile(
+    r"(?<!\bre\.)compil|torch\.jit|dynamo|tensorrt|torch_xla|inductor", re.IGNORECASE
+)
+# What gives each step other shapes, each of which is compiled anew, or in a more general form.
+_VARYING = (
+    r"[Cc]ollat|pad_sequence|[Pp]ack(ed)?_(padded_)?[Ss]equence|padding=(True|[\"']longest)"
+    r"|\.detection\b|multi_?scale|torch_geometric|\bdgl\b"
+)
+# What the compiler cannot follow, or gains nothing from.
+_HINDERED = re.compile(
+    r"create_graph|autograd\.(grad|functional|Function|backward)|\bvmap\b|functorch|torch\.fx\b"
+    r"|CUDAGraph|cuda\.graph|make_graphed|(?<!Distributed)DataParallel|_hook\(|_shard\b|Sharded"
+    r"|\b(nn\.)?(LSTM|GRU|RNN)(Cell)?\(|cpp_extension|\b(triton|cupy|numba|apex|horovod|deepspeed)\b"
+    rf"|quanti[sz]|sparse|{_VARYING}"
+)
+_READS = ("item", "tolist", "numpy", "nonzero", "unique", "masked_select", "data_ptr")
+_MOVES = torch_api.MODULE_SELF - {"train", "eval", "requires_grad_"}
+_BUILDERS = ("torchvision.models.", "timm.", "transformers.", "torch.nn.")
+
+
+def speaks_of_compiling(program: Program) -> bool:
+    """Whether the file, or one near by in its project, is about compiled models."""
+    if _COMPILED.search(program.text):
+        return True
+    if program.project is None or program.path is None:
+        return False
+    imports = program.project.imports
+    near = imports.related(str(program.path))
+    return any("torch.compile" in imports.text(path) for path in near)
+
+
+def trains_long(program: Program) -> bool:
+    """Whether a training loop of the file makes more than a few steps."""
+    return any(not is_short(program, loop) for loop in program.loops.training)
+
+
+def hindered(program: Program) -> bool:
+    """Whether a file holds what a compiler stumbles over, or shapes that change.
+
+    Of the files that it imports only the shapes count: they may make its batches.
+    """
+    if _HINDERED.search(program.text):
+        return True
+    if program.project is None or program.path is None:
+        return False
+    imports = program.project.imports
+    imported = imports.targets(str(program.path))
+    return any(re.search(_VARYING, imports.text(path)) for path in imported)
+
+
+def compilable(program: Program, model: Trained) -> bool:
+    """Whether a model is one for sure, and nothing is seen that a compiler would stumble over."""
+    kind = model.value.type
+    if model.value.kind is not Kind.MODULE or hindered(program):
+        return False
+    if kind.startswith(_BUILDERS):
+        return True
+    found = _class(program, kind)
+    if found is None:
+        return False
+    home, owner = found
+    return not hindered(home) and _is_plain(home, owner) and not _reads_values(home)
+
+
+def _class(program: Program, kind: str) -> tuple[Program, Class] | None:
+    """Return the class of a type, and the file it stands in."""
+    owner = program.classes.named(kind)
+    if owner is not None:
+        return program, owner
+    return program.project.class_of(kind) if program.project is not None and ":" in kind else None
+
+
+def _is_plain(home: Program, owner: Class) -> bool:
+    """Whether a class is derived from torch's modules alone, and keeps their ``compile``."""
+    lineage = home.classes.lineage(owner)
+    outside = [base for one in lineage for base in one.bases if home.classes.named(base) is None]
+    known = all(base.startswith("torch.nn.") for base in outside)
+    return known and bool(outside) and home.classes.method(owner, "compile") is None
+
+
+def _reads_values(home: Program) -> bool:
+    """Whether a module reads values of tensors: the host has to wait, and the graph breaks."""
+    for call, _ in home.method_calls(*_READS):
+        owner = home.classes.around(call)
+        if owner is not None and owner.is_module:
+            return True
+    return False
+
+
+def is_called(program: Program, model: Trained) -> bool:
+    """Whether training steps call the model itself: a method of it would not be compiled."""
+    for call in program.index.of(cst.Call):
+        if not isinstance(call.func, cst.Name) or not call.args or call.func.value[:1].isupper():
+            continue
+        if program.context(call).role is Role.TRAIN:
+            value = model_of(program, call.func)
+            if value.kind is Kind.MODULE and value.type == model.value.type:
+                return True
+    return False
+
+
+def place(program: Program, models: Sequence[Trained]) -> InsertAfter | None:
+    """Say that the one model is to be compiled: once it is moved, before it is wrapped or trained.
+
+    None where several models are trained, where the model is not a plain local name, or where no
+    statement is the last of those that make it.
+    """
+    names = [model.node for model in models if isinstance(model.node, cst.Name)]
+    if len(names) < len(models) or len({name.value for name in names}) != 1:
+        return None
+    name, function = names[0], program.function(names[0])
+    owner = program.index.scope(name).owner(name.value)
+    bindings = [] if owner is None else owner.bindings[name.value]
+    training = _first_training(program, function)
+    if training is None or not all(_is_model(program, binding) for binding in bindings):
+        return None
+    wraps = [b.node for b in bindings if program.values.binding(b).type.endswith("DataParallel")]
+    made = [*_moves(program, name.value, function), *(binding.node for binding in bindings)]
+    statement = _last_statement(program, made, [training, *wraps])
+    if statement is None or any(_is_in_training(program, one.node, training) for one in bindings):
+        return None
+    if not any(_as_often(program, statement, one.node) for one in bindings):
+        return None
+    return InsertAfter(statement, f"{name.value}.compile()")
+
+
+def _is_model(program: Program, binding: Binding) -> bool:
+    plain = binding.kind is Bind.ASSIGN and not binding.path
+    return plain and program.values.binding(binding).kind is Kind.MODULE
+
+
+def _is_in_training(program: Program, node: cst.CSTNode, training: cst.CSTNode) -> bool:
+    """Whether a node comes after the start of the training, in one of its loops."""
+    index = program.index
+    return index.order(node) > index.order(training) and any(
+        index.inside(node, loop)
+        for loop in (training, *index.ancestors(training))
+        if isinstance(loop, cst.For | cst.While)
+    )
+
+
+def _as_often(program: Program, statement: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a statement stands in no loop but those that a node stands in."""
+    return all(
+        program.index.inside(node, above)
+        for above in program.index.ancestors(statement)
+        if isinstance(above, cst.For | cst.While)
+    )
+
+
+def _first_training(program: Program, function: cst.FunctionDef | None) -> cst.CSTNode | None:
+    """Return the first loop that trains, or call that leads to one, in a function or the module."""
+    places = [
+        place
+        for loop in program.loops.training
+        for place in ways_to(program, loop)
+        if program.function(place) is function
+    ]
+    return min(places, key=program.index.order, default=None)
+
+
+def _moves(program: Program, name: str, function: cst.FunctionDef | None) -> list[cst.CSTNode]:
+    """Return the calls that move a model, or change its type, in place."""
+    return [
+        call
+        for call, func in program.method_calls(*_MOVES)
+        if isinstance(func.value, cst.Name)
+        and func.value.value == name
+        and program.function(call) is function
+    ]
+
+
+def _last_statement(
+    program: Program, made: Sequence[cst.CSTNode], ends: Sequence[cst.CSTNode]
+) -> cst.BaseStatement | None:
+    """Return the statement with the last of what makes a model, before what wraps or trains it.
+
+    It stands in a block that goes on to the first of these ends, and holds none of them.
+    """
+    index = program.index
+    end = min(ends, key=index.order)
+    before = [node for node in made if index.order(node) < index.order(end)]
+    if not before:
+        return None
+    last = max(before, key=index.order)
+    blocks = (
+        one for one in index.ancestors(end) if isinstance(one, cst.IndentedBlock | cst.Module)
+    )
+    held = (one for block in blocks for one in block.body if index.inside(last, one))
+    statement = next(held)
+    apart = not any(index.inside(one, statement) for one in ends)
+    plain = isinstance(statement, cst.SimpleStatementLine | cst.If | cst.With)
+    return statement if plain and apart else None
