@@ -113,7 +113,9 @@ def next_iter_in_loop(program: Program) -> Iterator[Finding]:
     found = [
         draw
         for draw in draws(program)
-        if program.value(draw.source).kind is Kind.LOADER and in_every_step(program, draw)
+        if may_repeat(program, draw.call)
+        and program.value(draw.source).kind is Kind.LOADER
+        and in_every_step(program, draw)
     ]
     for draw in found:
         made = program.value(draw.source).made
@@ -170,6 +172,20 @@ def made_in_same_turn(program: Program, call: cst.Call, name: cst.Name) -> cst.C
             return value if same else None
         case _:
             return None
+
+
+def may_repeat(program: Program, call: cst.Call) -> bool:
+    """Whether a loop is around a call, or its function is named elsewhere: that costs little."""
+    if any(loops_around(program, call)):
+        return True
+    function = program.function(call)
+    if function is None or function.name.value.startswith("__"):
+        return False
+    name, project = function.name.value, program.project
+    if program.calls.named(name) or project is None:
+        return True
+    importers = project.imports.importers(str(program.path))
+    return any(name in project.imports.text(path) for path in importers)
 
 
 def in_every_step(program: Program, draw: Draw) -> bool:
