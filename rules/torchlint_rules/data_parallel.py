@@ -65,7 +65,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis import torch_api
 from torchlint.analysis.debugging import in_test
 from torchlint.rule import Finding, Severity
 
@@ -119,10 +118,8 @@ def data_parallel(program: Program) -> Iterator[Finding]:
 
 
 def trains(program: Program) -> bool:
-    """Whether the file is seen to train, or makes what trains elsewhere: an optimizer."""
-    if any(program.method_calls("backward", "manual_backward")) or program.loops.training:
-        return True
-    return not program.frameworks and any(program.calls_of(*torch_api.OPTIMIZERS))
+    """Whether the file is seen to train, itself or in what its loops call in other files."""
+    return any(program.method_calls("backward", "manual_backward")) or program.loops.leads
 
 
 def on_one_device(program: Program, call: cst.Call, function: str) -> bool:

@@ -166,7 +166,7 @@ def exists(program: Program, kind: str) -> bool:
     target = program.target
     if program.devices.gpu:
         return ON_GPU[kind] < ON_CPU if target is None else target >= ON_GPU[kind]
-    return target is not None and works_anywhere(program, kind) and bool(program.loops.training)
+    return target is not None and works_anywhere(program, kind) and program.loops.leads
 
 
 def works_anywhere(program: Program, kind: str) -> bool:

@@ -105,7 +105,7 @@ def tf32_disabled(program: Program) -> Iterator[Finding]:
 
 def left_off(program: Program) -> Iterator[Finding]:
     """The script says nothing: matrix products are computed in full float32."""
-    if not (program.devices.gpu and program.devices.named and program.loops.training):
+    if not (program.devices.gpu and program.devices.named and program.loops.leads):
         return
     node = product(program) if is_script(program) else None
     if node is None or in_test(program, node):
@@ -131,7 +131,7 @@ def fix(program: Program) -> Fix | None:
 
 def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
     """TL507b: full precision is asked for, and nothing beside it says why."""
-    if not program.loops.training:
+    if OTHER.search(program.text) or not program.loops.leads:
         return
     for switch in found:
         node = switch.node

@@ -88,6 +88,8 @@ def test_product(code):
         pytest.param(forward("mine.einsum(x)"), id="not torch's"),
         pytest.param(forward("x.mm(x)") + "import mm", id="of what is not known"),
         pytest.param("Transformer(512)", id="a class of the project"),
+        pytest.param("import sparse\n" + forward("x @ self.w"), id="a sparse matrix, perhaps"),
+        pytest.param("import sparse\n" + forward("torch.mm(x, x)"), id="a sparse one, by a call"),
         pytest.param("nn.GRU(512, 512)", id="cuDNN's, which uses it already"),
     ],
 )

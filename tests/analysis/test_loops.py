@@ -380,3 +380,16 @@ def test_answers_do_not_depend_on_the_order_of_the_questions() -> None:
     forwards = [first.context(call).role for call in probes(first)]
     backwards = [second.context(call).role for call in reversed(probes(second))]
     assert forwards == backwards[::-1] == [Role.TRAIN] * 3
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("for x in y:\n    loss.backward()\n", True),
+        ("def step():\n    for x in y:\n        loss.backward()\nwhile go:\n    step()\n", True),
+        ("for x in y:\n    model(x)\n", False),
+        ("loss.backward()\n", False),
+    ],
+)
+def test_leads(source, expected):
+    assert Program(source).loops.leads is expected

@@ -52,6 +52,10 @@ for x in data:
             script("model = DataParallel(model)", head="from geometry import DataParallel"),
             id="another library's",
         ),
+        pytest.param(
+            script("model = nn.DataParallel(model)", step="torch.optim.SGD(model.parameters())"),
+            id="an optimizer that nobody uses here",
+        ),
         pytest.param(script("nn.DataParallel()"), id="no model"),
         pytest.param(
             script("def test_it():\n    model = nn.DataParallel(model)"), id="a test of a wrapper"
@@ -90,7 +94,6 @@ def test_reports(wrap, head):
 @pytest.mark.parametrize(
     "step",
     [
-        "torch.optim.SGD(model.parameters(), 0.1)",
         "accelerator.backward(loss)",
         "optimizer.zero_grad()",
     ],

@@ -169,6 +169,7 @@ def test_asked_for(line):
         pytest.param(script(f"if exact:\n    {OFF}"), id="under a condition"),
         pytest.param(script(OFF.replace("False", "args.tf32")), id="an option"),
         pytest.param(f"import torch\n{OFF}\nmodel = Net().cuda()\n", id="nothing is trained"),
+        pytest.param(script(OFF, extra="scaler = GradScaler()"), id="beside mixed precision"),
         pytest.param(script(f"def test_it():\n    {OFF}"), id="a test"),
     ],
 )

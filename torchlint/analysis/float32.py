@@ -81,11 +81,13 @@ def product(program: Program) -> cst.BaseExpression | None:
     """Return where a model of the file multiplies large matrices, or has a layer that does.
 
     A layer beside convolutions is the small end of a model; what is in other files is not seen.
+    In a file that speaks of sparse matrices a product may be one of those.
     """
+    sparse = "sparse" in program.text
     for call in program.index.of(cst.Call):
-        if _is_product(program, call):
+        if _is_product(program, call, sparse=sparse):
             return call
-    for node in program.index.of(cst.BinaryOperation):
+    for node in () if sparse else program.index.of(cst.BinaryOperation):
         if isinstance(node.operator, cst.MatrixMultiply) and _in_forward(program, node):
             return node
     if _CONVOLUTION.search(program.text):
@@ -93,12 +95,16 @@ def product(program: Program) -> cst.BaseExpression | None:
     return next((c for c in program.calls_of("torch.nn.Linear") if _is_large(program, c)), None)
 
 
-def _is_product(program: Program, call: cst.Call) -> bool:
+def _is_product(program: Program, call: cst.Call, *, sparse: bool) -> bool:
     name = program.qualified(call.func)
     last = call.func.attr.value if isinstance(call.func, cst.Attribute) else name.split(".")[-1]
     if last == "MultiheadAttention" or last.startswith("Transformer"):
         return name.startswith("torch.nn.")
-    if last not in _PRODUCTS or not (name.startswith("torch.") or (not name and last in _METHODS)):
+    if (
+        sparse
+        or last not in _PRODUCTS
+        or not (name.startswith("torch.") or (not name and last in _METHODS))
+    ):
         return False
     return _in_forward(program, call)
 

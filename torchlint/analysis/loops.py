@@ -331,6 +331,11 @@ class Loops:
         importers = project.imports.importers(str(path))
         return any("backward" in project.imports.text(one) for one in importers)
 
+    @cached_property
+    def leads(self) -> bool:
+        """Whether a loop of the file trains, or calls what does, be it in another file."""
+        return any(role in (Role.TRAIN, Role.EPOCH) for role in self._roles.values())
+
     # -- how often a node runs ---------------------------------------------------------------
 
     def context(self, node: cst.CSTNode) -> Context:
