@@ -25,6 +25,7 @@ _STATEMENT = re.compile(
     r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
     re.MULTILINE,
 )
+_DEFINED = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _MOST = 20_000  # files of a project; a larger one is looked at file by file
 
@@ -76,6 +77,7 @@ class Imports:
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
+        self._names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._starts: dict[tuple[str, str], str | None] = {}
@@ -124,7 +126,7 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
-        for facts in (self._nearby, self._having, self._near):
+        for facts in (self._nearby, self._having, self._near, self._names):
             facts.clear()
         self.__dict__.pop("_reverse", None)
         return True
@@ -246,6 +248,22 @@ class Imports:
             texts = (self.text(one) for one in near)
             self._nearby[key] = any(word in text for text in texts for word in words)
         return self._nearby[key]
+
+    def defined_near(self, path: str, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the functions and classes of imported files in which one of some words occurs."""
+        near = set(self.targets(path))
+        for one in self.targets(path):
+            if one.endswith("__init__.py"):
+                near |= self.targets(one)
+        return tuple(sorted({name for one in near for name in self._defined(one, words)}))
+
+    def _defined(self, path: str, words: tuple[str, ...]) -> frozenset[str]:
+        key = (path, words)
+        if key not in self._names:
+            text = self.text(path)
+            some = any(word in text for word in words)
+            self._names[key] = frozenset(_DEFINED.findall(text) if some else ())
+        return self._names[key]
 
     def having(self, words: tuple[str, ...]) -> frozenset[str]:
         """Return the files of the project in which one of some words occurs."""

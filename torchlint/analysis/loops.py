@@ -144,11 +144,11 @@ class Loops:
     def _leaving(self) -> list[tuple[cst.Call, Target]]:
         """The calls of functions of other files in which something may be stepped."""
         program = self._program
-        if program.project is None:
+        if program.project is None or program.path is None:
             return []
         found: list[tuple[cst.Call, Target]] = []
-        for call in program.index.of(cst.Call):
-            if type(call.func) is cst.Name or type(call.func) is cst.Attribute:
+        for name in program.project.imports.defined_near(str(program.path), _STEPS):
+            for call in program.calls.named(name):
                 target = program.calls.elsewhere(call)
                 if target is not None and any(word in target.program.text for word in _STEPS):
                     found.append((call, target))

@@ -33,7 +33,11 @@ _LIBRARIES = (
     "torch.", "torchvision.", "numpy.", "accelerate.", "lightning.", "pytorch_lightning.",
     "transformers.", "deepspeed.", "fastai.", "ignite.", "composer.", "tqdm.",
 )  # fmt: skip
-_RELATED = 40  # files that are searched for the way of a loader's batches
+# More files than this that may use something make it part of a library: what they have in common
+# says little, and reading them all takes long.
+_MANY = 30
+# Methods that are not called by their names.
+_CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -213,9 +217,12 @@ class Project:
             if owner is None or owner.methods.get(word) is not function:
                 return  # inside another function
             word = owner.name if word == "__init__" else word
-        for path in self.imports.importers(str(program.path)):
-            text = self.imports.text(path)
-            other = self.program(path) if word in text else None
+        if word in _CALLED_BY_TORCH:
+            return
+        text, called = self.imports.text, f"{word}("
+        paths = [one for one in self.imports.importers(str(program.path)) if called in text(one)]
+        for path in paths if len(paths) <= _MANY else ():
+            other = self.program(path)
             if other is None:
                 continue
             for call in other.calls.named(word):
@@ -240,7 +247,7 @@ class Project:
             return
         having = self.imports.having(words)
         likely = [path for path in self.imports.related(str(program.path)) if path in having]
-        for path in likely[:_RELATED]:
+        for path in likely if len(likely) <= _MANY else ():
             other = self.program(path)
             if other is not None:
                 yield other

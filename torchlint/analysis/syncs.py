@@ -149,13 +149,13 @@ def _sync(
     *,
     proved: bool = False,
 ) -> Iterator[Sync]:
-    context = program.context(node)
-    if context.role not in (Role.TRAIN, Role.EVAL, Role.FORWARD):
-        return
     value = program.value(tensor)
     sure = value.kind is Kind.TENSOR
     derived = value.kind is Kind.UNKNOWN and value.device.gpu and not proved
-    if (sure or derived) and program.on_gpu(value) and not _for_environment(program, node):
+    if not (sure or derived) or not program.on_gpu(value) or _for_environment(program, node):
+        return
+    context = program.context(node)
+    if context.role in (Role.TRAIN, Role.EVAL, Role.FORWARD):
         yield Sync(node, tensor, read, context, sure)
 
 
