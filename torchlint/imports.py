@@ -27,6 +27,9 @@ _STATEMENT = re.compile(
 )
 _DEFINED = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+# More files than this that use something make it part of a library: what they have in common says
+# little, and reading them all takes long.
+MANY = 30
 _MOST = 20_000  # files of a project; a larger one is looked at file by file
 
 
@@ -275,12 +278,16 @@ class Imports:
         return found
 
     def related(self, path: str) -> tuple[str, ...]:
-        """Return the files at most two imports away, in either direction; sorted."""
+        """Return the files at most two imports away, in either direction; sorted.
+
+        Files that many import lead nowhere: what imports them has little to do with one another.
+        """
         if path not in self._near:
-            near = self.targets(path) | set(self.importers(path))
-            far = set(near)
-            for one in near:
-                far |= self.targets(one)
-                far.update(self.importers(one))
+            near = {one for one in self._beside(path) if len(self.importers(one)) <= MANY}
+            far = near.union(*(self._beside(one) for one in near))
             self._near[path] = tuple(sorted(far - {path}))
         return self._near[path]
+
+    def _beside(self, path: str) -> frozenset[str]:
+        importers = self.importers(path)
+        return self.targets(path).union(importers if len(importers) <= MANY else ())

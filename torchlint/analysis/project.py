@@ -17,6 +17,7 @@ import libcst as cst
 from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
 from torchlint.depth import too_deep
+from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +34,6 @@ _LIBRARIES = (
     "torch.", "torchvision.", "numpy.", "accelerate.", "lightning.", "pytorch_lightning.",
     "transformers.", "deepspeed.", "fastai.", "ignite.", "composer.", "tqdm.",
 )  # fmt: skip
-# More files than this that may use something make it part of a library: what they have in common
-# says little, and reading them all takes long.
-_MANY = 30
 # Methods that are not called by their names.
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _DEPTH = 8  # imports that are followed through re-exports
@@ -216,12 +214,14 @@ class Project:
         if program.index.scope(function).parent is not None:
             if owner is None or owner.methods.get(word) is not function:
                 return  # inside another function
+            if word == "__init__" and owner.is_module:
+                return  # layers are made of sizes and options
             word = owner.name if word == "__init__" else word
         if word in _CALLED_BY_TORCH:
             return
         text, called = self.imports.text, f"{word}("
         paths = [one for one in self.imports.importers(str(program.path)) if called in text(one)]
-        for path in paths if len(paths) <= _MANY else ():
+        for path in paths if len(paths) <= MANY else ():
             other = self.program(path)
             if other is None:
                 continue
@@ -247,7 +247,7 @@ class Project:
             return
         having = self.imports.having(words)
         likely = [path for path in self.imports.related(str(program.path)) if path in having]
-        for path in likely if len(likely) <= _MANY else ():
+        for path in likely if len(likely) <= MANY else ():
             other = self.program(path)
             if other is not None:
                 yield other
