@@ -61,6 +61,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import dotted
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
@@ -81,8 +82,9 @@ def mha_need_weights(program: Program) -> Iterator[Finding]:
     """Find calls of attention layers whose weights are thrown away."""
     if any(hook in program.text for hook in HOOKS):
         return
-    for call in program.index.of(cst.Call):
-        if not is_candidate(program, call) or not is_attention(program, call):
+    names = set(layer_names(program))
+    for call in program.index.of(cst.Call) if names else ():
+        if not is_candidate(program, call, names) or not is_attention(program, call):
             continue
         if program.argument(call, "need_weights", f"{LAYER}.forward").absent and discards(
             program, call
@@ -100,9 +102,21 @@ def mha_need_weights(program: Program) -> Iterator[Finding]:
             )
 
 
-def is_candidate(program: Program, call: cst.Call) -> bool:
-    """Whether a call has the arguments of an attention layer, and its result is taken apart."""
-    return len(call.args) > 1 and isinstance(program.parent(call), cst.Assign | cst.Subscript)
+def layer_names(program: Program) -> Iterator[str]:
+    """Yield the names that attention layers of the file are kept under."""
+    for layer in program.calls_of(LAYER):
+        for above in program.index.ancestors(layer):
+            targets = above.targets if isinstance(above, cst.Assign) else ()
+            yield from (dotted(item.target).rpartition(".")[2] for item in targets)
+
+
+def is_candidate(program: Program, call: cst.Call, names: set[str]) -> bool:
+    """Whether a call may be one of a layer of these names, and its result is taken apart."""
+    return (
+        len(call.args) > 1
+        and dotted(call.func).rpartition(".")[2] in names
+        and isinstance(program.parent(call), cst.Assign | cst.Subscript)
+    )
 
 
 def is_attention(program: Program, call: cst.Call) -> bool:

@@ -133,14 +133,14 @@ def is_meant(program: Program, call: cst.Call) -> bool:
 def profiler(program: Program, call: cst.Call) -> Iterator[Finding]:
     """Report a profiler that is on in all steps of a training."""
     loops = profiled(program, call)
-    if loops and not all(is_bounded(program, loop) for loop in loops):
+    if loops and not all(is_bounded(home, loop) for home, loop in loops):
         what = f"`{program.brief(call)}` records every step of the training"
         yield Finding(call, what, None, severity(program), help=FEW)
 
 
-def profiled(program: Program, call: cst.Call) -> list[Loop]:
-    """Return the training loops that run while a profiler is on."""
-    found: list[Loop] = []
+def profiled(program: Program, call: cst.Call) -> list[tuple[Program, Loop]]:
+    """Return the training loops that run while a profiler is on, each with its file."""
+    found: list[tuple[Program, Loop]] = []
     starts: list[cst.Call] = []
     stops: list[cst.Call] = []
     for use in uses(program, call):
@@ -158,7 +158,7 @@ def profiled(program: Program, call: cst.Call) -> list[Loop]:
                 case _:
                     pass
     for start in starts:
-        found += loops_after(program, start, stops)
+        found += [(program, loop) for loop in loops_after(program, start, stops)]
     return found
 
 
@@ -174,13 +174,13 @@ def uses(program: Program, call: cst.Call) -> Iterator[cst.CSTNode]:
             pass
 
 
-def entered(program: Program, item: cst.WithItem) -> list[Loop]:
+def entered(program: Program, item: cst.WithItem) -> list[tuple[Program, Loop]]:
     """Return the training loops inside a block; around it, where it stands in each step."""
     statement = program.parent(item)
     assert isinstance(statement, cst.With)
     context = program.context(statement)
     if context.per_step and isinstance(context.loop, cst.For | cst.While):
-        return [context.loop]
+        return [(program, context.loop)]
     return loops_inside(program, statement)
 
 

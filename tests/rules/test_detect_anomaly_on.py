@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.analysis.program import Program
 from torchlint.edits import Safety
@@ -371,3 +371,13 @@ def test_reports_without_a_fix(step):
 def test_an_argument_of_lightnings_trainer_is_left_out():
     source = "import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n"
     assert fixed(source, CODE, unsafe=False) == source.replace(", detect_anomaly=True", "")
+
+
+def test_the_training_may_stand_in_another_file(tmp_path):
+    main = (
+        "import torch\nfrom engine import fit\n\nwith torch.autograd.detect_anomaly():\n    fit()\n"
+    )
+    engine = f"{train()}\ndef fit():\n    train(*parts)\n"
+    (found,) = check_in(tmp_path, {"engine.py": engine, "main.py": main}, "main.py", CODE)
+    assert found.severity is Severity.WARNING
+    assert found.fix is not None

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tools import check, silent
+from tools import check, check_in, silent
 
 from torchlint.analysis.program import Program
 from torchlint.rule import Severity
@@ -290,3 +290,19 @@ def test_checks_of_gradients_have_a_letter(name, code):
     source = f"for x in loader:\n    torch.autograd.{name}(f, x)\n    step(x)"
     (found,) = check(script(source), CODE)
     assert found.code == code
+
+
+ENGINE = """\
+def train(model, loader, optimizer):
+    for x in {}:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("batches", "count"), [("loader", 1), ("range(9)", 0)])
+def test_the_training_may_stand_in_another_file(tmp_path, batches, count):
+    main = "import torch\nfrom engine import train\n\n"
+    main += "with torch.profiler.profile():\n    train(*parts)\n"
+    files = {"engine.py": ENGINE.format(batches), "main.py": main}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == count

@@ -117,12 +117,26 @@ _CATCHES = frozenset({"Exception", "BaseException", "RuntimeError"})
 
 
 def runs_backward(program: Program, block: cst.CSTNode) -> bool:
-    """Whether a backward pass runs inside a statement, in functions of this file that it calls."""
+    """Whether a backward pass runs inside a statement, or in functions that it calls."""
     return any(
-        program.index.inside(place, block)
-        for call, _ in program.method_calls(*_BACKWARD)
-        for place in ways_to(program, call)
+        leads_to(home, call, part)
+        for home, part in parts_run(program, block)
+        for call, _ in home.method_calls(*_BACKWARD)
     )
+
+
+def parts_run(program: Program, block: cst.CSTNode) -> Iterator[tuple[Program, cst.CSTNode]]:
+    """Yield a statement, and the functions of other files that it calls, each with its file."""
+    yield program, block
+    for call in program.index.below(block, cst.Call):
+        target = program.calls.elsewhere(call)
+        if target is not None:
+            yield target.program, target.function
+
+
+def leads_to(program: Program, node: cst.CSTNode, block: cst.CSTNode) -> bool:
+    """Whether a node runs where a block of the same file does: it is inside, or is called there."""
+    return any(program.index.inside(place, block) for place in ways_to(program, node))
 
 
 def catches_backward(program: Program) -> bool:

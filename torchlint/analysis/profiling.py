@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.debugging import leads_to, parts_run, ways_to
 from torchlint.analysis.loops import Loop, Role
 
 if TYPE_CHECKING:
@@ -18,21 +18,23 @@ _FEW = 200  # so many steps are a trial
 _FIRST = frozenset({"itertools.islice", "itertools.takewhile"})
 
 
-def loops_inside(program: Program, block: cst.CSTNode) -> list[Loop]:
+def loops_inside(program: Program, block: cst.CSTNode) -> list[tuple[Program, Loop]]:
     """Return the training loops that run inside a block, in functions that it calls as well.
 
-    Where it is only known that a loop trains, and not by which loop, that loop stands for it.
+    Each with its file.  Where it is only known that a loop trains, and not by which loop, that
+    loop stands for it.
     """
-    index = program.index
     found = [
-        loop
-        for loop in program.loops.training
-        if any(index.inside(place, block) for place in ways_to(program, loop))
+        (home, loop)
+        for home, part in parts_run(program, block)
+        for loop in home.loops.training
+        if leads_to(home, loop, part)
     ]
     if found:
         return found
+    index = program.index
     around: list[Loop] = [*index.below(block, cst.For), *index.below(block, cst.While)]
-    return [loop for loop in around if program.loops.role(loop) is Role.EPOCH]
+    return [(program, loop) for loop in around if program.loops.role(loop) is Role.EPOCH]
 
 
 def loops_after(program: Program, call: cst.Call, stops: Iterable[cst.Call] = ()) -> list[Loop]:
