@@ -29,6 +29,9 @@ MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "
 PRECISION_SWITCHES = ("Trainer(", "TrainingArguments(", "Fabric(", "Accelerator(", "earner(",
                       "create_supervised_trainer(", "deepspeed")  # fmt: skip
 
+# The switches of TensorFloat-32, by their last names.
+TF32 = ("allow_tf32", "fp32_precision", "matmul_precision")
+
 RULES: tuple[Rule, ...] = (
     Rule(
         code="TL101",
@@ -207,8 +210,19 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=9,
         words=(
-            ("cuda", "allow_tf32", "fp32_precision", "matmul_precision", "accelerator"),
-            ("torch",),
+            ("cuda", "accelerator", *TF32),
+            (
+                "Linear",
+                "Attention",
+                "Transformer",
+                "attention",
+                "matmul",
+                "mm(",
+                "einsum",
+                "@",
+                *TF32,
+            ),
+            Nearby(("backward", ".step(", "zero_grad", *TF32)),
         ),
     ),
     Rule(
