@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
         name="log-every-step",
         summary="a value is read from the GPU in every training step to be logged or kept",
         severity=WARNING,
-        fix=None,
+        fix=UNSAFE,
         group=5,
         words=(READS, GPU, STEPS),
     ),

@@ -42,8 +42,14 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 Reads in an evaluation loop are reported as information.
 
 ## Fix safety
-No fix: how often to log is yours to say. Put the statement under `if step % n == 0:`; where values
-are kept in a list, append `loss.detach().clone()` and read them together after the loop.
+Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
+`if step % 100 == 0:`, where the loop counts its steps: by `enumerate`, by `range`, or by a variable
+that every turn increases by one. How often is the setting `log-interval`. Loggers that count their
+calls (`wandb.log` without a step) count fewer.
+
+No fix where anything else would be left out: a value that is kept, counted or looked at, or a call
+in the statement that may do more than it says. Where values are kept in a list, append
+`loss.detach().clone()` and read them together after the loop.
 
 ## Evidence
 Not measured yet.
@@ -59,8 +65,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.logs import run_of
 from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import Wrap
+from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
+from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
 
@@ -81,11 +91,12 @@ def log_every_step(program: Program) -> Iterator[Finding]:
         if sync.read is Read.COPY or running_total(program, sync):
             continue
         statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
+    reading = {id(program.statement(found[0].node)) for found in statements.values()}
     for found in statements.values():
-        yield finding(program, found)
+        yield finding(program, found, reading)
 
 
-def finding(program: Program, found: list[Sync]) -> Finding:
+def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
     """Say what a statement reads, what for, and what to do instead."""
     sync = found[0]
     read = f"`{program.brief(sync.node)}`"
@@ -99,6 +110,7 @@ def finding(program: Program, found: list[Sync]) -> Finding:
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
         f"{what} {read} {reason}waits for the GPU in every {sync.step}",
+        fix(program, sync, reading),
         severity=Severity.INFO if evaluates or not any(s.likely for s in found) else None,
         help=remedy(program, sync),
     )
@@ -126,3 +138,23 @@ def remedy(program: Program, sync: Sync) -> str:
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
     return GUARD
+
+
+def fix(program: Program, sync: Sync, reading: set[int]) -> Fix | None:
+    """Return the fix: what only logs does so every n steps, where the loop counts its steps."""
+    loop, line = sync.context.loop, program.statement(sync.node)
+    if program.frameworks or sync.context.role is not Role.TRAIN:
+        return None
+    if not isinstance(loop, cst.For | cst.While) or not program.index.inside(line, loop):
+        return None
+    lines = run_of(program, line, reading)
+    counter = step_counter(program, lines[0], loop) if lines else None
+    if counter is None:
+        return None
+    every = program.preferences.log_interval
+    return Fix(
+        f"Log every {every} steps",
+        Safety.UNSAFE,
+        (Wrap(lines, f"if {counter} % {every} == 0:"),),
+        changes=f"one of {every} steps is logged",
+    )

@@ -3,7 +3,10 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, silent
+from tools import check, fixed, silent
+
+from torchlint.edits import Safety
+from torchlint.preferences import Preferences
 
 CODE = "TL202"
 
@@ -92,6 +95,7 @@ def test_leaves_reads_between_epochs_alone() -> None:
         ("wandb.log({'loss': float(loss)})", "float(loss)"),
         ("pbar.set_postfix(loss=loss.item())", "loss.item()"),
         ("pbar.set_postfix(**{'loss': loss.item()})", "loss.item()"),
+        ("from tqdm import tqdm\nbar = tqdm(total=9)\nbar.set_postfix(loss=loss)", "loss"),
         ("value = out.mean().item()", "out.mean().item()"),
         ("import math\nif math.isnan(loss):\n    pass", "math.isnan(loss)"),
         ("if step % 10 == 0:\n    pass\nelse:\n    print(loss.item())", "loss.item()"),
@@ -102,7 +106,6 @@ def test_reports_the_read(statements: str, read: str) -> None:
     (found,) = check(source, CODE)
     assert source[found.span.start : found.span.end] == read
     assert found.severity.word == "warning"
-    assert found.fix is None
     assert found.help
 
 
@@ -223,3 +226,183 @@ def test_forward_runs_per_step_where_the_file_trains() -> None:
         optimizer.step()
     """
     assert [found.severity.word for found in check(source, CODE)] == ["info"]
+
+
+# -- fixes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "print(loss.item())", "if step % 100 == 0:\n    print(loss.item())", id="a print"
+        ),
+        pytest.param(
+            "writer.add_scalar('loss', loss, step)",
+            "if step % 100 == 0:\n    writer.add_scalar('loss', loss, step)",
+            id="a writer",
+        ),
+        pytest.param(
+            "wandb.log({'loss': float(loss), 'lr': scheduler.get_last_lr()[0]})",
+            "if step % 100 == 0:\n"
+            "    wandb.log({'loss': float(loss), 'lr': scheduler.get_last_lr()[0]})",
+            id="what else is looked at",
+        ),
+        pytest.param(
+            "sys.stdout.write(f'{loss.item():.3f}')",
+            "if step % 100 == 0:\n    sys.stdout.write(f'{loss.item():.3f}')",
+            id="a stream",
+        ),
+        pytest.param(
+            "pbar.set_postfix(loss=loss.item())\nprint(loss.item())\nfinish()",
+            "if step % 100 == 0:\n    pbar.set_postfix(loss=loss.item())\n"
+            "    print(loss.item())\nfinish()",
+            id="two together",
+        ),
+        pytest.param(
+            "value = loss.item()\nprint(value)",
+            "if step % 100 == 0:\n    value = loss.item()\n    print(value)",
+            id="with the name that it shows",
+        ),
+        pytest.param(
+            "a, b = loss.item(), out.mean().item()\nprint(a)\nprint(step, b)",
+            "if step % 100 == 0:\n    a, b = loss.item(), out.mean().item()\n"
+            "    print(a)\n    print(step, b)",
+            id="with two names",
+        ),
+        pytest.param(
+            "# how it goes\nprint(\n    loss.item(),  # now\n)",
+            "if step % 100 == 0:\n    # how it goes\n"
+            "    print(\n        loss.item(),  # now\n    )",
+            id="comments go along",
+        ),
+        pytest.param(
+            "if x.is_cuda:\n    print(loss.item())",
+            "if x.is_cuda:\n    if step % 100 == 0:\n        print(loss.item())",
+            id="under a condition",
+        ),
+        pytest.param(
+            "value = loss.item()\nprint(loss.item())\nlosses.append(value)",
+            "value = loss.item()\nif step % 100 == 0:\n    print(loss.item())\n"
+            "losses.append(value)",
+            id="a name that something else needs stays",
+        ),
+    ],
+)
+def test_logs_now_and_then(before: str, after: str) -> None:
+    assert fixed(loop(before), CODE) == loop(after)
+
+
+def test_the_fix_is_unsafe_and_says_what_it_changes() -> None:
+    (found,) = check(loop("print(loss.item())"), CODE)
+    assert found.fix is not None
+    assert found.fix.safety is Safety.UNSAFE
+    assert found.fix.changes == "one of 100 steps is logged"
+
+
+def test_the_project_chooses_how_often() -> None:
+    after = fixed(loop("print(loss.item())"), CODE, preferences=Preferences(log_interval=7))
+    assert "if step % 7 == 0:\n            print(loss.item())" in after
+
+
+@pytest.mark.parametrize(
+    ("head", "counter"),
+    [
+        pytest.param("for i, (x, y) in enumerate(loader):", "i", id="enumerate"),
+        pytest.param("for i, (x, y) in enumerate(loader, 1):", "i", id="enumerate from 1"),
+        pytest.param("for i, (x, y) in enumerate(tqdm(loader)):", "i", id="a bar inside"),
+        pytest.param("for i, (x, y) in tqdm(enumerate(loader)):", "i", id="a bar outside"),
+        pytest.param("for i in range(len(loader)):", "i", id="range"),
+        pytest.param("for i in trange(9):", "i", id="trange"),
+        pytest.param("seen = 0\n    for x, y in loader:", "seen", id="a variable"),
+        pytest.param("seen = 0\n    while seen < 9:", "seen", id="a variable of a while loop"),
+    ],
+)
+def test_what_counts_the_steps(head: str, counter: str) -> None:
+    source = (
+        loop("seen += 1\nprint(loss.item())") if counter == "seen" else loop("print(loss.item())")
+    )
+    after = fixed(source.replace("for step, (x, y) in enumerate(loader):", head), CODE)
+    assert f"if {counter} % 100 == 0:\n            print(loss.item())" in after
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param("for x, y in loader:", id="nothing"),
+        pytest.param("for i in range(0, 999, 64):", id="a range of starts"),
+        pytest.param("for i in trange(0, 999, 64):", id="a bar of starts"),
+        pytest.param("for i in loader:", id="a batch is no number"),
+        pytest.param("for i, (x, y) in counted(loader):", id="counted by somebody"),
+        pytest.param("for i, (x, y) in loader.items():", id="a key is no number"),
+        pytest.param("for i, x, y in enumerate(loader):", id="not a pair"),
+        pytest.param("for i, (x, y) in enumerate(loader):\n        i = f(i)", id="changed"),
+    ],
+)
+def test_nothing_counts_the_steps(head: str) -> None:
+    source = loop("print(loss.item())")
+    (found,) = check(source.replace("for step, (x, y) in enumerate(loader):", head), CODE)
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    ("start", "increase"),
+    [
+        pytest.param("seen = start", "seen += 1", id="from a number nobody knows"),
+        pytest.param("seen = 0", "seen += 2", id="in steps of two"),
+        pytest.param("seen = 0", "seen += x.size(0)", id="samples are no steps"),
+        pytest.param("seen = 0", "if x:\n    seen += 1", id="not in every step"),
+        pytest.param("seen = 0", "seen += 1\nif x:\n    seen = 0", id="started again"),
+        pytest.param("seen, rest = 0, 1", "seen += 1", id="from a pair"),
+    ],
+)
+def test_a_variable_that_does_not_count_the_steps(start: str, increase: str) -> None:
+    source = loop(f"{increase}\nprint(loss.item())").replace(
+        "for step, (x, y) in enumerate(loader):", f"{start}\n    for x, y in loader:"
+    )
+    (found,) = check(source, CODE)
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param("losses.append(loss.item())", id="kept"),
+        pytest.param("meter.update(loss.item(), x.size(0))", id="counted"),
+        pytest.param("value = out.mean().item()", id="read, for nothing that is seen"),
+        pytest.param("value = loss.item()\nlosses.append(value)", id="kept by its name"),
+        pytest.param("value = loss.item()\nprint(value)\nlosses.append(value)", id="also kept"),
+        pytest.param("value = loss.item()\nif value > 9:\n    break", id="looked at"),
+        pytest.param("value = loss.item()\nx = 1\nprint(value)", id="shown further down"),
+        pytest.param("best = value = loss.item()\nprint(value)\nkeep(best)", id="one of two kept"),
+        pytest.param("args.loss = loss.item()\nprint(args.loss)", id="kept in an object"),
+        pytest.param("print(next(loader), loss.item())", id="takes a batch"),
+        pytest.param("print(torch.rand(3), loss.item())", id="draws random numbers"),
+        pytest.param("print(out.add_(1), loss.item())", id="changes a tensor"),
+        pytest.param("print(reduce(x), loss.item())", id="calls what nobody knows"),
+        pytest.param("print(n := loss.item())", id="binds a name"),
+        pytest.param("print(loss.item()); finish()", id="shares its line"),
+        pytest.param("if x.is_cuda: print(loss.item())", id="shares a line with its condition"),
+        pytest.param("f = open(x)\nf.write(str(loss.item()))", id="writes a file"),
+    ],
+)
+def test_nothing_else_may_be_left_out(statements: str) -> None:
+    assert [found.fix for found in check(loop(statements), CODE)] == [None]
+
+
+def test_no_fix_in_a_helper_or_a_framework() -> None:
+    helper = """\
+    import torch
+
+    def report(step, loss):
+        print(step, loss.item())
+
+    def train(model, loader):
+        for step, x in enumerate(loader):
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            report(step, loss)
+    """
+    for source in (helper, "import lightning\n" + loop("print(loss.item())")):
+        (found,) = check(source, CODE)
+        assert found.fix is None

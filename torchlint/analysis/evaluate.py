@@ -985,7 +985,7 @@ class Evaluator:
     def _library_call(self, name: str, node: cst.Call) -> Value | None:
         """Return calls of libraries around torch; None where nothing is known."""
         last = name.rpartition(".")[2]
-        if name in _PASS_THROUGH and node.args:
+        if name in _PASS_THROUGH and node.args and _is_iterable(node.args[0]):
             return self._value(node.args[0].value)
         if name.endswith((".tqdm", ".trange")) and name.startswith("tqdm"):
             return Value(Kind.ITERATOR, element=NUMBER) if last == "trange" else UNKNOWN
@@ -1015,6 +1015,11 @@ def _unpacked(value: Value, path: tuple[int, ...]) -> Value:
     for step in path:
         value = value.member(step) if value.kind is not Kind.LOADER else BATCH
     return value
+
+
+def _is_iterable(arg: cst.Arg) -> bool:
+    """Whether an argument of a progress bar is what it goes through: not ``total=9``."""
+    return arg.keyword is None or arg.keyword.value in ("iterable", "sequence")
 
 
 def _batch_method(batch: Value, method: str) -> Value:

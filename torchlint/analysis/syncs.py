@@ -127,7 +127,7 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
                 yield from _sync(program, call, tensor, Read.SCALAR, proved=True)
         case _:
             pass
-    if _is_sink(program, call):
+    if is_sink(program, call):
         for shown in _shown(program, call):
             yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
 
@@ -162,7 +162,8 @@ def _sync(
 # -- tensors shown as they are ----------------------------------------------------------------
 
 
-def _is_sink(program: Program, call: cst.Call) -> bool:
+def is_sink(program: Program, call: cst.Call) -> bool:
+    """Whether a call prints or logs what it is given."""
     match call.func:
         case cst.Name(value="print"):
             return program.is_builtin(call.func)
