@@ -34,8 +34,8 @@ a large part of the time of a step.  It changes no value.
 ## Leaves alone
 - Anything but a literal `True`: an option, a variable, `False`.
 - Calls under a condition that asks for it (`if args.debug:`, an environment variable, every nth
-  step), after a return on such a condition, in an `except` handler, in a test, and in functions
-  and files that are named after debugging, checks or anomalies.
+  step), after a return on such a condition, in an `except` handler, in a test, and in functions,
+  classes and files that are named after debugging, checks or anomalies.
 - A block inside of `try` with a handler of its own, which is there to catch the error.
 - Files that switch it off again, unless it is switched on in every training step.
 - Files that import Lightning, whose `Trainer` sets it for `fit` by its own `detect_anomaly`

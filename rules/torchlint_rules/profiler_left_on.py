@@ -40,7 +40,8 @@ forward passes for each element of its inputs.
 - A profiler with a `schedule`, whatever it is; one with `enabled=` anything but `True`; one under
   a condition that asks for it.
 - Functions, classes and files that are named after profiling, benchmarks or debugging, and tests.
-- Loops of a few steps: `range(20)`, `islice`, one that is left by `break` or `return`.
+- Loops of a few steps: `range(20)`, `islice`, one that is left by `break` or `return`, and calls
+  that say how many steps they want (`train(model, steps=20)`).
 - Blocks and calls in which no training is seen, and memory history that the file ends.
 - `record_function` and NVTX ranges, which cost next to nothing; `cudaProfilerStart`, which does
   nothing unless a tool is attached.

@@ -78,6 +78,16 @@ def train(step: str = "loss.backward()", before: str = "", head: str = "") -> st
             id="a function for debugging",
         ),
         pytest.param(
+            f"""
+            import torch
+
+            class DetectAnomalyHook(Hook):
+                def before_run(self, runner):
+                    {SET}(True)
+            """,
+            id="a hook that is registered to debug",
+        ),
+        pytest.param(
             f"import torch\n\ndef test_step(loss):\n    {SET}(True)\n    loss.backward()\n",
             id="a test",
         ),

@@ -118,6 +118,16 @@ def block(context: str, body: str = LOOP) -> str:
             id="a class for it",
         ),
         pytest.param(script(f"prof = profile()\n{LOOP}"), id="not started"),
+        *(
+            pytest.param(
+                script(
+                    "def train(xs, n=None):\n    for x in xs:\n        step(x)\n\n"
+                    f"with profile():\n    train(loader, {count})"
+                ),
+                id=f"told how long: {count}",
+            )
+            for count in ("10", "n=steps", "n=args.max_iter", "num_batches=n")
+        ),
         pytest.param(script(f"prof = profile()\n{LOOP}\nprof.start()"), id="started afterwards"),
         pytest.param(
             script(f"prof = profile()\nif args.p:\n    prof.start()\n{LOOP}"),
@@ -300,9 +310,12 @@ def train(model, loader, optimizer):
 """
 
 
-@pytest.mark.parametrize(("batches", "count"), [("loader", 1), ("range(9)", 0)])
-def test_the_training_may_stand_in_another_file(tmp_path, batches, count):
+@pytest.mark.parametrize(
+    ("batches", "given", "count"),
+    [("loader", "*parts", 1), ("range(9)", "*parts", 0), ("loader", "*parts, steps=n", 0)],
+)
+def test_the_training_may_stand_in_another_file(tmp_path, batches, given, count):
     main = "import torch\nfrom engine import train\n\n"
-    main += "with torch.profiler.profile():\n    train(*parts)\n"
+    main += f"with torch.profiler.profile():\n    train({given})\n"
     files = {"engine.py": ENGINE.format(batches), "main.py": main}
     assert len(check_in(tmp_path, files, "main.py", CODE)) == count

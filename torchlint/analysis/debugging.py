@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.analysis.index import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchlint.analysis.program import Program
 
@@ -52,11 +52,11 @@ def on_request(program: Program, node: cst.CSTNode) -> bool:
 
 
 def _looks_for_faults(program: Program, node: cst.CSTNode) -> bool:
-    """Whether the file or a function around a node is named after it."""
+    """Whether the file, or a function or class around a node, is named after it."""
     names = [
         above.name.value
         for above in program.index.ancestors(node)
-        if isinstance(above, cst.FunctionDef)
+        if isinstance(above, cst.FunctionDef | cst.ClassDef)
     ]
     stem = "" if program.path is None else program.path.stem
     return any(_FAULTS.search(name) for name in (stem, *names))
@@ -125,11 +125,18 @@ def runs_backward(program: Program, block: cst.CSTNode) -> bool:
     )
 
 
-def parts_run(program: Program, block: cst.CSTNode) -> Iterator[tuple[Program, cst.CSTNode]]:
-    """Yield a statement, and the functions of other files that it calls, each with its file."""
+def parts_run(
+    program: Program,
+    block: cst.CSTNode,
+    passes_over: Callable[[cst.CSTNode], bool] = lambda _: False,
+) -> Iterator[tuple[Program, cst.CSTNode]]:
+    """Yield a statement, and the functions of other files that it calls, each with its file.
+
+    Calls may be passed over.
+    """
     yield program, block
     for call in program.index.below(block, cst.Call):
-        target = program.calls.elsewhere(call)
+        target = None if passes_over(call) else program.calls.elsewhere(call)
         if target is not None:
             yield target.program, target.function
 

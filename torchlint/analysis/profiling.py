@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.debugging import leads_to, parts_run, ways_to
+from torchlint.analysis.debugging import parts_run, ways_to
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Loop, Role
 
 if TYPE_CHECKING:
@@ -15,26 +17,38 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _FEW = 200  # so many steps are a trial
+_COUNT = re.compile(r"steps|iters|iterations|batches|limit|(^|[._])(max|n|num)_iter")
 _FIRST = frozenset({"itertools.islice", "itertools.takewhile"})
 
 
 def loops_inside(program: Program, block: cst.CSTNode) -> list[tuple[Program, Loop]]:
     """Return the training loops that run inside a block, in functions that it calls as well.
 
-    Each with its file.  Where it is only known that a loop trains, and not by which loop, that
-    loop stands for it.
+    Each with its file.  Calls that say how many steps they want are trials.  Where it is only
+    known that a loop trains, and not by which loop, that loop stands for it.
     """
     found = [
         (home, loop)
-        for home, part in parts_run(program, block)
+        for home, part in parts_run(program, block, _limits)
         for loop in home.loops.training
-        if leads_to(home, loop, part)
+        for place in ways_to(home, loop)
+        if home.index.inside(place, part) and not _limits(place)
     ]
     if found:
         return found
     index = program.index
     around: list[Loop] = [*index.below(block, cst.For), *index.below(block, cst.While)]
     return [(program, loop) for loop in around if program.loops.role(loop) is Role.EPOCH]
+
+
+def _limits(call: cst.CSTNode) -> bool:
+    """Whether a call says how many steps it wants: by a number, or by what it names."""
+    return isinstance(call, cst.Call) and any(
+        isinstance(arg.value, cst.Integer)
+        or _COUNT.search("" if arg.keyword is None else arg.keyword.value) is not None
+        or _COUNT.search(dotted(arg.value)) is not None
+        for arg in call.args
+    )
 
 
 def loops_after(program: Program, call: cst.Call, stops: Iterable[cst.Call] = ()) -> list[Loop]:
