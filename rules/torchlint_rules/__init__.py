@@ -218,6 +218,7 @@ RULES: tuple[Rule, ...] = (
                 "attention",
                 "matmul",
                 "mm(",
+                "mm as",
                 "einsum",
                 "@",
                 *TF32,
