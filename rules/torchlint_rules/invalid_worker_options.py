@@ -54,8 +54,9 @@ mistakes show themselves only when the workers start:
   not known it is advice.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
 - TL105b: workers that are told to be forked (`multiprocessing_context="fork"`), loops inside of
-  functions that the file itself does not call when it is imported.  It is advice unless the script
-  asks for workers that are not forked.
+  functions that the file itself does not call when it is imported.  Unless the script itself asks
+  for workers that are not forked, a `lambda` is only advised against, and a script that trains as
+  it is imported is left alone.
 - TL105c: datasets whose class speaks of workers, shards or ranks, draws at random or never ends;
   those that go through something of another library, which may ask for its share itself; loaders
   with a `worker_init_fn`.
@@ -241,6 +242,8 @@ def badly_started(
             case="b",
             help="Define it at the level of the module.",
         )
+    if not method:
+        return  # most scripts train as they are imported, and are started by fork
     for home, loop in program.loaders.loops_everywhere(call):
         start = started_by_import(home, loop)
         if start is not None and start[0] is program and not imports:  # one guard heals the file
