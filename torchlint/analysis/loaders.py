@@ -78,7 +78,7 @@ _Found: TypeAlias = "_State | _Elsewhere"
 
 _MOVES = (".cuda(", ".to(", "device", ".prepare", ".type(")  # one of these stands in every move
 _LOOPS = ("for ",)
-_STATES = 4000  # how much of a file one search looks at
+_STATES = 800  # how much of a file one search looks at
 _LONGEST = 6  # steps of a path that are kept
 _NO_BATCH = frozenset(
     {Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.MODULE,
@@ -88,6 +88,10 @@ _NO_SOURCE = _NO_BATCH | {Kind.DATASET}
 _MAKES_NEW = re.compile(
     r"torch\.(zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm)(_like)?$"
 )
+_GIVES_OTHERS = frozenset(
+    {"keys", "parameters", "named_parameters", "buffers", "named_buffers", "modules", "children",
+     "named_modules", "named_children", "state_dict", "split", "strip", "join", "format", "size"}
+)  # fmt: skip
 _SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
 _ABOUT = frozenset({"len", "range", "int", "float", "str", "isinstance", "type", "print", "id"})
 _OF_LOADER = frozenset({"dataset", "sampler", "batch_sampler", "collate_fn", "batch_size"})
@@ -567,7 +571,7 @@ class Loaders:
                 case "values", _:
                     yield func.value, level, path
                     return
-                case "keys", _:
+                case name, _ if name in _GIVES_OTHERS:
                     return
                 case "get" | "pop", _ if node.args:
                     key = literal(node.args[0].value)
