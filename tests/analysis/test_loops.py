@@ -393,3 +393,21 @@ def test_answers_do_not_depend_on_the_order_of_the_questions() -> None:
 )
 def test_leads(source, expected):
     assert Program(source).loops.leads is expected
+
+
+@pytest.mark.parametrize(
+    ("test", "guarded"),
+    [("self.onnx", True), ("self.training", False), ("self.use_cuda", False)],
+)
+@pytest.mark.parametrize("branch", ["body", "else"])
+def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: bool) -> None:
+    other = "pass\n        else:\n            " if branch == "else" else ""
+    source = (
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n"
+        f"        if {test}:\n            {other}x.item()\n"
+    )
+    program = Program(source)
+    (call,) = (c for c, _ in program.method_calls("item"))
+    context = program.context(call)
+    assert context.role is Role.FORWARD
+    assert context.guarded is guarded

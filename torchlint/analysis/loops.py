@@ -447,7 +447,9 @@ class Loops:
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         match above:
             case cst.If() if child is above.body:
-                return self.is_guard(above.test) or _leaves(above.body)
+                return self.is_guard(above.test) or _is_switch(above.test) or _leaves(above.body)
+            case cst.If(test=test) if child is above.orelse and _is_switch(test):
+                return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
                 return self._is_negative_guard(above.test)
             case cst.IfExp() if child is above.body:
@@ -505,6 +507,15 @@ class Loops:
                 ):
                     return True
         return False
+
+
+def _is_switch(test: cst.BaseExpression) -> bool:
+    """``if self.onnx:``: what an instance was made for; training itself is no such choice."""
+    match test:
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+            return not any(word in name for word in ("train", "cuda", "gpu", "device"))
+        case _:
+            return False
 
 
 def _repeats(above: cst.CSTNode, child: cst.CSTNode) -> bool:
