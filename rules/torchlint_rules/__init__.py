@@ -61,6 +61,15 @@ RULES: tuple[Rule, ...] = (
         words=(("DataLoader",),),
     ),
     Rule(
+        code="TL104",
+        name="tensordataset-per-sample-collate",
+        summary="tensors are taken apart sample by sample, and the samples stacked again",
+        severity=WARNING,
+        fix=SAFE,
+        group=4,
+        words=(("TensorDataset",), ("DataLoader",)),
+    ),
+    Rule(
         code="TL105",
         name="invalid-worker-options",
         summary="options of a DataLoader exclude each other, or its workers cannot follow them",

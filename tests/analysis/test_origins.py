@@ -30,6 +30,7 @@ def texts(source: str) -> list[str]:
         pytest.param("*x, y = f(), g()\nprobe(y)", ["f(), g()"], id="counted from the end"),
         pytest.param("x, y = *a, g()\nprobe(y)", ["*a, g()"], id="after what is unpacked"),
         pytest.param("for x in f():\n    probe(x)", ["x"], id="what a loop binds"),
+        pytest.param("x = f()\nx += g()\nprobe(x)", ["x += g()"], id="added to"),
         pytest.param("probe(x)", ["x"], id="a name of nobody"),
         pytest.param("x = x\nprobe(x)", [], id="a name for itself"),
         pytest.param("def f():\n    return g(), h()\nx, y = f()\nprobe(y)", ["h()"], id="returned"),

@@ -19,6 +19,7 @@ from torchlint.analysis.rewrites import (
     PrependArgument,
     RemoveArgument,
     Replace,
+    ReplaceArgument,
     Unplaceable,
     Wrap,
     resolve,
@@ -183,6 +184,31 @@ def test_remove_argument(before, at, after):
 def test_an_argument_with_a_comment_inside_stays(code):
     with pytest.raises(Unplaceable, match="comment"):
         rewritten(code, lambda p: RemoveArgument(first_call(p), first_call(p).args[1]))
+
+
+@pytest.mark.parametrize(
+    ("before", "at", "after"),
+    [
+        pytest.param("f(a, b)", 1, "f(a, k=v)", id="by place"),
+        pytest.param("f(k=a, b=c)", 0, "f(k=v, b=c)", id="by keyword"),
+        pytest.param("f(a, b = c,)", 1, "f(a, k = v,)", id="blanks around equals"),
+        pytest.param("f(\n    a,  # c\n)", 0, "f(\n    k=v,  # c\n)", id="a comment"),
+        pytest.param("f((a), b=c)", 0, "f(k=v, b=c)", id="parentheses"),
+    ],
+)
+def test_replace_argument(before, at, after):
+    def replace(program: Program) -> ReplaceArgument:
+        return ReplaceArgument(first_call(program), first_call(program).args[at], "k", "v")
+
+    assert rewritten(before, replace) == after
+
+
+def test_an_argument_with_a_comment_inside_is_not_replaced():
+    with pytest.raises(Unplaceable, match="comment"):
+        rewritten(
+            "f([1,  # c\n 2])",
+            lambda p: ReplaceArgument(first_call(p), first_call(p).args[0], "k", "v"),
+        )
 
 
 def inserted(text: str, how: type, kind: type[cst.CSTNode], *codes: str, at: int = 0) -> str:

@@ -108,6 +108,19 @@ def remove(places: Places, call: cst.Call, arg: cst.Arg) -> Sequence[Edit]:
     return (_remove_last(places, call, at, Span(start, end), comma),)
 
 
+def replace(places: Places, call: cst.Call, arg: cst.Arg, pair: tuple[str, str]) -> Sequence[Edit]:
+    """Return the edit that puts a keyword and its value in the place of an argument.
+
+    Raises:
+        Unplaceable: a comment stands inside of the argument.
+
+    """
+    start, end = _extent(places, arg)
+    if has_comment(places.text, Span(start, end)):
+        raise Unplaceable("a comment stands inside of the argument")
+    return (Edit(start, end, f"{pair[0]}{_equal_sign(call)}{pair[1]}"),)
+
+
 def _remove_last(places: Places, call: cst.Call, at: int, span: Span, comma: int | None) -> Edit:
     """Take the last argument away; without a comma of its own it takes the one before it."""
     if at == 0:

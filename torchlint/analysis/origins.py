@@ -24,7 +24,8 @@ def origins(program: Program, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the expressions that a value may be, each once.
 
     These are calls, literals and the like.  What cannot be followed stands for itself: a name that
-    a loop binds, a parameter that no call of the file gives, an attribute of another object.
+    a loop binds, a parameter that no call of the file gives, an attribute of another object, and
+    ``x += y``.
     """
     found: dict[int, cst.CSTNode] = {}
     seen: set[tuple[int, _Path]] = set()
@@ -85,6 +86,8 @@ def _bound(program: Program, binding: Binding, path: _Path) -> Iterator[_Step]:
                 for site in program.calls.sites(function):
                     given = program.calls.passed(function, value, site) or value.default
                     yield given or value, path
+        case Bind.AUGMENT if value is not None:
+            yield value, path
         case _:
             yield binding.node, path
 

@@ -42,6 +42,7 @@ __all__ = [
     "PrependArgument",
     "RemoveArgument",
     "Replace",
+    "ReplaceArgument",
     "Rewrite",
     "Unplaceable",
     "Wrap",
@@ -136,6 +137,22 @@ class RemoveArgument:
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return call_edits.remove(places, self.call, self.arg)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplaceArgument:
+    """An argument of a call becomes ``keyword=code`` in its place."""
+
+    call: cst.Call
+    arg: cst.Arg
+    keyword: str
+    code: str
+
+    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return call_edits.nodes(self.call)
+
+    def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
+        return call_edits.replace(places, self.call, self.arg, (self.keyword, self.code))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
