@@ -78,6 +78,7 @@ from torchlint.analysis.creation import (
     goal_of,
     keywords,
 )
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
@@ -110,11 +111,11 @@ METHODS = SAME | {"astype", "half", "type"}
 
 def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
     """Find tensors that are made on the host only to be copied to the GPU."""
-    for call, func in program.method_calls("to", "cuda"):
+    for move, func in program.method_calls("to", "cuda"):
         made = created(program, func.value)
-        goal = None if made is None else goal_of(program, call)
-        if made is not None and goal is not None:
-            yield moved(program, call, made, goal)
+        goal = None if made is None else goal_of(program, move)
+        if made is not None and goal is not None and not in_test(program, move):
+            yield moved(program, move, made, goal)
     yield from scalars(program)
     yield from arrays(program)
 

@@ -112,9 +112,14 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             call,
             f"`{program.brief(call.func)}` copies {what} to every GPU in each forward pass, and "
             "one Python process drives them all",
-            severity=Severity.INFO if program.frameworks else None,
+            severity=Severity.INFO if program.frameworks or has_better(program) else None,
             help=advice(program),
         )
+
+
+def has_better(program: Program) -> bool:
+    """Whether the file has ``DistributedDataParallel`` as well: this is what is left without it."""
+    return "DistributedDataParallel" in program.text
 
 
 def trains(program: Program) -> bool:

@@ -102,7 +102,8 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         total = running_total(program, sync)
         if total is None:
             continue
-        severity = None if sync.context.role is Role.TRAIN else Severity.INFO
+        once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
+        severity = Severity.INFO if once else None
         name, read = program.code(total.target), program.brief(sync.node)
         yield Finding(
             sync.node,
@@ -111,6 +112,16 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             fix(program, total),
             severity,
         )
+
+
+def accumulates(program: Program, loop: cst.CSTNode | None) -> bool:
+    """Whether the step stands around a loop, which adds up gradients: its totals are per step."""
+    for above in () if loop is None else program.index.ancestors(loop):
+        if isinstance(above, cst.For | cst.While):
+            return program.loops.steps(above)
+        if isinstance(above, cst.FunctionDef):
+            return False
+    return False
 
 
 def running_total(program: Program, sync: Sync) -> Total | None:

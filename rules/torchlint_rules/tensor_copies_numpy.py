@@ -63,6 +63,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.ownership import Fate, Owner, Ownership
@@ -73,8 +75,6 @@ from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import libcst as cst
 
     from torchlint.analysis.ownership import Holding
     from torchlint.analysis.program import Program
@@ -162,7 +162,18 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     )
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
-    return Finding(call, message, fix, None if certain else Severity.INFO, help=help_text)
+    sure = certain and not happens_once(program, call)
+    return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
+
+
+def happens_once(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs as an object is made, or as the file is: it costs little."""
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.For | cst.While | cst.CompFor | cst.Lambda):
+            return False
+        if isinstance(above, cst.FunctionDef):
+            return above.name.value == "__init__"
+    return True
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:

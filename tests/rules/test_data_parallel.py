@@ -120,3 +120,15 @@ def test_a_framework_has_its_own_way(head, own):
     [found] = check(script("model = nn.DataParallel(model)", head), CODE)
     assert found.severity is Severity.INFO
     assert own in found.help
+
+
+def test_what_is_left_without_processes_is_advice() -> None:
+    source = (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n"
+        "def train(model, loader, optimizer, rank):\n"
+        "    if rank == -1:\n        model = torch.nn.DataParallel(model)\n"
+        "    else:\n        model = DistributedDataParallel(model.cuda())\n"
+        "    for x in loader:\n        model(x.cuda()).sum().backward()\n        optimizer.step()\n"
+    )
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO

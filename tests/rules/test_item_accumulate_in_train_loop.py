@@ -280,3 +280,23 @@ def test_code_over_several_lines_keeps_its_layout() -> None:
         "        total += criterion(\n            out,  # logits\n            y,\n"
         "        ).detach().double()\n"
     ) in text
+
+
+def test_the_total_of_an_accumulation_is_read_in_every_step_all_the_same() -> None:
+    source = """\
+        import torch
+        def train(model, batches, opt):
+            model.cuda()
+            while True:
+                total = 0.0
+                for x in next(batches):
+                    loss = model(x.cuda()).mean()
+                    total += loss.item()
+                    loss.backward()
+                opt.step()
+                print(total)
+    """
+    (found,) = check(source, CODE)
+    assert found.severity.word == "info"
+    (found,) = check(source.replace("        opt.step()", "            opt.step()"), CODE)
+    assert found.severity.word == "warning"

@@ -451,3 +451,15 @@ def test_a_skipped_first_step_leaves_momentum_unwritten(monkeypatch):
         warnings.simplefilter("ignore")
         assert scaled().max() == pytest.approx(1.9)
         assert scaled(fused=True).max() > 1e5
+
+
+def test_what_a_framework_moves_later_is_left_alone() -> None:
+    source = """\
+        import torch
+        from accelerate import Accelerator
+        accelerator = Accelerator()
+        optimizer = torch.optim.Adam(model.parameters())
+        model, optimizer = accelerator.prepare(model, optimizer)
+        model.to(accelerator.device)
+    """
+    silent(source, CODE)

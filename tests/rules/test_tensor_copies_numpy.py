@@ -364,7 +364,8 @@ def test_fixes_a_fresh_array_safely(before: str, after: str) -> None:
         pytest.param(
             """\
             data = np.load("data.npz")
-            t = torch.tensor(data["x"])
+            for name in names:
+                t = torch.tensor(data["x"])
             """,
             id="a member of an archive is read anew",
         ),
@@ -435,8 +436,27 @@ def test_unsafe_where_somebody_else_may_hold_it(body: str, changes: str) -> None
 def test_a_device_that_may_be_a_gpu_is_advice() -> None:
     (finding,) = check(script("def f(d):\n    return torch.tensor(np.zeros(3), device=d)\n"), CODE)
     assert finding.severity is Severity.INFO
-    (finding,) = check(script("t = torch.tensor(np.zeros(3), device='cpu')\n"), CODE)
+    (finding,) = check(
+        script("def f():\n    return torch.tensor(np.zeros(3), device='cpu')\n"), CODE
+    )
     assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("body", "severity"),
+    [
+        ("t = torch.tensor(np.zeros(3))\n", Severity.INFO),
+        ("def f(n):\n    t = torch.tensor(np.zeros(n))\n", Severity.WARNING),
+        (
+            "class A:\n    def __init__(self):\n        self.x = torch.tensor(np.zeros(3))\n",
+            Severity.INFO,
+        ),
+        ("for i in y:\n    t = torch.tensor(np.zeros(3))\n", Severity.WARNING),
+    ],
+)
+def test_what_happens_once_is_advice(body: str, severity: Severity) -> None:
+    (finding,) = check(script(body), CODE)
+    assert finding.severity is severity
 
 
 def test_follows_the_spelling_of_the_file() -> None:

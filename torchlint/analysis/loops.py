@@ -316,6 +316,10 @@ class Loops:
         """Return what a loop is for."""
         return self._roles[id(loop)]
 
+    def steps(self, loop: Loop) -> bool:
+        """Whether a loop itself takes an optimizer step, outside of loops inside it."""
+        return Event.STEP in self._events.get(id(loop), Event.NOTHING)
+
     @cached_property
     def training(self) -> list[Loop]:
         """The training loops, in no particular order."""

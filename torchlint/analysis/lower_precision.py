@@ -26,7 +26,8 @@ _CHOSEN = (
     "torch.complex", "doubletensor", "set_default_dtype", "set_default_tensor_type", "lbfgs",
     "create_graph=true", "create_graph = true", "torch.sparse", "to_sparse", "distributed.rpc",
 )  # fmt: skip
-_SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision")
+_SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision",
+             "autograd.Function", "cpp_extension")  # fmt: skip
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
 _OTHER_FIELDS = frozenset(
     {"gym", "gymnasium", "stable_baselines3", "mujoco", "mujoco_py", "pybullet", "pettingzoo",

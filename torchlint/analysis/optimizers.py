@@ -67,6 +67,8 @@ def moved_later(program: Program, made: cst.Call) -> bool:
     source = made.args[0].value.func
     model = dotted(source.value) if isinstance(source, cst.Attribute) else ""
     index = program.index
+    if program.frameworks and any(program.method_calls("prepare", "setup")):
+        return True  # a framework moves what it prepares
     return bool(model) and any(
         dotted(func.value) == model
         and index.order(call) > index.order(made)
