@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         fix=SAFE,
         group=2,
-        words=((".to(", ".copy_("), ("non_blocking", ".copy_(")),
+        words=((".to(", ".copy_("), ("non_blocking", "pin_memory")),
     ),
     Rule(
         code="TL208",
