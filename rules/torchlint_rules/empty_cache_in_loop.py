@@ -89,10 +89,12 @@ def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
     """Find calls that clean up memory in every step."""
     calls = [call for call in program.calls_of(*EMPTIES, COLLECTS) if is_statement(program, call)]
     for call in calls:
-        if is_conditional(program, call) or has_reason(program, call):
+        if has_reason(program, call):
             continue
         context = program.context(past_device_checks(program, call))
-        if context.role in STEPS and not context.guarded:
+        if context.role not in STEPS or context.guarded:
+            continue
+        if not is_conditional(program, call, context):
             yield finding(program, call, calls, context)
 
 
@@ -101,12 +103,12 @@ def is_statement(program: Program, call: cst.Call) -> bool:
     return isinstance(program.parent(call), cst.Expr)
 
 
-def is_conditional(program: Program, call: cst.Call) -> bool:
-    """Whether the call stands under a condition that asks for more than the device."""
+def is_conditional(program: Program, call: cst.Call, context: Context) -> bool:
+    """Whether the call stands, in its step, under a condition that asks for more than a device."""
     for above in program.index.ancestors(call):
         if isinstance(above, cst.If) and not asks_for_device(program, above.test):
             return True
-        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
+        if above is context.loop or isinstance(above, cst.FunctionDef):
             return False
     return False
 

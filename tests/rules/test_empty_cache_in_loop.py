@@ -38,6 +38,10 @@ def loop(after: str = "torch.cuda.empty_cache()", head: str = "", before: str = 
         ),
         pytest.param(loop("if full:\n    gc.collect()"), id="under a condition"),
         pytest.param(
+            loop("if full:\n    for part in x:\n        gc.collect()"),
+            id="in a loop under a condition",
+        ),
+        pytest.param(
             loop("if full:\n    pass\nelse:\n    gc.collect()"), id="in the other branch of one"
         ),
         pytest.param(
@@ -90,6 +94,7 @@ def test_is_silent(source):
         pytest.param(loop("torch.mps.empty_cache()"), 9, id="of Apple's GPU"),
         pytest.param(loop("torch.cuda.ipc_collect()"), 9, id="shared memory"),
         pytest.param(loop("gc.collect()"), 9, id="Python's objects"),
+        pytest.param(loop("for part in x:\n    gc.collect()"), 10, id="more than once a step"),
         pytest.param(loop("clear()", head="from torch.cuda import empty_cache as clear"), 10,
                      id="imported"),
         pytest.param(
