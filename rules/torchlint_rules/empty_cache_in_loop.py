@@ -57,6 +57,7 @@ measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -82,6 +83,7 @@ EMPTIES = (
 COLLECTS = "gc.collect"
 BY_HAND = ("gc.disable", "gc.freeze", "gc.set_threshold")
 MEASURES = ("reset_peak_memory_stats", "reset_max_memory_allocated")
+GC = r"""["']gc["']|\bimport gc[^\S\n]*[#;]"""  # handed on by its name, or with a reason
 STEPS = {Role.TRAIN: "training step", Role.EVAL: "evaluation step", Role.FORWARD: "forward pass"}
 
 
@@ -156,6 +158,19 @@ def fix(program: Program, call: cst.Call, calls: list[cst.Call]) -> Fix:
     return Fix(
         "Delete the call",
         Safety.UNSAFE,
-        (DeleteStatement(whole_statement(program, calls, call)),),
+        (DeleteStatement(whole_statement(program, calls, call)), *without_import(program, call)),
         changes="a script that is short of memory may run out of it",
     )
+
+
+def without_import(program: Program, call: cst.Call) -> Iterator[DeleteStatement]:
+    """Delete ``import gc`` where this call was all that needed it."""
+    names = program.index.named.get("gc", [])
+    if program.qualified(call.func) != COLLECTS or len(names) != 2 or re.search(GC, program.text):
+        return
+    for statement in program.index.of(cst.Import):
+        line = program.parent(statement)
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        named = [alias.evaluated_name for alias in statement.names if alias.asname is None]
+        if alone and named == ["gc"] and isinstance(program.parent(line), cst.Module):
+            yield DeleteStatement(statement)

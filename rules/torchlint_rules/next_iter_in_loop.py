@@ -290,7 +290,7 @@ def fix(program: Program, draw: Draw, found: list[Draw]) -> Fix | None:
         for one in found
         if program.code(one.source) == text and program.index.inside(one.call, loop)
     ]
-    name = free_name(program, names_for(text))
+    name = free_name(program, names_for(text), draw.call)
     endless = wanted(program, draw, loop, together)
     if name is None or not all(one.plain for one in together) or endless is None:
         return None

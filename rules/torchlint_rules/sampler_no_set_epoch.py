@@ -279,7 +279,7 @@ def number_of(program: Program, loop: Loop) -> cst.Name | None:
     read = [name for name in program.index.named["_"] if program.index.bound(name) is None]
     if any(program.index.inside(name, loop) for name in read):
         return None
-    name = free_name(program, ("epoch", "epoch_number"))
+    name = free_name(program, ("epoch", "epoch_number"), loop)
     return None if name is None else cst.Name(name)
 
 

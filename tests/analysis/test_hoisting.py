@@ -101,3 +101,9 @@ def test_a_free_name_is_used_nowhere():
     program = parsed("def f(a):\n    return b.c")
     assert free_name(program, ["a", "b", "c", "d"]) == "d"
     assert free_name(program, ["f"]) is None
+
+
+def test_a_name_of_another_function_is_free():
+    program = parsed("def f(a):\n    probe(b.c)\ndef g(d):\n    return e")
+    assert free_name(program, ["b", "c", "a", "d"], probed(program)) == "d"
+    assert free_name(program, ["d"]) is None

@@ -111,6 +111,36 @@ def test_add_arguments(before, after):
     assert rewritten(f"x = {before}  # end\n", pin, workers).count("\n") >= 1
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            f"if a:\n    x = f({LONG}, bb, {LONG})\n",
+            f"if a:\n    x = f(\n        {LONG},\n        bb,\n        {LONG},\n"
+            "        pin=True,\n        n=2,\n    )\n",
+            id="a line, too long",
+        ),
+        pytest.param(
+            f"x = f(\n  {LONG}, b={LONG}, **kw\n)",
+            f"x = f(\n  {LONG},\n  b={LONG},\n  pin=True,\n  n=2,\n  **kw,\n)",
+            id="hugging, too long",
+        ),
+        pytest.param(
+            f"x = f({LONG}, {LONG})  # c",
+            f"x = f(\n    {LONG},\n    {LONG},\n    pin=True,\n    n=2,\n)  # c",
+            id="a line, too long, comment behind it",
+        ),
+        pytest.param(
+            f"x = -f({LONG}, {LONG})",
+            f"x = -f({LONG}, {LONG}, pin=True, n=2)",
+            id="too long, part of a statement",
+        ),
+    ],
+)
+def test_a_call_that_gets_too_long_is_taken_apart(before, after):
+    assert rewritten(before, pin, workers) == after
+
+
 def device(program: Program) -> PrependArgument:
     return PrependArgument(first_call(program), '"cuda"', ("enabled", "dtype"))
 
@@ -572,6 +602,65 @@ NEW = "from torch.utils.data import DataLoader\n"
 def test_add_imports(before, after):
     assert rewritten(before, loader, torch, torch) == after
     assert rewritten(after, loader, torch) == after
+
+
+def standard(_: Program) -> AddImport:
+    return AddImport("itertools")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import gc\nimport time\n\nimport torch\n",
+            "import gc\nimport itertools\nimport time\n\nimport torch\n",
+            id="in the order of the alphabet",
+        ),
+        pytest.param(
+            "import time\nfrom io import BytesIO\n\nimport torch\n",
+            "import itertools\nimport time\nfrom io import BytesIO\n\nimport torch\n",
+            id="before all of its kind",
+        ),
+        pytest.param(
+            '"""Doc."""\n\nfrom __future__ import annotations\n\n# c\nimport torch\n',
+            '"""Doc."""\n\nfrom __future__ import annotations\n\n'
+            "import itertools\n\n# c\nimport torch\n",
+            id="the first of its kind",
+        ),
+        pytest.param(
+            "import os, gc  # c\n\nimport torch\n",
+            "import itertools\nimport os, gc  # c\n\nimport torch\n",
+            id="several on a line",
+        ),
+        pytest.param(
+            "import os\r\nimport torch\r\n",
+            "import os\r\nimport torch\r\nimport itertools\r\n",
+            id="at the end where kinds are mixed",
+        ),
+        pytest.param(
+            "import itertools as it\nimport time\n",
+            "import itertools\nimport itertools as it\nimport time\n",
+            id="another name",
+        ),
+        pytest.param(
+            "import torch\nx = 1\nimport time\n",
+            "import itertools\n\nimport torch\nx = 1\nimport time\n",
+            id="the first block",
+        ),
+    ],
+)
+def test_add_imports_of_the_standard_library(before, after):
+    assert rewritten(before, standard) == after
+
+
+def test_imports_of_the_standard_library_are_added_in_order():
+    def both(_: Program) -> AddImport:
+        return AddImport("os")
+
+    before = "import torch\n"
+    after = "import itertools\nimport os\n\nimport torch\n"
+    assert rewritten(before, both, standard) == after
+    assert rewritten("import abc\n", both, standard) == "import abc\nimport itertools\nimport os\n"
 
 
 def replaced(text: str, kind: type[cst.CSTNode], code: str, old: str | None = None) -> str:

@@ -92,7 +92,7 @@ def _scaled(
     program: Program, step: TrainingStep, plain: PlainStep, torch: str
 ) -> tuple[Rewrite, ...] | None:
     """Return the rewrites that scale the loss, and unscale what is clipped."""
-    scaler = free_name(program, ("scaler", "grad_scaler"))
+    scaler = free_name(program, ("scaler", "grad_scaler"), step.place)
     made = _optimizer_line(program, plain)
     enabled = None if made is None else _enabled(program, step, made)
     line, backward = line_of(program, plain.step), plain.backward.func

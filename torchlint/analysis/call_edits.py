@@ -35,8 +35,12 @@ def nodes(call: cst.Call) -> Iterable[cst.CSTNode]:
     return (call, call.func, *call.args, *(arg.value for arg in call.args))
 
 
-def add(places: Places, call: cst.Call, pairs: Sequence[tuple[str, str]]) -> Sequence[Edit]:
+def add(
+    places: Places, call: cst.Call, pairs: Sequence[tuple[str, str]], *, apart: bool = True
+) -> Sequence[Edit]:
     """Return the edits that give the call the keywords.
+
+    A call that gets too long for its line is taken apart, one argument a line, unless it must not.
 
     Raises:
         Unplaceable: the call has one of the keywords already.
@@ -48,7 +52,7 @@ def add(places: Places, call: cst.Call, pairs: Sequence[tuple[str, str]]) -> Seq
     new = [f"{key}{equal}{code}" for key, code in pairs]
     at = next((i for i, arg in enumerate(call.args) if arg.star == "**"), len(call.args))
     if at:
-        return _add_after(places, call, at - 1, new)
+        return _add_after(places, call, at - 1, new, apart=apart)
     if call.args:
         return (_add_before(places, call.args[0], new),)
     return (_add_first(places, call, new),)
@@ -165,7 +169,9 @@ def _one_a_line(places: Places, call: cst.Call) -> bool:
     return all(starts[1:]) and (starts[0] or len(starts) > 1)
 
 
-def _add_after(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequence[Edit]:
+def _add_after(
+    places: Places, call: cst.Call, at: int, new: list[str], *, apart: bool
+) -> Sequence[Edit]:
     """Add behind the argument with this number, before what follows it."""
     text, arg = places.text, call.args[at]
     start, end = _extent(places, arg)
@@ -177,11 +183,51 @@ def _add_after(places: Places, call: cst.Call, at: int, new: list[str]) -> Seque
         return _add_lines(places, arg, new)
     separator = _separator(call)
     content = closing + "".join(separator + code for code in new)
+    if apart and not closing and _is_better_apart(places, call, len(content)):
+        return _take_apart(places, call, at, new)
     line = text[line_start(text, end) : line_end(text, end)]
     if len(line) + len(content) > MAX_LINE and _line_is_of(places, call, line_start(text, end)):
         pad = newline_at(places, end) + indent_at(text, end)
         content = closing + "".join(f",{pad}{code}" for code in new)
     return (*opening, Edit(end, end, content))
+
+
+def _is_better_apart(places: Places, call: cst.Call, added: int) -> bool:
+    """Whether a call with its arguments on one line gets too long for that.
+
+    It has to be all that a statement assigns, returns or does, and without comments.
+    """
+    text, span, last = places.text, places.span(call), call.args[-1]
+    start, end = places.full(call.args[0]).start, _extent(places, last)[1]
+    line = text[line_start(text, end) : line_end(text, end)]
+    above = places.program.parent(call)
+    whole = isinstance(above, cst.Assign | cst.AnnAssign | cst.Return | cst.Expr)
+    if len(line) + added <= MAX_LINE or not whole or isinstance(last.comma, cst.Comma):
+        return False
+    if has_comment(text, span) or "\\" in text[span.start : span.end]:
+        return False
+    opening, inside, closing = (
+        len(text[a:b].splitlines()) > 1
+        for a, b in ((span.start, start + 1), (start, end), (end, span.end))
+    )
+    return not inside and opening == closing and opening == starts_line(text, start)
+
+
+def _take_apart(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequence[Edit]:
+    """Put each argument on a line of its own, the new ones behind the one with this number."""
+    text, span = places.text, places.span(call)
+    first = places.full(call.args[0]).start
+    newline, outer = newline_at(places, first), indent_at(text, span.start)
+    inner = outer + places.program.module.default_indent
+    pad = newline + (indent_at(text, first) if starts_line(text, first) else inner)
+    behind = "".join(f",{pad}{code}" for code in new)
+    edits = [Edit(len(text[:first].rstrip()), first, pad)]
+    for number, arg in enumerate(call.args[:-1]):
+        end, after = _extent(places, arg)[1], places.full(call.args[number + 1]).start
+        edits.append(Edit(end, after, f"{behind if number == at else ''},{pad}"))
+    end = _extent(places, call.args[-1])[1]
+    last = behind if at == len(call.args) - 1 else ""
+    return (*edits, Edit(end, span.end - 1, f"{last},{newline}{outer}"))
 
 
 def _line_is_of(places: Places, call: cst.Call, start: int) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from torchlint.analysis.program import Program
 
@@ -55,9 +55,18 @@ def mentions(
             yield other
 
 
-def free_name(program: Program, names: Iterable[str]) -> str | None:
-    """Return the first of some names that the file does not use for anything."""
-    return next((name for name in names if name not in program.index.named), None)
+def free_name(
+    program: Program, names: Iterable[str], place: cst.CSTNode | None = None
+) -> str | None:
+    """Return the first of some names that the file does not use for anything.
+
+    With a place inside of a function: that the function does not use.
+    """
+    around = program.function(place) if place is not None else None
+    used: Collection[str] = program.index.named
+    if around is not None:
+        used = {name.value for name in program.index.below(around, cst.Name)}
+    return next((name for name in names if name not in used), None)
 
 
 def _root(node: cst.BaseExpression) -> cst.Name | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
@@ -40,6 +41,7 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
     simple = [node for statement in body for node in _simple_imports(statement)]
     edits: list[Edit] = []
     lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
+    spots: dict[int, Edit] = {}
     for module, name in dict.fromkeys(wanted):
         if any(_imports(node, module, name) for node in simple):
             continue
@@ -49,10 +51,14 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
         run = _run(body, module)
         above = run[-1] if run else None
         code = f"from {module} import {name}" if name else f"import {module}"
+        if name is None and (spot := _among_standard(places, run, module)):
+            before = spots.get(spot.start)
+            spots[spot.start] = _both(before, spot) if before else spot
+            continue
         lines.setdefault(id(above), (above, []))[1].append(code)
     for above, codes in lines.values():
         edits.append(_below(places, above, codes) if above else _at_head(places, codes))
-    return edits
+    return [*edits, *spots.values()]
 
 
 def is_import(statement: cst.CSTNode) -> bool:
@@ -155,6 +161,78 @@ def _plain_part(run: list[cst.CSTNode]) -> list[cst.CSTNode]:
         if packages and packages != {"__future__"}:
             return run[:at]
     return run
+
+
+def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> Edit | None:
+    """Return where a module of the standard library goes: in order, in the section of its kind.
+
+    Where the imports are not kept apart by empty lines there is no such place.
+    """
+    sections = _sections(run)
+    kinds = [
+        {_is_standard(package) for one in part for package in _packages(one)} for part in sections
+    ]
+    if not _is_standard(module) or any(len(kind) != 1 for kind in kinds):
+        return None
+    at = next((at for at, kind in enumerate(kinds) if kind == {True}), None)
+    if at is not None:
+        return _in_order(places, sections[at], module)
+    first = sections[0][0]
+    if not all(isinstance(one, cst.SimpleStatementLine) for one in sections[0]):
+        return None
+    edit = _above(places, first, module)
+    newline = newline_at(places, edit.start)
+    return Edit(edit.start, edit.end, edit.content + newline)
+
+
+def _sections(run: Sequence[cst.CSTNode]) -> list[list[cst.CSTNode]]:
+    """Return the imports that stand together, less those from ``__future__``."""
+    sections: list[list[cst.CSTNode]] = []
+    apart = True
+    for one in run:
+        apart = apart or any(line.comment is None for line in getattr(one, "leading_lines", ()))
+        if _packages(one) == {"__future__"}:
+            apart = True
+            continue
+        if apart:
+            sections.append([])
+        sections[-1].append(one)
+        apart = False
+    return sections
+
+
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _in_order(places: Places, section: Sequence[cst.CSTNode], module: str) -> Edit | None:
+    """Return the edit that puts ``import module`` where the alphabet has it."""
+    below: cst.CSTNode | None = None
+    for one in section:
+        if not isinstance(one, cst.SimpleStatementLine):
+            return None
+        match one.body:
+            case [cst.Import(names=[cst.ImportAlias(name=name), *_])] if (
+                ".".join(_dotted(name)) < module
+            ):
+                below = one
+    if below is not None:
+        return _below(places, below, [f"import {module}"])
+    return _above(places, section[0], module)
+
+
+def _above(places: Places, statement: cst.CSTNode, module: str) -> Edit:
+    lines = whole_lines(places, statement, statement)
+    start = above_comments(places.text, lines, places.full(statement).start)
+    return Edit(start, start, f"import {module}{newline_at(places, lines.start)}")
+
+
+def _both(first: Edit, second: Edit) -> Edit:
+    """Return the edit that imports two modules at one place, in the order of the alphabet."""
+    codes = sorted(f"{code.rstrip()}\n" for code in (first.content, second.content))
+    newline = "\r\n" if "\r\n" in first.content else "\n"
+    tail = newline if first.content.endswith(newline * 2) else ""
+    return Edit(first.start, first.end, "".join(codes).replace("\n", newline) + tail)
 
 
 def _below(places: Places, statement: cst.CSTNode, codes: list[str]) -> Edit:

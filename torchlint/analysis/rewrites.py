@@ -17,6 +17,7 @@ from torchlint.analysis.line_layout import (
     has_comment,
     indented,
     line_end,
+    line_start,
     newline_at,
     next_line,
     whole_lines,
@@ -308,6 +309,14 @@ def resolve(fix: Fix, places: Places) -> ResolvedFix:
         ValueError: its rewrites get in each other's way.
 
     """
+    try:
+        edits = _resolved(fix, places, apart=True)
+    except ValueError:  # another rewrite changes what stands between the arguments of a call
+        edits = _resolved(fix, places, apart=False)
+    return ResolvedFix(fix.title, fix.safety, edits, fix.changes)
+
+
+def _resolved(fix: Fix, places: Places, *, apart: bool) -> tuple[Edit, ...]:
     added: dict[int, tuple[cst.Call, list[tuple[str, str]]]] = {}
     imported: list[tuple[str, str | None]] = []
     found: list[Edit] = []
@@ -320,9 +329,9 @@ def resolve(fix: Fix, places: Places) -> ResolvedFix:
         else:
             found += rewrite.edits(places)
     for call, pairs in added.values():
-        found += call_edits.add(places, call, tuple(pairs))
+        found += call_edits.add(places, call, tuple(pairs), apart=apart)
     found += import_edits.add(places, imported)
-    return ResolvedFix(fix.title, fix.safety, _merged(found), fix.changes)
+    return _merged(found)
 
 
 def _merged(found: list[Edit]) -> tuple[Edit, ...]:
@@ -470,6 +479,10 @@ def _delete(places: Places, statement: Statement) -> Sequence[Edit]:
     if lines.end == end and lines.start:  # the last line of the file: its newline is the one before
         before = lines.start - (2 if text[: lines.start].endswith("\r\n") else 1)
         return (Edit(before, end, ""),)
+    above = text[line_start(text, max(lines.start - 1, 0)) : lines.start]
+    after = next_line(text, lines.end)
+    if not above.strip() and not text[lines.end : after].strip():  # one empty line is enough
+        return (Edit(lines.start, after, ""),)
     return (Edit(lines.start, lines.end, ""),)
 
 
