@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from torchlint.checking import (
@@ -116,7 +117,11 @@ class _Loop:
         return Fixed(self.original.text, (), first.diagnostics, (*self.notes, note), first.errors)
 
     def _batch(self, source: Source, checked: Checked) -> list[Diagnostic]:
-        """Return the findings whose fixes can be applied together, in the documented order."""
+        """Return the findings whose fixes can be applied together, in the documented order.
+
+        Where a fix has to wait for one of an earlier group, its whole group does, and those after:
+        a later fix could take its reason away.
+        """
         groups = {rule.code: rule.group for rule in self.options.rules}
         wanted = [
             item
@@ -127,15 +132,19 @@ class _Loop:
         wanted.sort(key=lambda item: (groups.get(_rule(item), 0), item.code, item.span))
         batch: list[Diagnostic] = []
         taken: list[Edit] = []
-        shared: set[tuple[Edit, ...]] = set()  # one fix may settle several findings
-        for item in wanted:
-            edits = _edits(item)
-            if edits in shared:
-                batch.append(item)
-            elif not overlap(edits, taken):
-                batch.append(item)
-                shared.add(edits)
-                taken += edits
+        for _, group in groupby(wanted, key=lambda item: groups.get(_rule(item), 0)):
+            items = list(group)
+            if any(overlap(_edits(item), taken) for item in items):
+                break
+            shared: set[tuple[Edit, ...]] = set()  # one fix may settle several findings
+            for item in items:
+                edits = _edits(item)
+                if edits in shared:
+                    batch.append(item)
+                elif not overlap(edits, taken):
+                    batch.append(item)
+                    shared.add(edits)
+                    taken += edits
         return batch
 
     def _pass(

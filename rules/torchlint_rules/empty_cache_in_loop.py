@@ -170,7 +170,8 @@ def without_import(program: Program, call: cst.Call) -> Iterator[DeleteStatement
         return
     for statement in program.index.of(cst.Import):
         line = program.parent(statement)
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
         named = [alias.evaluated_name for alias in statement.names if alias.asname is None]
-        if alone and named == ["gc"] and isinstance(program.parent(line), cst.Module):
+        if named != ["gc"] or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+            continue
+        if isinstance(program.parent(line), cst.Module):
             yield DeleteStatement(statement)

@@ -86,7 +86,7 @@ FIRST = Version("1.12")  # before it, matrix products used TensorFloat-32 by def
 CHOSEN = re.compile(r"float32_matmul_precision|allow_tf32|fp32_precision|tf32", re.IGNORECASE)
 OTHER = re.compile(
     r"autocast|scaler|\bapex\b|\bamp\b|b?f(loat)?16|\.half\(|mixed_precision|precision="
-    r"|\.double\(|torch\.(float64|double|complex)|set_default_dtype",
+    r"|(?<!\.detach\(\))\.double\(|torch\.(float64|double|complex)|set_default_dtype",
     re.IGNORECASE,
 )
 LINE = 'torch.set_float32_matmul_precision("high")'

@@ -10,6 +10,7 @@ from torchlint.analysis.rewrites import (
     AddImport,
     DeleteStatement,
     InsertAfter,
+    InsertBefore,
     Replace,
 )
 from torchlint.edits import Edit, Fix, Safety
@@ -155,7 +156,31 @@ def test_fixes_that_need_the_same_import_add_it_once(make_rule):
                 yield Finding(name, "m", Fix("t", Safety.SAFE, parts))
 
     done = fix(HEAD + "bad\nbad\n", make_rule("TL901", check))
-    assert done.text == HEAD + "import math\nmath.pi\nmath.pi\n"
+    assert done.text == "import math\n\n" + HEAD + "math.pi\nmath.pi\n"
+
+
+def test_a_group_waits_as_a_whole_for_those_before_it(make_rule):
+    """The fix of TL903 would take the reason of TL902 away, which has to wait for TL901."""
+
+    def insert(code):
+        def check(program):
+            if code not in program.text and "late" not in program.text:
+                (line,) = nodes(program, cst.SimpleStatementLine)[-1:]
+                yield Finding(line, "m", Fix("t", Safety.SAFE, (InsertBefore(line, code),)))
+
+        return check
+
+    def late(program):
+        for name in nodes(program, cst.Name):
+            if name.value == "early":
+                yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "late"),)))
+
+    rules = [
+        make_rule("TL901", insert("a()"), group=1),
+        make_rule("TL902", insert("b()"), group=2),
+        make_rule("TL903", late, group=3),
+    ]
+    assert fix(HEAD + "early()\nx\n", *rules).text == HEAD + "late()\na()\nb()\nx\n"
 
 
 def test_one_fix_settles_all_findings_that_share_it(make_rule):

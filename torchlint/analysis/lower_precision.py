@@ -134,10 +134,23 @@ def is_proved(program: Program, plain: PlainStep, called: Sequence[cst.Call]) ->
     )
 
 
+def _is_total(program: Program, name: cst.Name) -> bool:
+    """``total += loss.detach().double()``: what is added up exactly is not computed with."""
+    match program.parent(name):
+        case cst.Attribute(value=cst.Call(func=cst.Attribute(attr=cst.Name(value="detach")))):
+            return True
+        case _:
+            return False
+
+
 def _is_sturdy(program: Program) -> bool:
     """Whether a file has no model that a lower precision may break."""
     return (
-        not _FRAGILE & program.index.named.keys()
+        not any(
+            name in _FRAGILE
+            and not (name == "double" and all(_is_total(program, node) for node in nodes))
+            for name, nodes in program.index.named.items()
+        )
         and not any(_writes_into(program))
         and all(_is_closed(program, owner) for owner in program.classes if owner.is_module)
     )
