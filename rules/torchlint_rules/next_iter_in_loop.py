@@ -21,9 +21,10 @@ the same first batch each time.
             optimizer.step()
 
 ## Good
+    import itertools
+
     import torch
     from torch.utils.data import DataLoader
-    import itertools
 
     def train(dataset, model, optimizer, steps):
         loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)

@@ -107,3 +107,4 @@ def test_a_name_of_another_function_is_free():
     program = parsed("def f(a):\n    probe(b.c)\ndef g(d):\n    return e")
     assert free_name(program, ["b", "c", "a", "d"], probed(program)) == "d"
     assert free_name(program, ["d"]) is None
+    assert free_name(program, ["f", "g"], probed(program)) is None

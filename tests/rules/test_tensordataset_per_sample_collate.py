@@ -200,9 +200,9 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
         pytest.param(
             load("loader = torch.utils.data.DataLoader(data, 4)"),
             load(
-                "loader = torch.utils.data.DataLoader(data, batch_size=None, "
-                "sampler=torch.utils.data.BatchSampler("
-                "torch.utils.data.SequentialSampler(data), 4, False))"
+                "loader = torch.utils.data.DataLoader(\n    data,\n    batch_size=None,\n"
+                "    sampler=torch.utils.data.BatchSampler("
+                "torch.utils.data.SequentialSampler(data), 4, False),\n)"
             ),
             id="with the names of the module",
         ),
@@ -221,8 +221,8 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
                  use="for x, y in train_loader:\n    step(x, y)"),
             load(
                 "train_dataset = TensorDataset(torch.ones(9), x.contiguous())\n"
-                "train_loader = DataLoader(train_dataset, batch_size=None, "
-                f"{ORDERED.replace('data', 'train_dataset')})",
+                "train_loader = DataLoader(\n    train_dataset,\n    batch_size=None,\n"
+                f"    {ORDERED.replace('data', 'train_dataset')},\n)",
                 data="",
                 use="for x, y in train_loader:\n    step(x, y)",
                 imports=MORE,

@@ -60,12 +60,13 @@ def free_name(
 ) -> str | None:
     """Return the first of some names that the file does not use for anything.
 
-    With a place inside of a function: that the function does not use.
+    With a place inside of a function: that neither this function uses nor the module binds.
     """
     around = program.function(place) if place is not None else None
-    used: Collection[str] = program.index.named
+    used: Collection[str] = program.index.named.keys()
     if around is not None:
         used = {name.value for name in program.index.below(around, cst.Name)}
+        used |= program.index.root.bindings.keys()
     return next((name for name in names if name not in used), None)
 
 
