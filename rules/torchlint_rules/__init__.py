@@ -67,7 +67,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=4,
-        words=(("TensorDataset",), ("DataLoader",)),
+        words=(Nearby(("TensorDataset",)), ("DataLoader",)),
     ),
     Rule(
         code="TL105",

@@ -218,7 +218,8 @@ class Named:
 def dataset_name(program: Program, loader: cst.Call, data: cst.BaseExpression) -> Named | None:
     """Return a name for the dataset, whose tensors become contiguous where they may not be."""
     if isinstance(data, cst.Name | cst.Attribute):
-        made = [one.call for one in program.datasets.of_loader(loader)]
+        datasets = program.datasets.of_loader(loader)
+        made = [one.call if one.program is program else None for one in datasets]
         rewrites = [
             Replace(arg.value, in_order(program, arg.value))
             for call in made
