@@ -92,6 +92,15 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        code="TL108",
+        name="cuda-in-dataset",
+        summary="samples are copied to the GPU one by one, or where workers cannot",
+        severity=WARNING,
+        fix=None,
+        group=2,
+        words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
+    ),
+    Rule(
         code="TL201",
         name="item-accumulate-in-train-loop",
         summary="a running total waits for the GPU in every training step",

@@ -77,6 +77,7 @@ from torchlint.analysis.hoisting import free_name, unchanged_in
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
+from torchlint.analysis.neighbours import texts_around
 from torchlint.analysis.origins import origins
 from torchlint.analysis.rewrites import InsertBefore, Replace
 from torchlint.analysis.values import Kind
@@ -161,13 +162,6 @@ def is_told(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[E
         for home in homes.values()
         for call in home.index.of(cst.Call)
     )
-
-
-def texts_around(program: Program) -> Iterator[str]:
-    """Yield the texts of the other files of the project that this one may work with."""
-    if program.project is not None and program.path is not None:
-        imports = program.project.imports
-        yield from (imports.text(path) for path in imports.related(str(program.path)))
 
 
 def is_of_another(program: Program, name: cst.Name, sampler: cst.Call, loader: cst.Call) -> bool:
@@ -392,9 +386,9 @@ def gives_all(program: Program, loader: cst.Call) -> bool:
     datasets = program.datasets.of_loader(loader)
     if not datasets or any(one.iterable is not False or one.type == IN_MEMORY for one in datasets):
         return False
-    owners = [one for data in datasets if data.owner for one in program.classes.lineage(data.owner)]
-    places = [loader, *(data.node for data in datasets), *(owner.node for owner in owners)]
-    return not any(speaks_of_ranks(program, place) for place in places)
+    places = [(program, loader), *((data.program, data.node) for data in datasets)]
+    places += [(home, owner.node) for data in datasets for home, owner in data.lineage()]
+    return not any(speaks_of_ranks(home, place) for home, place in places)
 
 
 def speaks_of_ranks(program: Program, node: cst.CSTNode, depth: int = 3) -> bool:

@@ -54,3 +54,30 @@ def test_their_layout_is_left_alone(tensors, run) -> None:
     run("check", "train.py", "--select", "TL104", "--fix", "--unsafe-fixes", "--exit-zero")
     assert DRAWN in (tensors.root / "train.py").read_text()
     assert (tensors.root / "points.py").read_text() == TENSORS
+
+
+MOVES = """\
+import torch
+from torch.utils.data import Dataset
+
+class Points(Dataset):
+    def __getitem__(self, index):
+        return torch.ones(3).cuda()
+
+def collate(batch):
+    return torch.stack(batch).cuda()
+"""
+LOADS = """\
+from torch.utils.data import DataLoader
+from points import Points, collate
+
+def train(data):
+    return DataLoader(Points(), 8), DataLoader(data, 8, collate_fn=collate, num_workers=2)
+"""
+
+
+def test_what_loaders_of_another_file_run(project, run) -> None:
+    project.write("points.py", MOVES)
+    assert found(run, "TL108") == []
+    project.write("train.py", LOADS)
+    assert found(run, "TL108") == [("points.py", 6, "warning"), ("points.py", 9, "warning")]

@@ -812,6 +812,19 @@ def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef 
     return None if owner is None else program.classes.method(owner, "__call__")
 
 
+def functions_given(
+    program: Program, loader: cst.Call, argument: str
+) -> Iterator[tuple[Program, cst.FunctionDef | cst.Lambda]]:
+    """Yield the functions that an argument of a loader may be, each with the file it stands in."""
+    for node in program.argument(loader, argument, LOADER).values:
+        function = _function_of(program, node)
+        target = _function_elsewhere(program, node)
+        if function is not None:
+            yield program, function
+        elif target is not None:
+            yield target.program, target.function
+
+
 def keeps_type(program: Program, call: cst.Call) -> bool:
     """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
     collate = program.argument(call, "collate_fn", LOADER)
