@@ -200,6 +200,15 @@ RULES: tuple[Rule, ...] = (
         words=((".eval(", ".detach("), ("for ", "while ")),
     ),
     Rule(
+        code="TL402",
+        name="loss-retains-graph",
+        summary="a running total or a list keeps the graph of every step alive",
+        severity=WARNING,
+        fix=SAFE,
+        group=2,
+        words=(("backward", ".eval("), ("+", "append")),
+    ),
+    Rule(
         code="TL501",
         name="no-mixed-precision",
         summary="a training step on the GPU computes everything in float32",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind
+from torchlint.analysis.reach import callee
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
 
@@ -54,80 +56,173 @@ _INDICES = torch_api.ALWAYS_PAIR | torch_api.PAIR_WITH_DIM
 _DEPTH = 10
 
 
-def held(program: Program, node: cst.CSTNode | None, depth: int = 0) -> Held:
+def held(program: Program, node: cst.CSTNode | None) -> Held:
     """Whether the value of an expression holds a graph."""
-    if node is None or depth > _DEPTH:
-        return Held.MAYBE
-    match node:
-        case cst.Name():
-            return _name(program, node, depth)
-        case cst.Attribute(value=inner, attr=cst.Name(value=name)):
-            if name in _ATTRIBUTES_WITHOUT:
-                return Held.NO
-            return _plain(program, node) or held(program, inner, depth + 1)
-        case cst.Call():
-            return _call(program, node, depth)
-        case cst.BinaryOperation() if program.recordings.at(node) is Recording.OFF:
-            return Held.NO
-        case cst.BinaryOperation(left=left, right=right):
-            return _plain(program, node) or _any(program, (left, right), depth)
-        case cst.UnaryOperation(operator=operator, expression=inner):
-            return Held.NO if isinstance(operator, cst.Not) else held(program, inner, depth + 1)
-        case cst.Comparison():
-            return Held.NO
-        case cst.IfExp(body=body, orelse=orelse):
-            return _either([held(program, body, depth + 1), held(program, orelse, depth + 1)])
-        case cst.BooleanOperation(left=left, right=right):
-            return _either([held(program, left, depth + 1), held(program, right, depth + 1)])
-        case cst.Tuple() | cst.List():
-            return _any(program, [element.value for element in node.elements], depth)
-        case cst.Dict():
-            return _any(program, [element.value for element in node.elements], depth)
-        case cst.Subscript():
-            return _subscript(program, node, depth)
-        case _:
-            return _plain(program, node) or Held.MAYBE
+    return Held.MAYBE if node is None else _Question(program).held(node, 0)
 
 
-def holds(program: Program, binding: Binding, depth: int = 0) -> Held:
+def holds(program: Program, binding: Binding) -> Held:
     """Whether a name holds a graph by what one of its bindings gave it."""
-    value = binding.value
-    if program.value(value).kind is Kind.LOADER or _is_plain(program, binding):
-        return Held.NO
-    shown = program.usage.shown_by((binding,))
-    if shown is not None and shown.kind is Kind.TENSOR:
-        return Held.YES
-    match binding.kind:
-        case Bind.ASSIGN if isinstance(value, cst.Call) and binding.path == (1,):
-            return Held.NO if _gives_indices(program, value) else held(program, value, depth + 1)
-        case Bind.ASSIGN if isinstance(value, cst.Dict) and not value.elements:
-            return Held.MAYBE  # filled later
-        case Bind.ASSIGN:
-            given = program.growth.of_binding(binding)
-            return max(
-                [held(program, one, depth + 1) for one in (value, *(g.value for g in given))]
-            )
-        case Bind.AUGMENT:
-            assert isinstance(value, cst.AugAssign)
-            if program.recordings.at(value) is Recording.OFF:
-                return Held.NO
-            before = [
-                holds(program, other, depth + 1)
-                for other in program.flow.before(value, binding.name)
-                if other is not binding
-            ]
-            return max(_either(before), held(program, value.value, depth + 1))
-        case _:
+    return _Question(program).holds(binding, 0)
+
+
+class _Question:
+    """One question with the answers on the way to it: bindings lead back to one another."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[int, Held] = {}
+
+    def held(self, node: cst.CSTNode, depth: int) -> Held:
+        if depth > _DEPTH:
             return Held.MAYBE
+        match node:
+            case cst.Name():
+                return self._name(node, depth)
+            case cst.Attribute(attr=cst.Name(value=name)) if name in _ATTRIBUTES_WITHOUT:
+                return Held.NO
+            case cst.Subscript(value=cst.Call() as call) if _gives_indices(self._program, call):
+                return Held.NO if _is_second(node) else self.held(call, depth + 1)
+            case cst.Attribute(value=inner) | cst.Subscript(value=inner):
+                return self._plain(node) or self.held(inner, depth + 1)
+            case cst.Call():
+                return self._call(node, depth)
+            case cst.BinaryOperation(left=left, right=right):
+                off = self._program.recordings.at(node) is Recording.OFF
+                return Held.NO if off else self._plain(node) or self._any((left, right), depth)
+            case cst.UnaryOperation(operator=operator, expression=inner):
+                return Held.NO if isinstance(operator, cst.Not) else self.held(inner, depth + 1)
+            case cst.Comparison():
+                return Held.NO
+            case cst.IfExp(body=first, orelse=second):
+                return _either([self.held(first, depth + 1), self.held(second, depth + 1)])
+            case cst.BooleanOperation(left=first, right=second):
+                return _either([self.held(first, depth + 1), self.held(second, depth + 1)])
+            case cst.Tuple() | cst.List() | cst.Dict():
+                return self._any([element.value for element in node.elements], depth)
+            case _:
+                return self._plain(node) or Held.MAYBE
+
+    def _plain(self, node: cst.CSTNode) -> Held | None:
+        """Return NO for what is known to be no tensor, None for what may be one."""
+        return Held.NO if self._program.value(node).kind in _PLAIN else None
+
+    def _any(self, nodes: Iterable[cst.CSTNode], depth: int) -> Held:
+        """Return what holds of a value that is made of several."""
+        return max((self.held(node, depth + 1) for node in nodes), default=Held.NO)
+
+    # -- names -------------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name, depth: int) -> Held:
+        bindings = self._program.flow.reaching(node)
+        if not bindings:
+            return self._plain(node) or Held.MAYBE
+        found = _either(self.holds(binding, depth + 1) for binding in bindings)
+        return min(found, Held.MAYBE) if is_cut_in_place(self._program, node) else found
+
+    def holds(self, binding: Binding, depth: int) -> Held:
+        known = self._known.get(id(binding))
+        if known is None:
+            self._known[id(binding)] = Held.NO  # it leads back to itself, which adds nothing
+            known = self._known[id(binding)] = self._bound(binding, depth)
+        return known
+
+    def _bound(self, binding: Binding, depth: int) -> Held:
+        program, value = self._program, binding.value
+        if program.values.binding(binding).kind in _PLAIN:
+            return Held.NO
+        shown = program.usage.shown_by((binding,))
+        if shown is not None and shown.kind is Kind.TENSOR:
+            return Held.YES
+        match binding.kind:
+            case Bind.ASSIGN if isinstance(value, cst.Dict) and not value.elements:
+                return Held.MAYBE  # filled later
+            case Bind.ASSIGN if value is not None:
+                given = program.growth.of_binding(binding)
+                put = self._any([gift.value for gift in given], depth)
+                return max(put, self._part(value, binding.path, depth + 1))
+            case Bind.AUGMENT if isinstance(value, cst.AugAssign):
+                if program.recordings.at(value) is Recording.OFF:
+                    return Held.NO
+                before = program.flow.before(value, binding.name)
+                others = [self.holds(one, depth + 1) for one in before if one is not binding]
+                return max(_either(others), self.held(value.value, depth + 1))
+            case _:
+                return Held.MAYBE
+
+    def _part(self, value: cst.CSTNode, path: tuple[int, ...], depth: int) -> Held:
+        """Return what holds of a part of a value that is taken apart."""
+        if not path:
+            return self.held(value, depth)
+        match value:
+            case cst.Tuple() | cst.List() if 0 <= path[0] < len(value.elements):
+                return self._part(value.elements[path[0]].value, path[1:], depth)
+            case cst.Call() if path == (1,) and _gives_indices(self._program, value):
+                return Held.NO
+            case cst.Call():
+                return self._call(value, depth, path)
+            case _:
+                return self.held(value, depth)
+
+    # -- calls -------------------------------------------------------------------------------
+
+    def _call(self, call: cst.Call, depth: int, path: tuple[int, ...] = ()) -> Held:
+        program = self._program
+        if program.recordings.at(call) is Recording.OFF or self._plain(call):
+            return Held.NO
+        name = program.qualified(call.func)
+        if name.startswith("torch."):
+            return self._of_torch(call, name, depth)
+        function = program.value(call.func)
+        if function.kind is Kind.MODULE:
+            return self._forward(call, function.type, depth)
+        found = callee(program, call)
+        if found is not None:
+            return self._returned(*found, path, depth)
+        if isinstance(call.func, cst.Attribute):
+            method = call.func.attr.value
+            if method in _CUTS:
+                return Held.NO
+            if method in _KEEPS:
+                return self._any((call.func.value, *(arg.value for arg in call.args)), depth)
+        return Held.MAYBE
+
+    def _returned(
+        self, program: Program, function: cst.FunctionDef, path: tuple[int, ...], depth: int
+    ) -> Held:
+        """Return what holds of what a function returns, or of a part of it."""
+        other = self if program is self._program else _Question(program)
+        returned = [one.value for one in program.returns(function) if one.value is not None]
+        names = (program.qualified(_called(item.decorator)) for item in function.decorators)
+        if depth > _DEPTH or program.yields(function) or not all(map(_is_transparent, names)):
+            return Held.MAYBE
+        return _either(other._part(value, path, depth + 1) for value in returned)  # noqa: SLF001
+
+    def _of_torch(self, call: cst.Call, name: str, depth: int) -> Held:
+        """Return what holds of the result of a function of torch: as of what it is given."""
+        space, _, last = name.rpartition(".")
+        if last in _CUTS:
+            given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+            return Held.MAYBE if "requires_grad" in given else Held.NO
+        if space in ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"):
+            return self._any([arg.value for arg in call.args], depth)
+        return Held.MAYBE
+
+    def _forward(self, call: cst.Call, kind: str, depth: int) -> Held:
+        """Return what holds of the output of a module; of a loss, as of what it is given."""
+        given = self._any([arg.value for arg in call.args], depth)
+        if kind.startswith("torch.nn.") and kind.endswith("Loss"):
+            return given
+        return max(given, Held.MAYBE)
 
 
-def _is_plain(program: Program, binding: Binding) -> bool:
-    return program.values.binding(binding).kind in _PLAIN
+def _called(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.func if isinstance(node, cst.Call) else node
 
 
-def _plain(program: Program, node: cst.CSTNode) -> Held | None:
-    """Return NO for what is known to be no tensor, None for what may be one."""
-    return Held.NO if program.value(node).kind in _PLAIN else None
+def _is_transparent(decorator: str) -> bool:
+    """Whether a decorator gives back what the function returns."""
+    return decorator.startswith(("torch.", "functools.", "typing."))
 
 
 def _either(found: Iterable[Held]) -> Held:
@@ -136,20 +231,7 @@ def _either(found: Iterable[Held]) -> Held:
     return kinds.pop() if len(kinds) == 1 else Held.MAYBE
 
 
-def _any(program: Program, nodes: Iterable[cst.CSTNode], depth: int) -> Held:
-    """Return what holds of a value that is made of several."""
-    return max((held(program, node, depth + 1) for node in nodes), default=Held.NO)
-
-
-def _name(program: Program, node: cst.Name, depth: int) -> Held:
-    bindings = program.flow.reaching(node)
-    if not bindings:
-        return _plain(program, node) or Held.MAYBE
-    found = _either(holds(program, binding, depth + 1) for binding in bindings)
-    return min(found, Held.MAYBE) if _cut_in_place(program, node) else found
-
-
-def _cut_in_place(program: Program, node: cst.Name) -> bool:
+def is_cut_in_place(program: Program, node: cst.Name) -> bool:
     """Whether ``x.detach_()`` is called on a name, wherever that is."""
     return any(
         isinstance(func.value, cst.Name) and func.value.value == node.value
@@ -157,12 +239,10 @@ def _cut_in_place(program: Program, node: cst.Name) -> bool:
     )
 
 
-def _subscript(program: Program, node: cst.Subscript, depth: int) -> Held:
-    if isinstance(node.value, cst.Call) and _gives_indices(program, node.value):
-        index = node.slice[0].slice
-        if isinstance(index, cst.Index) and isinstance(index.value, cst.Integer):
-            return Held.NO if index.value.value == "1" else held(program, node.value, depth + 1)
-    return _plain(program, node) or held(program, node.value, depth + 1)
+def _is_second(node: cst.Subscript) -> bool:
+    """Whether a subscript takes the second of two results."""
+    index = node.slice[0].slice
+    return isinstance(index, cst.Index) and literal(index.value) == "1"
 
 
 def _gives_indices(program: Program, call: cst.Call) -> bool:
@@ -172,44 +252,3 @@ def _gives_indices(program: Program, call: cst.Call) -> bool:
         return False
     of_torch = program.qualified(func).startswith("torch.")
     return func.attr.value in torch_api.ALWAYS_PAIR or len(call.args) > of_torch
-
-
-def _call(program: Program, call: cst.Call, depth: int) -> Held:
-    if program.recordings.at(call) is Recording.OFF or _plain(program, call):
-        return Held.NO
-    name = program.qualified(call.func)
-    if name.startswith("torch."):
-        return _of_torch(program, call, name, depth)
-    function = program.value(call.func)
-    if function.kind is Kind.MODULE:
-        return _forward(program, call, function.type, depth)
-    target = program.calls.target(call)
-    if target is not None:
-        returned = [held(program, one.value, depth + 1) for one in program.returns(target)]
-        return _either(returned)
-    if isinstance(call.func, cst.Attribute):
-        method = call.func.attr.value
-        if method in _CUTS:
-            return Held.NO
-        if method in _KEEPS:
-            return _any(program, (call.func.value, *(arg.value for arg in call.args)), depth)
-    return Held.MAYBE
-
-
-def _of_torch(program: Program, call: cst.Call, name: str, depth: int) -> Held:
-    """Return what holds of the result of a function of torch: as of what it is given."""
-    space, _, last = name.rpartition(".")
-    if last in _CUTS:
-        given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        return Held.MAYBE if "requires_grad" in given else Held.NO
-    if space in ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"):
-        return _any(program, [arg.value for arg in call.args], depth)
-    return Held.MAYBE
-
-
-def _forward(program: Program, call: cst.Call, kind: str, depth: int) -> Held:
-    """Return what holds of the output of a module; of a loss, as of what it is given."""
-    given = _any(program, [arg.value for arg in call.args], depth)
-    if kind.startswith("torch.nn.") and kind.endswith("Loss"):
-        return given
-    return max(given, Held.MAYBE)

@@ -69,11 +69,23 @@ def feed_backward(program: Program, found: list[Escape], function: cst.FunctionD
             return True
         if one.way is Way.KEPT and wanted.hold(program, one.node):
             return True
-    if function is None or not any(one.way is Way.RETURNED for one in found):
+    if function is None or not _are_returned(program, found, function):
         return False
     return any(
         (wanted if other is program else sources(other, differentiated(other))).hold(other, site)
         for other, site in callers(program, function)
+    )
+
+
+def _are_returned(program: Program, found: list[Escape], function: cst.FunctionDef) -> bool:
+    """Whether something that left a block leaves its function as well."""
+    if any(one.way is Way.RETURNED for one in found):
+        return True
+    values = [one.value for one in program.returns(function) if one.value is not None]
+    given = sources(program, values)
+    return any(
+        given.hold(program, one.node) or (one.binding is not None and given.have(one.binding))
+        for one in found
     )
 
 
