@@ -1,4 +1,5 @@
-"""Write again what is generated: rules/README.md, and the runs that README.md shows.
+"""Write again what is generated: rules/README.md, the runs that README.md shows, and what
+becomes of the scripts that have every habit at once (read their diff: it is what users get).
 
     python tests/regenerate.py
 
@@ -94,3 +95,7 @@ if __name__ == "__main__":
     (ROOT / "rules" / "README.md").write_text(table())
     file = ROOT / "README.md"
     file.write_text(readme(file.read_text()))
+    for before in ROOT.glob("fixtures/all_*/before.py"):
+        after = before.with_name("after.py")
+        after.write_bytes(before.read_bytes())
+        _output(f"check --fix --unsafe-fixes --torch-version 2.4 {after}", str(ROOT))

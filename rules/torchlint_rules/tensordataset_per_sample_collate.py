@@ -25,7 +25,7 @@ once.
 
 ## Good
     import torch
-    from torch.utils.data import DataLoader, TensorDataset, BatchSampler, RandomSampler
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
     x = torch.randn(10_000, 32)
     data = TensorDataset(x, x.sum(1))

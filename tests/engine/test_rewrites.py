@@ -567,7 +567,7 @@ NEW = "from torch.utils.data import DataLoader\n"
         ),
         pytest.param(
             "from torch.utils.data import Dataset  # c\n",
-            "from torch.utils.data import Dataset, DataLoader  # c\nimport torch\n",
+            "from torch.utils.data import DataLoader, Dataset  # c\nimport torch\n",
             id="joined",
         ),
         pytest.param(

@@ -14,8 +14,9 @@ CODE = "TL104"
 DATA = "data = TensorDataset(torch.ones(9, 4), torch.arange(9))"
 LOADER = "loader = DataLoader(data, batch_size=4)"
 IMPORTS = "from torch.utils.data import DataLoader, TensorDataset"
-MORE = f"{IMPORTS}, BatchSampler, SequentialSampler"
-RANDOM = f"{IMPORTS}, BatchSampler, RandomSampler"
+FROM = "from torch.utils.data import "
+MORE = f"{FROM}BatchSampler, DataLoader, SequentialSampler, TensorDataset"
+RANDOM = f"{FROM}BatchSampler, DataLoader, RandomSampler, TensorDataset"
 
 
 def load(
@@ -168,7 +169,7 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
             load("loader = DataLoader(data, 4, shuffle=option)"),
             load(
                 f"loader = DataLoader(data, batch_size=None, {EITHER})",
-                imports=f"{IMPORTS}, BatchSampler, RandomSampler, SequentialSampler",
+                imports=RANDOM.replace("Sampler, Tensor", "Sampler, SequentialSampler, Tensor"),
             ),
             id="shuffled on request",
         ),

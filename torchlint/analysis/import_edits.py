@@ -31,7 +31,10 @@ def nodes(program: Program) -> Iterable[cst.CSTNode]:
     for statement in program.module.body:
         if is_import(statement):
             yield statement
-            yield from _simple_imports(statement)
+            for node in _simple_imports(statement):
+                yield node
+                if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+                    yield from node.names
     yield from program.module.body[:2]
 
 
@@ -120,8 +123,27 @@ def _join(
         if isinstance(node.names, cst.ImportStar) or "\n" in text or "\r" in text:
             continue
         if len(text) + len(name) + 2 <= MAX_LINE:
-            return Edit(span.end, span.end, f", {name}")
+            return _in_their_order(places, node.names, name) or Edit(
+                span.end, span.end, f", {name}"
+            )
     return None
+
+
+def _in_their_order(places: Places, aliases: Sequence[cst.ImportAlias], name: str) -> Edit | None:
+    """Return the edit that puts a name before the first that comes after it, if they are sorted."""
+    names = [alias.evaluated_name for alias in aliases]
+    if names != sorted(names, key=_rank):
+        return None
+    after = next((one for one in aliases if _rank(one.evaluated_name) > _rank(name)), None)
+    if after is None:
+        return None
+    start = places.full(after).start
+    return Edit(start, start, f"{name}, ")
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Constants come first, then classes, then the rest, as isort and ruff sort them."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2, name)
 
 
 def _run(body: Sequence[cst.CSTNode], module: str) -> list[cst.CSTNode]:
