@@ -462,7 +462,7 @@ def test_what_happens_once_is_advice(body: str, severity: Severity) -> None:
 def test_follows_the_spelling_of_the_file() -> None:
     source = "import numpy\nfrom torch import tensor\nt = tensor(numpy.stack([a, b]))  # joined\n"
     assert fixed(source, CODE).splitlines()[1:] == [
-        "from torch import tensor, as_tensor",
+        "from torch import as_tensor, tensor",
         "t = as_tensor(numpy.stack([a, b]))  # joined",
     ]
     source = "import numpy as np, torch as th\nt = th.tensor(\n    np.stack(x),  # rows\n)\n"

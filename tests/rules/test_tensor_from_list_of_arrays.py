@@ -262,7 +262,7 @@ def test_no_fix(line: str) -> None:
 def test_follows_the_spelling_of_the_file() -> None:
     source = "from numpy import array, zeros\nfrom torch import tensor\nt = tensor([zeros(3)])\n"
     assert fixed(source, CODE).splitlines()[1:] == [
-        "from torch import tensor, as_tensor",
+        "from torch import as_tensor, tensor",
         "t = as_tensor(array([zeros(3)]))",
     ]
     source = "import torch as t\ndef f(p: t.Tensor):\n    return t.tensor([p.numpy()])\n"
