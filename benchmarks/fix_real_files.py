@@ -5,7 +5,8 @@
 Every file below the folders is checked with every rule, and a copy of it is fixed, unsafe fixes
 included, twice over: through the functions of `torchlint.linter`, one file at a time in worker
 processes, so that a crash names its file; and by the command line, which has to write the same
-bytes.  Of every file that changed it is shown that
+bytes, but where a fix of one file changes what is known of another: there the result is looked at
+once more.  Of every file that changed it is shown that
 
 * it still compiles, and a second run changes nothing;
 * no comment is lost, and encoding, byte order mark and newlines are kept;
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from torchlint.edits import Edit
     from torchlint.linter import Fixed, Options
+    from torchlint.projects import Projects
     from torchlint.rule import Diagnostic
     from torchlint.source import Source
 
@@ -98,7 +100,7 @@ def examine(data: bytes, name: str) -> Result:
 
     result = Result(name, before=digest(data), after=digest(data))
     try:
-        source = decode_source(data, name)
+        source = decode_source(data, name, Path(name))
         _examine_source(source, result)
     except UnreadableFileError as error:
         result.kind = "unreadable"
@@ -115,6 +117,8 @@ def _examine_source(source: Source, result: Result) -> None:
     from torchlint.linter import check_source  # noqa: PLC0415
 
     options = all_options()
+    assert options.projects is not None
+    options.projects.trim()
     found = check_source(source, options)
     result.found = count(found)
     if "TL001" in result.found:
@@ -129,6 +133,7 @@ def _examine_source(source: Source, result: Result) -> None:
         if fixed.applied:
             result.violations.append("fixes are reported, but nothing changed")
         return
+    options.projects.release()  # the next file sees this one as it is on the disk
     result.after = digest(source.encode(fixed.text))
     result.violations += check_changed(source, fixed)
     calls = rewritten_calls(source.text, fixed.text)
@@ -147,7 +152,16 @@ def all_options() -> Options:
     from torchlint.registry import all_rules  # noqa: PLC0415
 
     rules = all_rules()
-    return Options(rules=rules, fixable=frozenset(rule.code for rule in rules), target=None)
+    codes = frozenset(rule.code for rule in rules)
+    return Options(rules=rules, fixable=codes, target=None, projects=projects())
+
+
+@functools.cache
+def projects() -> Projects:
+    """Return the projects that the files belong to."""
+    from torchlint.run import new_projects  # noqa: PLC0415
+
+    return new_projects()
 
 
 def digest(data: bytes) -> str:
@@ -524,16 +538,30 @@ def fix_copies(folders: Sequence[Path], results: Sequence[Result]) -> Iterator[s
         copies = {folder: Path(temporary, str(at)) for at, folder in enumerate(folders)}
         for folder, copy in copies.items():
             shutil.copytree(folder, copy, symlinks=True)
+        written: dict[str, str] = {}
         for run in ("first", "second"):
             progress(f"the command line fixes copies: {run} run")
             yield from _run_command(run, [str(copy) for copy in copies.values()])
             for result in results:
                 path = Path(result.name)
                 folder = next(each for each in folders if path.is_relative_to(each))
-                got = digest((copies[folder] / path.relative_to(folder)).read_bytes())
-                if got != result.after:
-                    yield f"{path}: the command line wrote other bytes in its {run} run"
+                data = (copies[folder] / path.relative_to(folder)).read_bytes()
+                got = digest(data)
+                if got != written.setdefault(result.name, got):
+                    yield f"{path}: the second run of the command line changed it again"
+                elif got != result.after and run == "first":
+                    yield from _look_again(path, data)
         progress("")
+
+
+def _look_again(path: Path, data: bytes) -> Iterator[str]:
+    """Check a file whose fixes differ, because another file was fixed before it."""
+    before = path.read_bytes()
+    if compiles(before) and not compiles(data):
+        yield f"{path}: the command line leaves a file that cannot be compiled"
+    lost = comments(before.decode(errors="replace")) - comments(data.decode(errors="replace"))
+    if any("torchlint" not in comment and "noqa" not in comment for comment in lost):
+        yield f"{path}: the command line loses the comments {sorted(lost)}"
 
 
 def _run_command(run: str, paths: Sequence[str]) -> Iterator[str]:
