@@ -405,6 +405,8 @@ def test_all_fixes_of_one_import_are_as_safe_as_the_worst():
 def test_what_torch_does():
     """A new autocast without a type takes that of the one around it; the old one does not."""
     with torch.autocast("cpu", dtype=torch.float16):
-        assert torch.cpu.amp.autocast().fast_dtype is torch.bfloat16
+        assert (
+            torch.cpu.amp.autocast().fast_dtype is torch.bfloat16
+        )  # torchlint: ignore[TL906] the test runs it
         assert torch.amp.autocast("cpu").fast_dtype is torch.float16
     assert issubclass(torch.cuda.amp.GradScaler, torch.amp.GradScaler)
