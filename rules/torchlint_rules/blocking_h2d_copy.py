@@ -76,6 +76,7 @@ from torchlint.analysis.batches import (
     pinned,
     unviewed,
 )
+from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.values import Device, Kind
@@ -195,9 +196,14 @@ def finding(program: Program, found: list[Copy]) -> Finding:
         first.call if len(found) == 1 else program.smallest_statement(first.call),
         f"the host waits for {code} in every batch, though the DataLoader {pins}",
         None if framework or orders_by_hand(program) else fix(program, found),
-        Severity.INFO if framework or not sure else None,
+        Severity.INFO if framework or not sure or evaluates(program, found) else None,
         help="pass non_blocking=True: what is queued later on the GPU sees the whole batch",
     )
+
+
+def evaluates(program: Program, found: list[Copy]) -> bool:
+    """Whether the batches are only evaluated, where less is queued behind a copy."""
+    return all(program.context(copy.call).role is Role.EVAL for copy in found)
 
 
 def fix(program: Program, found: list[Copy]) -> Fix:

@@ -37,7 +37,8 @@ from one copy after the loop.
 
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
-- copies once an epoch or after the loop, to save or to plot;
+- copies once an epoch or after the loop, to save or to plot, and those of an evaluation that writes
+  files turn by turn;
 - tensors that are on the host already, modules, scripts for the CPU only;
 - actions that a simulator needs on the host.
 
@@ -57,10 +58,12 @@ Not measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
@@ -75,16 +78,31 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 
+WRITES = re.compile(r"save|write|imsave|dump|export", re.IGNORECASE)
+
+
 def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
     """Report copies to the host in every step, one a statement."""
     seen: set[int] = set()
     for sync in every_step(program):
-        if sync.read is not Read.COPY:
+        if sync.read is not Read.COPY or writes_results(program, sync):
             continue
         place = program.smallest_statement(sync.node)
         if id(place) not in seen:
             seen.add(id(place))
             yield finding(program, sync)
+
+
+def writes_results(program: Program, sync: Sync) -> bool:
+    """Whether an evaluation writes its results turn by turn: it needs them on the host."""
+    loop = sync.context.loop
+    if sync.context.role is not Role.EVAL or loop is None:
+        return False
+    for call in program.index.below(loop, cst.Call):
+        name = dotted(call.func).rpartition(".")[2]
+        if WRITES.search(name) and not program.context(call).guarded:
+            return True
+    return False
 
 
 def finding(program: Program, sync: Sync) -> Finding:

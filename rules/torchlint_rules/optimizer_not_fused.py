@@ -222,7 +222,8 @@ def fix(program: Program, call: cst.Call, kind: str, told: cst.Arg | None) -> Fi
 
 def written(program: Program, call: cst.Call, kind: str) -> tuple[str, tuple[Rewrite, ...]] | None:
     """Return the value to pass and the import it needs; None where torch has no name."""
-    certain = program.devices.evidence is Device.CUDA and "is_available" not in program.text
+    asks = any(word in program.text for word in ("is_available", "gpu_ids", "use_gpu", "use_cuda"))
+    certain = program.devices.evidence is Device.CUDA and not asks
     if certain or works_anywhere(program, kind):
         return "True", ()
     moves = [move.args[0].value for move, _ in program.method_calls("to") if move.args]

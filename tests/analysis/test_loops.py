@@ -411,3 +411,7 @@ def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: b
     context = program.context(call)
     assert context.role is Role.FORWARD
     assert context.guarded is guarded
+
+
+def test_a_type_that_is_asked_for_guards() -> None:
+    assert context(TRAINING + "if isinstance(x, torch.Tensor):\n        probe()") == "TRAIN guarded"

@@ -119,3 +119,19 @@ def test_the_only_device_of_the_file_is_where_everything_is() -> None:
     assert "kept.append(out + 1)" in fixed(source, CODE, unsafe=False)
     other = source.replace("optimizer =", "spare = model.to(second)\noptimizer =")
     assert [found.fix for found in check(other, CODE)] == [None]
+
+
+def test_an_evaluation_that_writes_its_results_needs_them_on_the_host() -> None:
+    source = """\
+        import torch
+        from torchvision.utils import save_image
+        @torch.no_grad()
+        def sample(model, loader):
+            model.cuda()
+            for x in loader:
+                y = model(x.cuda())
+                save_image(y.cpu(), "y.png")
+    """
+    silent(source, CODE)
+    (found,) = check(source.replace('save_image(y.cpu(), "y.png")', "ys.append(y.cpu())"), CODE)
+    assert found.severity.word == "info"

@@ -406,14 +406,15 @@ def test_a_detached_clone_is_what_tensor_makes(*, transposed: bool, grad: bool) 
     other = torch.zeros(1, dtype=torch.float64)
     with pytest.warns(UserWarning, match="copy construct"):
         pairs = [
-            (torch.tensor(tensor), tensor.detach().clone()),  # torchlint: ignore[TL303b] the test runs it
-            (torch.tensor(tensor, dtype=torch.float64),  # torchlint: ignore[TL303b] the test runs it
+            (torch.tensor(tensor), tensor.detach().clone()),  # torchlint: ignore[TL303b]
+            (torch.tensor(tensor, dtype=torch.float64),  # torchlint: ignore[TL303b]
              tensor.detach().to(dtype=torch.float64, copy=True)),
-            (torch.tensor(tensor, dtype=None, device="cpu"),  # torchlint: ignore[TL303b] the test runs it
+            (torch.tensor(tensor, dtype=None, device="cpu"),  # torchlint: ignore[TL303b]
              tensor.detach().to(dtype=None, device="cpu", copy=True)),
-            (torch.tensor(tensor, requires_grad=True),  # torchlint: ignore[TL303b] the test runs it
+            (torch.tensor(tensor, requires_grad=True),  # torchlint: ignore[TL303b]
              tensor.detach().clone().requires_grad_(True)),
-            (other.new_tensor(tensor), tensor.detach().to(other, copy=True)),  # torchlint: ignore[TL303b] the test runs it
+            # torchlint: ignore[TL303b]
+            (other.new_tensor(tensor), tensor.detach().to(other, copy=True)),
         ]  # fmt: skip
     for made, copied in pairs:
         assert torch.equal(made, copied)

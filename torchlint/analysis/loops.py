@@ -495,6 +495,8 @@ class Loops:
         for node in index.below(test, cst.BinaryOperation):
             if isinstance(node.operator, cst.Modulo):
                 return True
+        if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
+            return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
