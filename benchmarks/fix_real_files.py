@@ -133,9 +133,9 @@ def _examine_source(source: Source, result: Result) -> None:
         if fixed.applied:
             result.violations.append("fixes are reported, but nothing changed")
         return
-    options.projects.release()  # the next file sees this one as it is on the disk
     result.after = digest(source.encode(fixed.text))
     result.violations += check_changed(source, fixed)
+    options.projects.release()  # the next file sees this one as it is on the disk
     calls = rewritten_calls(source.text, fixed.text)
     for call, function in calls:
         if function is None:
@@ -276,7 +276,7 @@ def check_changed(source: Source, fixed: Fixed) -> Iterator[str]:
     from torchlint.source import decode_source  # noqa: PLC0415
 
     data = source.encode(fixed.text)
-    again = decode_source(data, source.filename)
+    again = decode_source(data, source.filename, source.path)
     if (again.text, again.encoding) != (fixed.text, source.encoding):
         yield "the new bytes read back as another text or encoding"
     if compiles(source.data) and not compiles(data):

@@ -34,12 +34,16 @@ class Projects:
         self._imports: dict[Path, Imports] = {}
         self._projects: dict[Path, Project] = {}
 
-    def imports(self, path: Path) -> Imports:
-        """Return which files of a file's project import which."""
+    def root(self, path: Path) -> Path:
+        """Return the folder of the project that a file belongs to."""
         folder = path.parent
         if folder not in self._roots:
             self._roots[folder] = root_of(path)
-        root = self._roots[folder]
+        return self._roots[folder]
+
+    def imports(self, path: Path) -> Imports:
+        """Return which files of a file's project import which."""
+        root = self.root(path)
         if root not in self._imports:
             self.release()  # files come project by project
             self._imports[root] = Imports(root, self._excluded)

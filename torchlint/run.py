@@ -12,7 +12,7 @@ from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, is_r
 from torchlint.syntax import looks_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from packaging.version import Version
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torchlint.source import Source
     from torchlint.target import Target
 
+ROUNDS = 5  # in which files are checked again that others have to do with
 # A comment cannot accept these: the file has to be parsed, and an unused comment goes.
 UNSUPPRESSED = frozenset((SYNTAX_ERROR.code, UNUSED_SUPPRESSION.code))
 
@@ -94,9 +95,56 @@ def check_files(
     """Check files, given with the names they are shown by; no file stops the others."""
     from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
 
+    seen: dict[Path, str] = {}
     for path, filename in files:
         tick(outcome.checked)
         check_one(partial(read_source, path, filename), filename, plan, outcome)
+        seen[path] = filename
+    if plan.fix is not None and plan.write:
+        _settle(seen, plan, outcome)
+
+
+def _settle(files: Mapping[Path, str], plan: Plan, outcome: Outcome) -> None:
+    """Check files again that were checked before a file was fixed which says more of them now."""
+    checked = {path: place for place, path in enumerate(files)}
+    results = {file.source.path: file for file in outcome.files if file.source.path}
+    fixed = {path: checked[path] for path, file in results.items() if file.applied}
+    clock = len(files)
+    for _ in range(ROUNDS):
+        roots = {plan.projects().root(path) for path in fixed}
+        near = (path for path in files if fixed and plan.projects().root(path) in roots)
+        again = [path for path in near if _is_outdated(path, checked, fixed, plan.projects())]
+        for path in again:
+            clock += 1
+            checked[path] = clock
+            if _check_again(path, files[path], plan, outcome, results):
+                fixed[path] = clock
+    outcome.files = [results[path] for path in files if path in results]
+
+
+def _is_outdated(
+    path: Path, checked: Mapping[Path, int], fixed: Mapping[Path, int], projects: Projects
+) -> bool:
+    """Whether a file that has to do with this one was fixed after this one was checked."""
+    later = {str(one) for one, when in fixed.items() if when > checked[path]}
+    return bool(later) and not later.isdisjoint(projects.imports(path).related(str(path)))
+
+
+def _check_again(
+    path: Path, filename: str, plan: Plan, outcome: Outcome, results: dict[Path, Checked]
+) -> bool:
+    """Check a file once more and put together what was done; return whether more was fixed."""
+    from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
+
+    fresh = Outcome(outcome.complain)
+    check_one(partial(read_source, path, filename), filename, plan, fresh)
+    outcome.problems += fresh.problems
+    before = results.pop(path, None)
+    for file in fresh.files:
+        results[path] = replace(file, applied=(*(before.applied if before else ()), *file.applied))
+    if not fresh.files and before is not None and before.applied:
+        results[path] = replace(before, findings=(), notes=())
+    return any(file.applied for file in fresh.files)
 
 
 def check_one(read: Callable[[], Source], filename: str, plan: Plan, outcome: Outcome) -> None:

@@ -185,3 +185,23 @@ def test_a_fix_of_one_file_is_seen_by_the_next(run) -> None:
     assert "pin_memory=True" in done.out
     assert run("check", ".", "--select", "TL102", "--fix").code == 0
     assert found(run, ".") == [("metrics.py", 4, "TL202")]
+
+
+def test_one_run_settles_what_one_fix_makes_of_another_file(trained, run) -> None:
+    options = ("--select", "TL102,TL205", "--unsafe-fixes", "--isolated")
+    first = run("check", ".", *options, "--fix")
+    data, main = ((trained.root / name).read_text() for name in ("data.py", "main.py"))
+    assert "pin_memory=True" in data
+    assert "non_blocking=True" in main
+    assert first.code == 0
+    assert run("check", ".", *options, "--diff").out == ""
+
+
+def test_a_file_that_was_checked_before_is_checked_again(trained, run) -> None:
+    (trained.root / "data.py").rename(trained.root / "zdata.py")
+    trained.write("main.py", MAIN.replace("from data", "from zdata"))
+    options = ("--select", "TL102,TL205", "--unsafe-fixes", "--isolated")
+    done = run("check", ".", *options, "--fix", "--show-fixes")
+    assert "non_blocking=True" in (trained.root / "main.py").read_text()
+    assert "main.py" in done.err + done.out
+    assert run("check", ".", *options, "--diff").out == ""
