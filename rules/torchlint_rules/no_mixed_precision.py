@@ -126,10 +126,12 @@ def of_framework(program: Program, unset: Unset) -> Finding:
 
 def of_loop(program: Program, step: TrainingStep) -> Finding:
     """Advise autocast, and write it where the step is plain."""
+    refused = refused_loss(program, step)
+    first = f", once `{refused}` has become one of logits" if refused else ""
     return Finding(
         step.forward,
         f"`{program.brief(step.forward)}` computes in float32 in every training step: under "
-        "`torch.autocast` a GPU computes faster, in less memory",
+        f"`torch.autocast` a GPU computes faster, in less memory{first}",
         fix(program, step),
         help=advice(program, step),
     )

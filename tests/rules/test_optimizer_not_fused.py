@@ -463,3 +463,13 @@ def test_what_a_framework_moves_later_is_left_alone() -> None:
         model.to(accelerator.device)
     """
     silent(source, CODE)
+
+
+def test_parameters_of_several_models_that_are_moved_later() -> None:
+    source = """\
+        import itertools
+        import torch
+        both = torch.optim.Adam(itertools.chain(a.parameters(), b.parameters()))
+        a.cuda()
+    """
+    silent(source, CODE)

@@ -62,15 +62,18 @@ def _enabled(scaler: cst.CSTNode | None) -> str | None:
 
 def moved_later(program: Program, made: cst.Call) -> bool:
     """Whether the model whose parameters an optimizer gets is put on a device only afterwards."""
-    if not made.args or not isinstance(made.args[0].value, cst.Call):
+    if not made.args:
         return False
-    source = made.args[0].value.func
-    model = dotted(source.value) if isinstance(source, cst.Attribute) else ""
     index = program.index
+    models = {
+        dotted(call.func.value)
+        for call in index.below(made.args[0].value, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters")
+    } - {""}
     if program.frameworks and any(program.method_calls("prepare", "setup")):
         return True  # a framework moves what it prepares
-    return bool(model) and any(
-        dotted(func.value) == model
+    return bool(models) and any(
+        dotted(func.value) in models
         and index.order(call) > index.order(made)
         and program.function(call) is program.function(made)
         for call, func in program.method_calls("to", "cuda")
