@@ -209,6 +209,15 @@ RULES: tuple[Rule, ...] = (
         words=(("backward", ".eval("), ("+", "append")),
     ),
     Rule(
+        code="TL407",
+        name="checkpoint-use-reentrant",
+        summary="activation checkpointing by its old, reentrant variant",
+        severity=WARNING,
+        fix=UNSAFE,
+        group=2,
+        words=(("checkpoint",), ("utils.checkpoint", "utils import")),
+    ),
+    Rule(
         code="TL501",
         name="no-mixed-precision",
         summary="a training step on the GPU computes everything in float32",

@@ -51,6 +51,8 @@ _KEEPS = frozenset(
     softmax log_softmax sigmoid tanh relu t add sub mul div matmul mm bmm expand repeat prod
     logsumexp std var cumsum type_as masked_select index_select gather""".split()
 )  # fmt: skip
+# ... or of what it is combined with.
+_OPERATES = frozenset("add sub mul div matmul mm bmm max min pow clamp".split())
 _ATTRIBUTES_WITHOUT = frozenset({"data", "grad", "shape", "device", "dtype", "ndim"})
 _INDICES = torch_api.ALWAYS_PAIR | torch_api.PAIR_WITH_DIM
 _DEPTH = 10
@@ -184,7 +186,8 @@ class _Question:
             if method in _CUTS:
                 return Held.NO
             if method in _KEEPS:
-                return self._any((call.func.value, *(arg.value for arg in call.args)), depth)
+                others = call.args if method in _OPERATES else ()
+                return self._any((call.func.value, *(arg.value for arg in others)), depth)
         return Held.MAYBE
 
     def _returned(

@@ -61,6 +61,12 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "params", "lr", "momentum", "dampening", "weight_decay", "nesterov", "*", "maximize",
         "foreach", "differentiable", "fused",
     ),
+    "torch.utils.checkpoint.checkpoint": (
+        "function", "*", "use_reentrant", "context_fn", "determinism_check", "debug", "early_stop",
+    ),
+    "torch.utils.checkpoint.checkpoint_sequential": (
+        "functions", "segments", "input", "use_reentrant",
+    ),
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.nn.MultiheadAttention.forward": (

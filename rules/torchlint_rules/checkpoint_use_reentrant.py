@@ -1,0 +1,138 @@
+"""Activation checkpointing by its old, reentrant variant.
+
+## Why
+`torch.utils.checkpoint.checkpoint` has two variants.  The reentrant one, still the default, runs
+the block under `torch.no_grad()`: if none of its inputs requires a gradient, as the batch that a
+model starts with, every parameter of the block is left without a gradient and is never trained.
+It knows no keyword arguments and no `torch.autograd.grad`, and recomputes the whole block each
+time.  Since torch 2.1 every call that does not choose a variant warns.
+
+## Bad
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Conv2d(3, 64, 3)
+            self.block = nn.Sequential(nn.Conv2d(64, 64, 3), nn.ReLU())
+
+        def forward(self, x):
+            return checkpoint(self.block, self.stem(x))
+
+## Good
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Conv2d(3, 64, 3)
+            self.block = nn.Sequential(nn.Conv2d(64, 64, 3), nn.ReLU())
+
+        def forward(self, x):
+            return checkpoint(self.block, self.stem(x), use_reentrant=False)
+
+## Leaves alone
+- Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
+  reported only where its block is fed with batches as they are loaded: there it is an error.
+- Checkpoint functions of other libraries, and wrappers of this one.
+- Calls under `torch.no_grad()`, where nothing is kept.
+- Projects for a version of torch that does not know the argument (before 1.11;
+  `checkpoint_sequential` before 2.0).
+
+## Fix safety
+Unsafe: parameters that got no gradient are trained from then on.  Elsewhere the values are the
+same, but the block is recomputed only as far as it is needed, and hooks and errors in it come at
+another time.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, "torch.utils.checkpoint"
+- PyTorch pull request 100551, "torch.utils.checkpoint warns if user does not pass use_reentrant"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from torchlint.analysis.arguments import Given
+from torchlint.analysis.raw_inputs import is_raw
+from torchlint.analysis.recording import Recording
+from torchlint.analysis.rewrites import AddArgument, Replace
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import libcst as cst
+
+    from torchlint.analysis.arguments import Argument
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.rewrites import Rewrite
+
+# Where the argument came, and what precedes the inputs of the block.
+SINCE = {
+    "torch.utils.checkpoint.checkpoint": (Version("1.11"), 1),
+    "torch.utils.checkpoint.checkpoint_sequential": (Version("2.0"), 2),
+}
+
+
+def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
+    """Find checkpoints of the reentrant variant."""
+    for call in program.calls_of(*SINCE):
+        since, first = SINCE[program.qualified(call.func)]
+        chosen = program.argument(call, "use_reentrant")
+        asked = chosen.given is Given.YES and chosen.literal() == "True" and chosen.arg is not None
+        if not (chosen.absent or asked) or (program.target is not None and program.target < since):
+            continue
+        if program.recordings.at(call) is Recording.OFF:
+            continue
+        inputs = [
+            arg for arg in call.args[first:] if arg.keyword is None or arg.keyword.value == "input"
+        ]
+        raw = bool(inputs) and all(not arg.star and is_raw(program, arg.value) for arg in inputs)
+        if raw or chosen.absent:
+            yield finding(program, call, chosen, inputs[0].value if raw else None)
+
+
+def finding(
+    program: Program, call: cst.Call, chosen: Argument, raw: cst.BaseExpression | None
+) -> Finding:
+    """Return the finding: an error where the block gets no gradients."""
+    block = program.brief(call.args[0].value)
+    if raw is not None:
+        message = (
+            f"`{program.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
+            f"leaves the parameters of `{block}` without one"
+        )
+    else:
+        message = (
+            f"the checkpoint of `{block}` does not choose use_reentrant and gets the old variant, "
+            "which leaves a block without gradients where none of its inputs requires one"
+        )
+    return Finding(
+        call,
+        message,
+        fix(call, chosen),
+        None if raw is None else Severity.ERROR,
+        help="use_reentrant=False is what PyTorch recommends, since torch 1.11.",
+    )
+
+
+def fix(call: cst.Call, chosen: Argument) -> Fix:
+    """Return the choice of the other variant."""
+    rewrite: Rewrite = AddArgument(call, "use_reentrant", "False")
+    if chosen.arg is not None:
+        rewrite = Replace(chosen.arg.value, "False")
+    return Fix(
+        "Pass use_reentrant=False",
+        Safety.UNSAFE,
+        (rewrite,),
+        changes="parameters that got no gradient are trained; the block is recomputed otherwise",
+    )
