@@ -30,7 +30,7 @@ _WORD = re.compile(r"\w+")
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
 MANY = 30
-_MOST = 20_000  # files of a project; a larger one is looked at file by file
+_MOST = 1_000  # files of a project; of a larger one, each file is looked at by itself
 
 
 def root_of(path: Path) -> Path:

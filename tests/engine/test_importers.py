@@ -109,3 +109,11 @@ def test_a_file_that_cannot_be_read_has_no_text(tree: Imports) -> None:
     broken = tree.root / "broken.py"
     broken.write_bytes(b"\xff\xfe\x00")
     assert tree.text(str(broken)) == ""
+
+
+def test_of_a_very_large_project_each_file_is_looked_at_by_itself(
+    tree: Imports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchlint.imports._MOST", 3)
+    assert tree.find(str(tree.root / "main.py"), "engine.train") is None
+    assert tree.importers(str(tree.root / "engine.py")) == ()
