@@ -75,6 +75,7 @@ import libcst as cst
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
+from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
@@ -115,15 +116,6 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     if seen:
         return seen
     return moves if Role.TRAIN in program.loaders.roles(call) else []
-
-
-def refused(program: Program, pinned: Argument) -> bool:
-    """``pin_memory=False`` in the call itself, without a comment that gives the reason."""
-    return (
-        pinned.arg is not None
-        and pinned.literal() == "False"
-        and "#" not in program.code(pinned.arg)
-    )
 
 
 def makes_sparse(program: Program) -> bool:

@@ -87,6 +87,7 @@ from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.loaders import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
+from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
 from torchlint.analysis.workers import in_hook, runs_on_import, unpicklable
@@ -129,7 +130,7 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
     """Find loaders that prepare costly samples in the main process."""
     for call in program.loaders.calls:
         given = program.argument(call, "num_workers")
-        if not (given.absent or refused(program, given)):
+        if not (given.absent or refused(program, given, "0")):
             continue
         datasets = program.datasets.of_loader(call)
         cost = cost_of(program, call, datasets)
@@ -147,11 +148,6 @@ def steps(program: Program, call: cst.Call) -> Iterator[Step]:
             yield Step(home, loop, role)
     for draw in draws(program, call):
         yield Step(program, draw, program.context(draw).role)
-
-
-def refused(program: Program, given: Argument) -> bool:
-    """``num_workers=0`` in the call itself, without a comment that gives the reason."""
-    return given.arg is not None and given.literal() == "0" and "#" not in program.code(given.arg)
 
 
 def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> str:

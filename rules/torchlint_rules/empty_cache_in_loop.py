@@ -62,7 +62,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.conditions import asks_for_device, past_device_checks, whole_statement
+from torchlint.analysis.conditions import (
+    asks_for_device,
+    is_statement,
+    past_device_checks,
+    whole_statement,
+)
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.analysis.values import Kind
@@ -98,11 +103,6 @@ def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
             continue
         if not is_conditional(program, call, context):
             yield finding(program, call, calls, context)
-
-
-def is_statement(program: Program, call: cst.Call) -> bool:
-    """Whether the call is a statement of its own."""
-    return isinstance(program.parent(call), cst.Expr)
 
 
 def is_conditional(program: Program, call: cst.Call, context: Context) -> bool:

@@ -75,6 +75,7 @@ from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -182,16 +183,8 @@ def _reads(program: Program, target: cst.Name) -> list[cst.Name]:
         if name.value == target.value
         and program.index.scope(name).owner(name.value) is owner
         and not _is_written(program, name)
-        and not _is_label(program, name)
+        and not is_label(program, name)
     ]
-
-
-def _is_label(program: Program, name: cst.Name) -> bool:
-    """``x`` in ``a.x`` and ``f(x=1)`` is no variable."""
-    above = program.parent(name)
-    return (isinstance(above, cst.Attribute) and above.attr is name) or (
-        isinstance(above, cst.Arg) and above.keyword is name
-    )
 
 
 def _is_written(program: Program, name: cst.Name) -> bool:

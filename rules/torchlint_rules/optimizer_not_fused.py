@@ -78,6 +78,7 @@ from torchlint.analysis.optimizers import (
     scaled_steps,
     sparse_gradients,
 )
+from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import (
     AddArgument,
     AddImport,
@@ -142,13 +143,6 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)
-    )
-
-
-def refused(program: Program, given: Argument) -> bool:
-    """``fused=False`` in the call itself, without a comment that gives the reason."""
-    return (
-        given.arg is not None and given.literal() == "False" and "#" not in program.code(given.arg)
     )
 
 

@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.conditions import past_device_checks, whole_statement
+from torchlint.analysis.conditions import is_statement, past_device_checks, whole_statement
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.analysis.timing import communicates, measures, orders_by_hand
@@ -89,11 +89,6 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
-
-
-def is_statement(program: Program, call: cst.Call) -> bool:
-    """Whether the call is a statement of its own."""
-    return isinstance(program.parent(call), cst.Expr)
 
 
 def has_reason(program: Program, call: cst.Call, context: Context) -> bool:

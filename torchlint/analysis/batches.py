@@ -17,6 +17,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.ownership import Effect, Fate, Ownership, effect_of
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _later(program: Program, copy: cst.Call, bindings: tuple[Binding, ...]) -> I
         for use in index.named.get(binding.name, ()):
             if index.order(use) < index.end(copy) or program.function(use) is not function:
                 continue
-            if _is_attribute_or_keyword(program, use):
+            if is_label(program, use):
                 continue
             bound = index.bound(use)
             parent = program.parent(use)
@@ -197,16 +198,6 @@ def _later(program: Program, copy: cst.Call, bindings: tuple[Binding, ...]) -> I
                 seen = program.flow.reaching(use) if bound is None else ()
             if binding in seen:
                 yield use
-
-
-def _is_attribute_or_keyword(program: Program, name: cst.Name) -> bool:
-    match program.parent(name):
-        case cst.Attribute(attr=attr):
-            return attr is name
-        case cst.Arg(keyword=keyword):
-            return keyword is name
-        case _:
-            return False
 
 
 def _is_given(program: Program, use: cst.Name) -> bool:

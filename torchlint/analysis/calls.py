@@ -103,17 +103,12 @@ class Calls:
 
     def named(self, name: str) -> list[cst.Call]:
         """Return the calls of whatever has this as its last name."""
-        return self._calls_by_last_name.get(name, [])
+        methods = [call for call, _ in self._program.method_calls(name)]
+        return sorted([*self.by_name(name), *methods], key=self._program.index.order)
 
-    @cached_property
-    def _calls_by_last_name(self) -> dict[str, list[cst.Call]]:
-        found: dict[str, list[cst.Call]] = {}
-        for call in self._program.index.of(cst.Call):
-            func = call.func
-            last = func.attr if type(func) is cst.Attribute else func
-            if type(last) is cst.Name:
-                found.setdefault(last.value, []).append(call)
-        return found
+    def by_name(self, name: str) -> list[cst.Call]:
+        """Return the calls of a plain name."""
+        return self._calls_by_name.get(name, [])
 
     def arguments(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
         """Return what the calls of a function in this file pass for a parameter.
@@ -145,11 +140,16 @@ class Calls:
         program = self._program
         owner = program.classes.around(function)
         if owner is None or program.index.scope(function).kind is not ScopeKind.CLASS:
-            calls = self._calls_by_name.get(name, ())
-            return [call for call in calls if self.target(call) is function]
+            return [call for call in self.by_name(name) if self.target(call) is function]
         if name == "__init__":
             return [c for c in self._constructions if self.target(c) is function]
-        return [c for c in self._calls_on_self.get(name, ()) if self._may_run(c, owner)]
+        return [
+            call
+            for call, func in self._program.method_calls(name)
+            if type(func.value) is cst.Name
+            and func.value.value == "self"
+            and self._may_run(call, owner)
+        ]
 
     def _may_run(self, call: cst.Call, owner: Class) -> bool:
         """Whether ``self.method()`` may run a method of a class: of its own, a base or an heir."""
@@ -168,20 +168,9 @@ class Calls:
         return found
 
     @cached_property
-    def _calls_on_self(self) -> dict[str, list[cst.Call]]:
-        found: dict[str, list[cst.Call]] = {}
-        for call in self._program.index.of(cst.Call):
-            match call.func:
-                case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
-                    found.setdefault(name, []).append(call)
-                case _:
-                    pass
-        return found
-
-    @cached_property
     def _constructions(self) -> list[cst.Call]:
         names = {owner.name for owner in self._program.classes}
-        return [call for name in names for call in self._calls_by_name.get(name, ())]
+        return [call for name in names for call in self.by_name(name)]
 
     def _passed(self, call: cst.Call, name: str, place: int | None) -> cst.BaseExpression | None:
         position = 0

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _DEVICE_WORDS = re.compile(r"cuda|gpu|mps|xpu|device|accelerator", re.IGNORECASE)
 
 
+def is_statement(program: Program, call: cst.Call) -> bool:
+    """Whether a call is a statement of its own."""
+    return isinstance(program.parent(call), cst.Expr)
+
+
 def asks_for_device(program: Program, test: cst.BaseExpression) -> bool:
     """Whether a condition only asks which device there is, the same one in every step."""
     if any(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.uses import is_label
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -51,7 +52,7 @@ def mentions(
     """Return the places inside of a node that read a name, attribute or item."""
     text = program.brief(node, 10_000)
     for other in program.index.below(inside, type(node)):
-        if program.brief(other, 10_000) == text and not _is_label(program, other):
+        if program.brief(other, 10_000) == text and not is_label(program, other):
             yield other
 
 
@@ -106,11 +107,3 @@ def _stores(program: Program, loop: cst.CSTNode) -> Iterator[cst.BaseExpression]
 def _is_part(part: str, whole: str) -> bool:
     """Whether a stored expression is another one, or what the other one starts with."""
     return whole == part or whole.startswith((f"{part}.", f"{part}["))
-
-
-def _is_label(program: Program, node: cst.BaseExpression) -> bool:
-    """Whether a name only names an attribute or a keyword."""
-    above = program.parent(node)
-    return (isinstance(above, cst.Attribute) and above.attr is node) or (
-        isinstance(above, cst.Arg) and above.keyword is node
-    )

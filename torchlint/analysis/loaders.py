@@ -462,19 +462,11 @@ class Loaders:
             if dotted(call.func) == "map" and 0 <= place < len(call.args) - 1:
                 yield call.args[place + 1].value, level, (None, *path)
             return
-        for site in self._calls_by_name.get(_target_of(above), ()):
+        for site in program.calls.by_name(_target_of(above)):
             assert isinstance(site.func, cst.Name)
             meant = (binding.value for binding in program.flow.reaching(site.func))
             if function in meant and 0 <= place < len(site.args):
                 yield site.args[place].value, level, path
-
-    @cached_property
-    def _calls_by_name(self) -> dict[str, list[cst.Call]]:
-        found: dict[str, list[cst.Call]] = {}
-        for call in self._program.index.of(cst.Call):
-            if isinstance(call.func, cst.Name):
-                found.setdefault(call.func.value, []).append(call)
-        return found
 
     def _attribute(self, node: cst.Attribute, level: _Level, path: Path) -> Iterator[_Found]:
         program = self._program

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import Bind
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -227,21 +228,10 @@ def _survives(program: Program, binding: Binding, plain: PlainStep) -> bool:
         _is_typeless(program, name)
         for name in program.index.named.get(binding.name, ())
         if program.index.bound(name) is None
-        and not _is_label(program, name)
+        and not is_label(program, name)
         and not any(program.index.inside(name, line) for line in plain.forward)
         and binding in program.flow.reaching(name)
     )
-
-
-def _is_label(program: Program, name: cst.Name) -> bool:
-    """Whether a name is that of an attribute or keyword, which stands for nothing by itself."""
-    match program.parent(name):
-        case cst.Attribute(attr=attr):
-            return attr is name
-        case cst.Arg(keyword=keyword):
-            return keyword is name
-        case _:
-            return False
 
 
 def _is_typeless(program: Program, use: cst.CSTNode) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
+    from torchlint.analysis.arguments import Argument
     from torchlint.analysis.program import Program
 
 
@@ -17,3 +18,11 @@ def explained(program: Program, node: cst.CSTNode) -> bool:
         return True
     above = line.leading_lines[-1:]
     return "#" in program.code(line) or any(empty.comment is not None for empty in above)
+
+
+def refused(program: Program, given: Argument, value: str = "False") -> bool:
+    """Whether a call itself passes this literal for an argument, without a comment that says why.
+
+    ``DataLoader(data, pin_memory=False)`` refuses; ``pin_memory=False,  # slower here`` explains.
+    """
+    return given.arg is not None and given.literal() == value and "#" not in program.code(given.arg)

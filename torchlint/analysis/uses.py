@@ -30,14 +30,21 @@ def uses_of(program: Program, binding: Binding) -> Iterator[cst.Name]:
             yield name
 
 
+def is_label(program: Program, name: cst.CSTNode) -> bool:
+    """Whether a name only names an attribute or a keyword: ``x`` in ``a.x`` and ``f(x=1)``."""
+    match program.parent(name):
+        case cst.Attribute(attr=attr):
+            return attr is name
+        case cst.Arg(keyword=keyword):
+            return keyword is name
+        case _:
+            return False
+
+
 def _is_variable(program: Program, name: cst.Name) -> bool:
     """Whether a name stands for a variable: not for an attribute, a keyword or a parameter."""
     match program.parent(name):
-        case cst.Attribute(attr=attr):
-            return attr is not name
-        case cst.Arg(keyword=keyword):
-            return keyword is not name
         case cst.Param(name=own) | cst.FunctionDef(name=own) | cst.ClassDef(name=own):
             return own is not name
         case _:
-            return True
+            return not is_label(program, name)
