@@ -1,0 +1,1 @@
+"""`torchlint verify`: run a script before and after each fix, and say what it is worth."""
