@@ -33,9 +33,13 @@ while somebody else holds the array: there the copy is needed.  Memory that is, 
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
 an unknown object.  Functions that also have a branch without the copy, for the same
 array.  Conversions that copy anyway: to a dtype that is known to
-differ, as `np.random.rand` to float32 above, and to a GPU.  `requires_grad=True`, which neither
-`as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and
+differ, as `np.random.rand` to float32 above, and to a device that is or may be a GPU.  What the
+`__init__` of a module copies, once.  `requires_grad=True`, which neither `as_tensor` nor
+`from_numpy` takes.  `torch.Tensor(array)` and
 `torch.FloatTensor(array)`, which convert and are another matter.
+
+It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
+a run or an epoch, or nobody can tell how often, is information.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -63,10 +67,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
+from torchlint.analysis.datasets import TAKES
+from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.loops import Role
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
@@ -75,6 +80,8 @@ from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import libcst as cst
 
     from torchlint.analysis.ownership import Holding
     from torchlint.analysis.program import Program
@@ -93,7 +100,7 @@ def tensor_copies_numpy(program: Program) -> Iterator[Finding]:
         data = program.argument(call, "data", "torch.tensor")
         if data.arg is None or not copies(program, call, data.arg.value):
             continue
-        if deliberate(program, call, data.arg.value):
+        if deliberate(program, call, data.arg.value) or builds_module(program, call):
             continue
         holding = ownership.of(data.arg.value)
         fate = ownership.fate(call)
@@ -133,7 +140,7 @@ def converts(program: Program, call: cst.Call, array: Value) -> bool:
         dtype = torch_dtype(program, wanted)
         if dtype and array.dtype and dtype != array.dtype:
             return True
-    return device_of(program, call) is Device.CUDA
+    return device_of(program, call) not in (None, Device.CPU)  # a GPU gets its own copy
 
 
 def may_convert(program: Program, call: cst.Call, data: cst.Arg) -> bool:
@@ -153,27 +160,31 @@ def device_of(program: Program, call: cst.Call) -> Device | None:
 
 
 def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Finding:
-    """Return the finding; info where the tensor goes to a device that may be a GPU."""
+    """Return the finding; info where the call is not seen to run again and again."""
     what = described(program, data.value)
     alone = holding.owner is Owner.SOLE
     message = f"`torch.tensor` copies {what}" + (", which nothing else uses" if alone else "")
-    certain = device_of(program, call) in (None, Device.CPU) and not may_convert(
-        program, call, data
-    )
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
-    sure = certain and not happens_once(program, call)
+    sure = not may_convert(program, call, data) and runs_often(program, call)
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
 
 
-def happens_once(program: Program, call: cst.Call) -> bool:
-    """Whether a call runs as an object is made, or as the file is: it costs little."""
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.For | cst.While | cst.CompFor | cst.Lambda):
-            return False
-        if isinstance(above, cst.FunctionDef):
-            return above.name.value == "__init__"
-    return True
+def builds_module(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs as a module is made: a buffer is copied once, and is small."""
+    owner, function = program.classes.around(call), program.function(call)
+    named = function is not None and function.name.value == "__init__"
+    return named and owner is not None and owner.is_module
+
+
+def runs_often(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs in every training step or forward pass, or for every sample."""
+    context = program.context(call)
+    if context.role in (Role.TRAIN, Role.FORWARD):
+        return not context.guarded
+    functions = (program.function(place) for place in ways_to(program, call))
+    names = (one.name.value for one in functions if one is not None)
+    return any(name in TAKES or "collate" in name for name in names)
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:

@@ -59,6 +59,8 @@ def one(body: str) -> str:
         pytest.param("torch.tensor(np.zeros(3), dtype=torch.float32)", id="converts anyway"),
         pytest.param("torch.tensor(np.random.rand(3), dtype=torch.half)", id="converts to half"),
         pytest.param("torch.tensor(np.zeros(3), device='cuda')", id="goes to a GPU anyway"),
+        pytest.param("torch.tensor(np.zeros(3), device=n)", id="goes where a GPU may be"),
+        pytest.param("torch.tensor(np.zeros(3), device=n.device)", id="to where another tensor is"),
         pytest.param("torch.Tensor(np.zeros(3))", id="a conversion: another rule's"),
         pytest.param("torch.FloatTensor(np.zeros(3))", id="the same for FloatTensor"),
         pytest.param("torch.as_tensor(np.zeros(3))", id="as_tensor does not copy"),
@@ -228,6 +230,16 @@ def test_leaves_alone_what_needs_the_copy(body: str) -> None:
     silent(script(body), CODE)
 
 
+def test_what_a_module_copies_as_it_is_made() -> None:
+    silent(
+        script(
+            "class Grid(torch.nn.Module):\n    def __init__(self):\n"
+            "        self.register_buffer('grid', torch.tensor(np.eye(3)))\n"
+        ),
+        CODE,
+    )
+
+
 def test_a_torch_of_another_name_is_no_torch() -> None:
     silent("import numpy as np\nimport mytorch as torch\nt = torch.tensor(np.zeros(3))\n", CODE)
     silent("import jax.numpy as np\nimport torch\nt = torch.tensor(np.zeros(3))\n", CODE)
@@ -249,7 +261,6 @@ def test_a_torch_of_another_name_is_no_torch() -> None:
         ("torch.tensor(data=np.stack(x))", "torch.as_tensor(data=np.stack(x))"),
         ("torch.tensor(np.stack(x), requires_grad=False)", "torch.as_tensor(np.stack(x))"),
         ("torch.tensor(np.stack(x), dtype=n)", "torch.as_tensor(np.stack(x), dtype=n)"),
-        ("torch.tensor(np.stack(x), device=dev)", "torch.as_tensor(np.stack(x), device=dev)"),
         ("torch.tensor(np.zeros(3), dtype=torch.double)",
          "torch.as_tensor(np.zeros(3), dtype=torch.double)"),
         ("torch.tensor(np.stack(x), dtype=torch.float, pin_memory=False)",
@@ -384,7 +395,6 @@ def test_safe_where_nobody_else_holds_the_array(body: str) -> None:
     (finding,) = check(script(body), CODE)
     assert finding.fix is not None
     assert finding.fix.safety is Safety.SAFE
-    assert finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(
@@ -433,30 +443,68 @@ def test_unsafe_where_somebody_else_may_hold_it(body: str, changes: str) -> None
     assert changes in finding.fix.changes
 
 
-def test_a_device_that_may_be_a_gpu_is_advice() -> None:
-    (finding,) = check(script("def f(d):\n    return torch.tensor(np.zeros(3), device=d)\n"), CODE)
-    assert finding.severity is Severity.INFO
-    (finding,) = check(
-        script("def f():\n    return torch.tensor(np.zeros(3), device='cpu')\n"), CODE
-    )
-    assert finding.severity is Severity.WARNING
+def test_the_cpu_is_no_other_device() -> None:
+    (_,) = check(script("def f():\n    return torch.tensor(np.zeros(3), device='cpu')\n"), CODE)
+
+
+TRAINING = """
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = model(x, {}).sum()
+        loss.backward()
+        optimizer.step()
+"""
 
 
 @pytest.mark.parametrize(
-    ("body", "severity"),
+    "body",
     [
-        ("t = torch.tensor(np.zeros(3))\n", Severity.INFO),
-        ("def f(n):\n    t = torch.tensor(np.zeros(n))\n", Severity.WARNING),
-        (
+        pytest.param("t = torch.tensor(np.zeros(3))\n", id="once a run"),
+        pytest.param("def f(n):\n    t = torch.tensor(np.zeros(n))\n", id="nobody knows when"),
+        pytest.param("for i in y:\n    t = torch.tensor(np.zeros(3))\n", id="a loop of setup"),
+        pytest.param(
             "class A:\n    def __init__(self):\n        self.x = torch.tensor(np.zeros(3))\n",
-            Severity.INFO,
+            id="as an object is made",
         ),
-        ("for i in y:\n    t = torch.tensor(np.zeros(3))\n", Severity.WARNING),
+        pytest.param(
+            "class Buckets(torch.utils.data.Sampler):\n    def __iter__(self):\n"
+            "        return iter(torch.tensor(np.random.permutation(9)))\n",
+            id="a sampler, once an epoch",
+        ),
     ],
 )
-def test_what_happens_once_is_advice(body: str, severity: Severity) -> None:
+def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
     (finding,) = check(script(body), CODE)
-    assert finding.severity is severity
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(TRAINING.format("torch.tensor(np.stack(y))"), id="every step"),
+        pytest.param(
+            TRAINING.format("joined(y)") + "def joined(y):\n    return torch.tensor(np.stack(y))\n",
+            id="a function that every step calls",
+        ),
+        pytest.param(
+            "class A(torch.nn.Module):\n    def forward(self, x):\n"
+            "        return x + torch.tensor(np.zeros(3))\n",
+            id="every forward pass",
+        ),
+        pytest.param(
+            "class A(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
+            "        return self.read(i)\n\n    def read(self, i):\n"
+            "        return torch.tensor(np.load(self.paths[i]))\n",
+            id="every sample",
+        ),
+        pytest.param(
+            "def collate_rows(rows):\n    return torch.tensor(np.stack(rows))\n", id="every batch"
+        ),
+    ],
+)
+def test_what_runs_again_and_again_is_a_warning(body: str) -> None:
+    (finding,) = check(script(body), CODE)
+    assert finding.severity is Severity.WARNING
 
 
 def test_follows_the_spelling_of_the_file() -> None:
