@@ -28,8 +28,9 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
             optimizer.step()
 
 ## Leaves alone
-- Code that measures: a clock, a timer or a CUDA event is read in the same function or loop, or the
-  function or file is named after a benchmark, a profile or a timing.  There the wait is the point.
+- Code that measures: a clock, a timer or a CUDA event is read in the same function or loop, a
+  profiler is used there or around a call of it, or the function or file is named after a benchmark,
+  a profile or a timing.  There the wait is the point.
 - Code that orders work by hand: CUDA streams, graphs and events, `non_blocking` copies to the host,
   `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
@@ -57,7 +58,7 @@ import libcst as cst
 from torchlint.analysis.conditions import is_statement, past_device_checks, whole_statement
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.rewrites import DeleteStatement
-from torchlint.analysis.timing import communicates, measures, orders_by_hand
+from torchlint.analysis.timing import communicates, measures, orders_by_hand, profiled
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -96,7 +97,9 @@ def has_reason(program: Program, call: cst.Call, context: Context) -> bool:
     places: list[cst.CSTNode] = [program.function(call) or program.module]
     if context.loop is not None:
         places += [context.loop, program.function(context.loop) or program.module]
-    return measures(program, places) or any(communicates(program, place) for place in places)
+    if measures(program, places) or any(communicates(program, place) for place in places):
+        return True
+    return profiled(program, call)
 
 
 def catches_errors(program: Program, call: cst.Call) -> bool:

@@ -245,6 +245,11 @@ def test_a_framework_moves_by_itself():
     assert (found.severity, found.fix) == (Severity.INFO, None)
 
 
+def test_a_profiler_orders_nothing() -> None:
+    (found,) = check(script(before="p = torch.profiler.profile()"), CODE)
+    assert found.fix is not None
+
+
 def test_an_order_made_by_hand_is_kept():
     (found,) = check(script(before="side = torch.cuda.Stream()"), CODE)
     assert (found.severity, found.fix) == (Severity.WARNING, None)

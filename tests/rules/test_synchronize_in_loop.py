@@ -43,6 +43,29 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
         ),
         pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),
         pytest.param(loop(before="e = torch.cuda.Event()"), id="a CUDA event"),
+        pytest.param(
+            loop(before="p = torch.profiler.profile()\np.start()"), id="a profiler in the function"
+        ),
+        pytest.param(
+            loop(
+                "with record_function('end'):\n    torch.cuda.synchronize()",
+                head="from torch.profiler import record_function",
+            ),
+            id="a range of a profiler",
+        ),
+        pytest.param(
+            loop(before="torch.cuda.nvtx.range_push('train')"), id="a range of another profiler"
+        ),
+        pytest.param(
+            loop() + "\nwith torch.profiler.profile() as p:\n    train(m, l, o, d, a)\n",
+            id="a profiler around a call of the function",
+        ),
+        pytest.param(
+            loop()
+            + "\nwith torch.autograd.profiler.profile() as p:\n    run()\n"
+            + "\ndef run():\n    train(m, l, o, d, a)\n",
+            id="a profiler around what calls the function",
+        ),
         pytest.param(loop().replace("def train", "def benchmark"), id="a benchmark by name"),
         pytest.param(loop().replace("def train", "def time_step"), id="a timing by name"),
         pytest.param(
@@ -108,6 +131,15 @@ def test_the_name_of_the_file_may_say_that_it_measures(name, count):
     ("source", "row"),
     [
         pytest.param(loop(), 9, id="at the end of a step"),
+        pytest.param(
+            loop()
+            + "\ndef look(model, x):\n    with torch.profiler.profile():\n        model(x)\n",
+            9,
+            id="something else is profiled in the file",
+        ),
+        pytest.param(
+            loop(head="from torch.profiler import profile"), 10, id="a profiler that is not used"
+        ),
         pytest.param(loop("torch.cuda.synchronize(device)"), 9, id="of one device"),
         pytest.param(loop("torch.mps.synchronize()"), 9, id="of Apple's GPU"),
         pytest.param(loop("torch.xpu.synchronize()"), 9, id="of Intel's GPU"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.values import Device
 
@@ -28,12 +29,13 @@ _MEASURES = re.compile(
 )
 _BY_HAND = re.compile(
     r"torch\.(cuda|xpu|mps)\.(Stream|stream|Event|ExternalStream|CUDAGraph|graph|set_stream|"
-    r"current_stream|default_stream|make_graphed_callables|nvtx\.|profiler\.|cudart)|"
-    r"torch\.(Stream|Event)$|torch\.utils\.(cpp_extension|dlpack)|torch\.profiler|torch\.autograd\.profiler"
+    r"current_stream|default_stream|make_graphed_callables)|"
+    r"torch\.(Stream|Event)$|torch\.utils\.(cpp_extension|dlpack)"
 )
-_OTHER_KERNELS = frozenset(
-    {"cupy", "numba", "pycuda", "ctypes", "triton", "cuda", "pynvml", "nvtx"}
+_PROFILES = re.compile(
+    r"torch\.((autograd\.)?profiler|(cuda|xpu|mps)\.(nvtx|profiler|cudart))\b|nvtx\b"
 )
+_OTHER_KERNELS = frozenset({"cupy", "numba", "pycuda", "ctypes", "triton", "cuda", "pynvml"})
 _SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp|barrier)")
 
 
@@ -54,6 +56,28 @@ def _reads_clock(program: Program, place: cst.CSTNode) -> bool:
     if isinstance(place, cst.Module):
         return False
     return any(_TIMER_WORDS.search(name.value) for name in index.below(place, cst.Name))
+
+
+def profiled(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a profiler follows a node: it is used in its function, or around a way to it."""
+    if "prof" not in program.text and "nvtx" not in program.text:
+        return False
+    index = program.index
+    for place in ways_to(program, node):
+        function = program.function(place)
+        around = [one for one in index.ancestors(place) if isinstance(one, cst.With)]
+        if any(_profiles(program, item.item) for one in around for item in one.items):
+            return True
+        if function is not None and _profiles(program, function):
+            return True
+    return False
+
+
+def _profiles(program: Program, place: cst.CSTNode) -> bool:
+    """Whether a profiler is made, or a range of it marked, at or below a place."""
+    index = program.index
+    names = (*index.below(place, cst.Attribute), *index.below(place, cst.Name))
+    return any(_PROFILES.match(program.qualified(node)) for node in names)
 
 
 def orders_by_hand(program: Program) -> bool:
