@@ -44,8 +44,8 @@ are not.
 Unsafe: a parameter that gets no gradient in a step is left alone by the
 optimizer when its gradient is None, while momentum and weight decay move it when
 its gradient is zero.  There is no fix where the file reads `.grad` without a
-check for None, where the object is not known to be torch's, or where a training
-framework wraps the optimizer.
+check for None, where the object is not known to be torch's, where it may be an optimizer of apex
+(whose `zero_grad` takes no argument), or where a training framework wraps the optimizer.
 
 ## Evidence
 Not measured yet.
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
 FIRST = Version("1.7")  # has `set_to_none`
 DEFAULT = Version("2.0")  # and it is True
+APEX = "apex"  # its optimizers and its amp have a `zero_grad` of their own
 CHANGES = (
     "a parameter without a gradient in a step is skipped by the optimizer; zeros let momentum "
     "and weight decay move it"
@@ -184,10 +185,21 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
             "the backward pass to add to them"
         )
     add = AddArgument(call, "set_to_none", "True")
-    fix = None if grads.reads or not known else _fix(program, "Pass `set_to_none=True`", add)
+    takes = known and not grads.reads and not may_refuse(program, call)
+    fix = _fix(program, "Pass `set_to_none=True`", add) if takes else None
     info = target is None or program.frameworks
     severity = Severity.INFO if info else Severity.WARNING
     yield Finding(call, message, fix, severity, help=READS if grads.reads else "")
+
+
+def may_refuse(program: Program, call: cst.Call) -> bool:
+    """Whether the optimizer may be one of apex, or changed by it: these take no argument."""
+    if APEX in program.text:
+        return True
+    if program.project is None or not isinstance(call.func, cst.Attribute):
+        return False
+    made = program.value(call.func.value).made
+    return not isinstance(made, cst.Call) and bool(program.project.imports.having((APEX,)))
 
 
 def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradients) -> Finding:

@@ -10,7 +10,7 @@ from probing import parsed, probed
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
 
 HEAD = """\
-import cv2, h5py, json, os, torch
+import cv2, h5py, json, lmdb, os, torch
 import numpy as np
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -138,11 +138,41 @@ def test_state(body: str, expected: bool) -> None:
     [
         ("self.f = h5py.File(files)", "h5py.File(files)"),
         ("self.f = open(files)", "open(files)"),
+        ("self.f = h5py.File(files)['x']", "h5py.File(files)"),
+        ("self.f = [h5py.File(one) for one in files]", "h5py.File(one)"),
+        ("env = lmdb.open(files)\n        self.f = env", "lmdb.open(files)"),
+        ("self.open()", "lmdb.open(self.files)"),
+        ("self.f = Reader(files)", "open(files)"),
         ("self.f = json.load(open(files))", ""),
+        ("self.f = h5py.File(files)['x'][:]", ""),
         ("self.f = files", ""),
     ],
 )
 def test_handles(init: str, expected: str) -> None:
-    program = parsed(of_class("return self.f[i]", init=init), HEAD)
+    opens = "    def open(self):\n        self.f = lmdb.open(self.files)\nprobe("
+    reader = "class Reader:\n    def __init__(self, files):\n        self.f = open(files)\n"
+    source = reader + of_class("return self.f[i]", init=init).replace("probe(", opens)
+    program = parsed(source, HEAD)
     (one,) = program.datasets.of(probed(program))
     assert keeps_handle(one) == expected
+
+
+def test_a_handle_of_each_worker() -> None:
+    source = of_class("if self.f is None:\n    self.open()\nreturn self.f[i]", init="self.f = None")
+    opens = "    def open(self):\n        self.f = lmdb.open(self.files)\nprobe("
+    program = parsed(source.replace("probe(", opens), HEAD)
+    (one,) = program.datasets.of(probed(program))
+    assert keeps_handle(one) == ""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "probe(datasets.LSUN('d'))",
+        "class Rooms(datasets.LSUN):\n    pass\nprobe(Rooms('d'))",
+    ],
+)
+def test_a_library_keeps_its_file_open(source: str) -> None:
+    program = parsed(source, HEAD)
+    (one,) = program.datasets.of(probed(program))
+    assert keeps_handle(one) == "torchvision.datasets.LSUN"

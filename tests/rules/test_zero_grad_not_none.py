@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.rule import Severity
 
@@ -432,3 +432,33 @@ for _ in range(5):
     after = fixed(before, CODE, target="2.13")
     assert train(after) == pytest.approx(0.9)
     assert train(before) < 0.6
+
+
+# -- optimizers whose method takes no argument ----------------------------------------------------
+
+ENGINE = """
+import torch
+
+def train(model, loader, optimizer: torch.optim.Optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "fixes"),
+    [
+        pytest.param("from apex.optimizers import FusedAdam\n", False, id="apex, elsewhere"),
+        pytest.param("import torch\n", True, id="no other optimizers in the project"),
+    ],
+)
+def test_no_fix_where_an_optimizer_may_be_of_apex(tmp_path, factory, fixes):
+    (found,) = check_in(tmp_path, {"engine.py": ENGINE, "factory.py": factory}, "engine.py", CODE)
+    assert (found.fix is not None) is fixes
+
+
+def test_no_fix_where_apex_may_change_the_optimizer():
+    (found,) = check(script("optimizer.zero_grad()", head="from apex import amp\n"), CODE)
+    assert found.fix is None

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.datasets import HUGGING_FACE, TAKES
+from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.classes import Store
+    from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.datasets import Dataset
     from torchlint.analysis.program import Program
 
@@ -41,6 +43,7 @@ _HANDLES = re.compile(
     r"|tarfile\.open|netCDF4\.Dataset|rasterio\.open|cv2\.VideoCapture|tables\.open_file"
     r"|(decord|av|cv2)\.\w*(VideoReader|open))$"
 )
+_KEPT_OPEN = frozenset({"torchvision.datasets.LSUN", "torchvision.datasets.LSUNClass"})
 
 
 def work(dataset: Dataset) -> str:
@@ -90,12 +93,36 @@ def keeps_state(dataset: Dataset) -> bool:
 
 def keeps_handle(dataset: Dataset) -> str:
     """Return the call that opens a file for as long as the dataset lives, or ""."""
+    if dataset.type in _KEPT_OPEN:
+        return dataset.type
     for home, one in dataset.lineage():
-        for stores in one.stores.values():
-            for store in stores:
-                if store.method.name.value not in TAKES and _opens(home, store.value):
-                    return home.brief(store.value) if store.value is not None else ""
+        if found := next((base for base in one.bases if base in _KEPT_OPEN), ""):
+            return found
+        if found := _handle_of(home, one, 0):
+            return found
     return ""
+
+
+def _handle_of(program: Program, owner: Class, depth: int) -> str:
+    """Return the call that opens what an object of a class holds from the start."""
+    for stores in owner.stores.values():
+        for store in stores:
+            made = store.value if store.value is not None and _at_start(program, store) else None
+            for value in [] if made is None else origins(program, made):
+                if (opening := _opening(program, value)) is not None:
+                    return program.brief(opening)
+                inner = program.classes.get(program.value(value).made)
+                if inner is None or inner is owner or depth > _DEPTH:
+                    continue
+                if found := _handle_of(program, inner, depth + 1):
+                    return found
+    return ""
+
+
+def _at_start(program: Program, store: Store) -> bool:
+    """Whether an attribute is given its value as the object is made, not at the first sample."""
+    functions = (program.function(place) for place in ways_to(program, store.node))
+    return any(one is not None and one.name.value == "__init__" for one in functions)
 
 
 def _takers(dataset: Dataset) -> Iterator[tuple[Program, cst.FunctionDef]]:
@@ -206,8 +233,20 @@ def _target_of(program: Program, element: cst.Element) -> cst.CSTNode | None:
     return None if holder is None else program.parent(holder)
 
 
-def _opens(program: Program, value: cst.CSTNode | None) -> bool:
-    if not isinstance(value, cst.Call):
-        return False
-    name = program.qualified(value.func) or dotted(value.func)
-    return _HANDLES.match(name) is not None
+def _opening(program: Program, value: cst.CSTNode) -> cst.Call | None:
+    """Return the call that opens what a value is, or is a part of: ``File(path)["x"]``."""
+    match value:
+        case cst.Call():
+            name = program.qualified(value.func) or dotted(value.func)
+            return value if _HANDLES.match(name) else None
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=key))]):
+            is_name = isinstance(key, cst.SimpleString | cst.FormattedString)
+            inner = origins(program, value.value) if is_name else []
+        case cst.ListComp(elt=one) | cst.DictComp(value=one):
+            inner = [one]
+        case cst.List(elements=elements):
+            inner = [element.value for element in elements]
+        case _:
+            return None
+    found = (_opening(program, one) for one in inner)
+    return next((one for one in found if one is not None), None)
