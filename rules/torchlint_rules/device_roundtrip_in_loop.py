@@ -68,6 +68,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.values import Device
+from torchlint.analysis.waits import costs, waited
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -115,11 +116,12 @@ def finding(program: Program, sync: Sync) -> Finding:
             f"`{code}` is copied to the host and back to its device in every {sync.step}",
             drop(program, back, sync),
         )
-    collects = sync.context.role is Role.EVAL
+    before = waited(program, sync)
+    advice = sync.context.role is Role.EVAL or before is not None or not sync.sure
     return Finding(
         sync.node,
-        f"copying `{code}` to the host waits for the GPU in every {sync.step}",
-        severity=Severity.INFO if collects or not sync.sure else None,
+        f"copying `{code}` to the host {costs(program, sync, before)}",
+        severity=Severity.INFO if advice else None,
         help="keep it on the device and copy once after the loop, or only every n steps",
     )
 

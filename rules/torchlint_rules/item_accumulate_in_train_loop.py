@@ -44,7 +44,9 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 - scripts that run on the CPU only: reading is free there;
 - totals that are read in every step: `log-every-step` reports those.
 
-Totals of an evaluation loop are reported as information.
+Totals of an evaluation loop are reported as information, and so are reads that come right after
+another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
+its place.
 
 ## Fix safety
 Safe in the exact form: the total starts as a Python number, is only added to, and is read only
@@ -77,6 +79,7 @@ from torchlint.analysis.rewrites import InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.analysis.waits import costs, waited
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -103,12 +106,13 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         total = running_total(program, sync)
         if total is None:
             continue
+        before = waited(program, sync)
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
-        severity = Severity.INFO if once else None
+        severity = Severity.INFO if once or before is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
         yield Finding(
             sync.node,
-            f"`{read}` waits for the GPU in every {sync.step}; add up `{name}` on the device and "
+            f"`{read}` {costs(program, sync, before)}; add up `{name}` on the device and "
             "read it once after the loop",
             fix(program, total),
             severity,

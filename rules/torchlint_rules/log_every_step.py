@@ -39,7 +39,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - actions that a simulator needs on the host;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
-Reads in an evaluation loop are reported as information.
+Reads in an evaluation loop are reported as information, and so are those that come right after
+another wait of the same step, with nothing queued in between: they wait for their own copy alone,
+but would wait for the GPU in its place. The message names the first of such a group.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
@@ -70,6 +72,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
+from torchlint.analysis.waits import costs, waited
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 GUARD = "log it every n steps (`if step % n == 0:`)"
+AGAIN = "give the first number a name, and use it here as well"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -107,12 +111,14 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
+    before = waited(program, sync)
+    advice = evaluates or before is not None or not any(s.likely for s in found)
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
-        f"{what} {read} {reason}waits for the GPU in every {sync.step}",
+        f"{what} {read} {reason}{costs(program, sync, before)}",
         fix(program, sync, reading),
-        severity=Severity.INFO if evaluates or not any(s.likely for s in found) else None,
-        help=remedy(program, sync),
+        severity=Severity.INFO if advice else None,
+        help=remedy(program, sync, before),
     )
 
 
@@ -133,8 +139,10 @@ def purpose(program: Program, sync: Sync) -> str:
     return ""
 
 
-def remedy(program: Program, sync: Sync) -> str:
+def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> str:
     """What to write instead."""
+    if before is not None and program.code(before) == program.code(sync.node):
+        return AGAIN
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
     return GUARD

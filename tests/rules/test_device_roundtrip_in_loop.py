@@ -135,3 +135,9 @@ def test_an_evaluation_that_writes_its_results_needs_them_on_the_host() -> None:
     silent(source, CODE)
     (found,) = check(source.replace('save_image(y.cpu(), "y.png")', "ys.append(y.cpu())"), CODE)
     assert found.severity.word == "info"
+
+
+def test_a_copy_right_after_a_read_is_information() -> None:
+    first, second = check(loop("kept.append(out.cpu())\nkept.append(loss.cpu())"), CODE)
+    assert [first.severity.word, second.severity.word] == ["warning", "info"]
+    assert "its own copy alone" in second.message

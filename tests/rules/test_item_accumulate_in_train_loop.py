@@ -300,3 +300,13 @@ def test_the_total_of_an_accumulation_is_read_in_every_step_all_the_same() -> No
     assert found.severity.word == "info"
     (found,) = check(source.replace("        opt.step()", "            opt.step()"), CODE)
     assert found.severity.word == "warning"
+
+
+def test_a_read_right_after_another_is_information() -> None:
+    source = loop("total += loss.item()\nhits += loss.item()", "total = hits = 0.0", "return hits")
+    first, second = check(source, CODE)
+    assert [first.severity.word, second.severity.word] == ["warning", "info"]
+    assert second.message == (
+        "`loss.item()` copies anew in every training step what `loss.item()` has already read; add "
+        "up `hits` on the device and read it once after the loop"
+    )

@@ -114,6 +114,24 @@ def test_one_finding_a_statement() -> None:
     assert "and 2 more" in found.message
 
 
+def test_a_read_right_after_another_is_information() -> None:
+    source = loop("losses.append(loss.item())\nmeter.update(out.item(), x.size(0))")
+    first, second = check(source, CODE)
+    assert [first.severity.word, second.severity.word] == ["warning", "info"]
+    assert "copy" not in first.message
+    assert second.message == (
+        "reading `out.item()` to log it waits for its own copy alone in every training step, as "
+        "`loss.item()` has just waited for the GPU: they have to go together"
+    )
+
+
+def test_the_same_number_is_kept() -> None:
+    first, second = check(loop("losses.append(loss.item())\nprint(loss.item())"), CODE)
+    assert [first.severity.word, second.severity.word] == ["warning", "info"]
+    assert "what `loss.item()` has already read" in second.message
+    assert "first number" in second.help
+
+
 def test_what_came_from_tensors_and_has_item_is_one() -> None:
     (found,) = check(loop("print(helper(out, y).item())"), CODE)
     assert found.severity.word == "warning"
