@@ -35,6 +35,15 @@ class Severity(enum.IntEnum):
         return self.name.lower()
 
 
+class Level(enum.IntEnum):
+    """What the fixes of a rule may do to what a script computes, as the rule declares it."""
+
+    E0 = 0  # nothing: every loss and every weight is the same, bit for bit
+    E1 = 1  # other rounding
+    E2 = 2  # another random stream, or lower precision: the same within the spread of seeds
+    E3 = 3  # it is meant to compute something else
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the table of rules.
@@ -42,7 +51,8 @@ class Rule:
     ``words`` is the gate: the rule cannot fire in a file unless, for every entry, at least one
     of its alternatives occurs literally in the text.  ``group`` places the rule's fixes
     in the documented order (a lower group is applied first).  The check is the function that
-    bears the rule's name in the module of that name in the package ``package``.
+    bears the rule's name in the module of that name in the package ``package``.  ``level`` is what
+    its unsafe fixes may do to what is computed; safe ones do nothing to it.
     """
 
     code: str
@@ -53,6 +63,7 @@ class Rule:
     group: int
     words: tuple[tuple[str, ...], ...]
     package: str = "torchlint_rules"
+    level: Level = Level.E0
 
     @property
     def module(self) -> str:

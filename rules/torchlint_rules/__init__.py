@@ -6,7 +6,7 @@ The table is literal and is imported before libcst is: it decides which files ar
 from __future__ import annotations
 
 from torchlint.edits import Safety
-from torchlint.rule import Nearby, Rule, Severity
+from torchlint.rule import Level, Nearby, Rule, Severity
 
 INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
@@ -40,6 +40,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=4,
+        level=Level.E2,
         words=(("DataLoader",),),
     ),
     Rule(
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=4,
+        level=Level.E2,
         words=(("DataLoader",),),
     ),
     Rule(
@@ -85,6 +87,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=4,
+        level=Level.E3,
         words=(
             ("next(", ".next()", "__next__()"),
             ("iter(", "enumerate("),
@@ -170,6 +173,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
+        level=Level.E2,
         words=(MAKES, ("cuda", ".to(", "device=")),
     ),
     Rule(
@@ -215,6 +219,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=2,
+        level=Level.E3,
         words=(("checkpoint",), ("utils.checkpoint", "utils import")),
     ),
     Rule(
@@ -224,6 +229,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=9,
+        level=Level.E2,
         words=(
             ("backward(", *PRECISION_SWITCHES),
             Nearby((*GPU, *PRECISION_SWITCHES)),
@@ -236,6 +242,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         fix=UNSAFE,
         group=2,
+        level=Level.E3,
         words=((".scale",), ("clip", "clamp_"), (".step",)),
     ),
     Rule(
@@ -245,6 +252,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=9,
+        level=Level.E2,
         words=(
             ("cuda", "accelerator", *TF32),
             (
@@ -269,6 +277,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=7,
+        level=Level.E1,
         words=(("Adam", "SGD", "Adagrad"), ("optim",)),
     ),
     Rule(
@@ -287,6 +296,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         fix=UNSAFE,
         group=2,
+        level=Level.E3,
         words=(("%",), ("backward",), (".step(",)),
     ),
     Rule(
@@ -296,6 +306,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=8,
+        level=Level.E2,
         words=(
             ("cuda", "accelerator", "cudnn"),
             ("optim",),
@@ -320,6 +331,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=8,
+        level=Level.E2,
         words=(("BatchNorm", "InstanceNorm"),),
     ),
     Rule(
@@ -329,6 +341,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         fix=UNSAFE,
         group=10,
+        level=Level.E2,
         words=(
             ("cuda", "torch.accelerator", "TrainingArguments", "Accelerator"),
             ("optim", "TrainingArguments"),
@@ -342,6 +355,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=8,
+        level=Level.E1,
         words=(("MultiheadAttention",),),
     ),
     Rule(
@@ -369,6 +383,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         fix=UNSAFE,
         group=4,
+        level=Level.E3,
         words=(("DistributedSampler", "DistributedDataParallel"), ("DataLoader",)),
     ),
     Rule(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tools import check, fixed
 
+from torchlint.edits import Safety
 from torchlint.registry import all_rules
+from torchlint.rule import Level
 
 if TYPE_CHECKING:
     from torchlint.rule import Rule
@@ -91,3 +93,13 @@ def test_all_three_safety_classes_occur() -> None:
         "safe",
         "unsafe",
     }
+
+
+@of_every_rule
+def test_a_rule_declares_at_least_what_its_fixture_shows(rule: Rule) -> None:
+    """A safe fix changes nothing; an unsafe one at most what the table says."""
+    before = ROOT / "fixtures" / rule.function / "before.py"
+    shown = re.search(r'^EQUIVALENCE = "(E\d)"', before.read_text(), re.MULTILINE)
+    assert shown
+    if rule.fix is Safety.UNSAFE:
+        assert Level[shown[1]] <= rule.level

@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from torchlint.rule import Level  # noqa: TC001  the parts of verify take it from here
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -19,15 +21,6 @@ if TYPE_CHECKING:
 
 BEFORE = "before"  # the name of the configuration without fixes
 ALL = "all"  # and of the one with every fix that is still in the running
-
-
-class Level(enum.IntEnum):
-    """What the fixes of a rule may do to what a script computes, as the rule declares it."""
-
-    E0 = 0  # nothing: every loss and every weight is the same, bit for bit
-    E1 = 1  # other rounding
-    E2 = 2  # another random stream, or lower precision: the same within the spread of seeds
-    E3 = 3  # it is meant to compute something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +146,11 @@ class Record:
     modules: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     trace: Trace | None = None
+    python: str = ""
+    cuda: str | None = None  # version that torch was built for, where there is a device
+    driver: str | None = None
+    threads: int = 1  # of torch's operators
+    libraries: Mapping[str, str] = field(default_factory=dict)  # versions beside torch's
     memory: Mapping[str, int] = field(
         default_factory=dict
     )  # allocated, reserved: peaks on the device
