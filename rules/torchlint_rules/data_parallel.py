@@ -37,11 +37,16 @@ still running.  It is also what works on more than one machine.
         optimizer.step()
 
 ## Leaves alone
-- One device (`device_ids=[0]`): the model is then called as it is.
-- Files that are not seen to train: evaluation and export scripts, tests, definitions of models.
+- One device (`device_ids=[0]`, or a parameter that is `[0]` wherever it can be seen): the model is
+  then called as it is.
+- Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
+  functions and branches of training scripts that only evaluate (`if args.test_only:`).
+- Branches that tell their user to start processes instead.
 - `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
 
-Under a training framework it is information: the framework has its own way to start processes.
+Under a training framework it is information: the framework has its own way to start processes.  So
+it is in a file that can also be started with a process a GPU, and where an option names the devices
+and its default is one.
 
 ## Fix safety
 There is no fix: processes have to be started, each needs its part of the data (a
@@ -61,11 +66,15 @@ Not measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.analysis.debugging import in_test
+from torchlint.analysis.device_lists import by_default_one, is_one_device
+from torchlint.analysis.loops import ends_script
+from torchlint.analysis.profiling import loops_inside
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -82,6 +91,14 @@ NAMES = {
     FUNCTION: FUNCTION,
     "torch.nn.parallel.data_parallel.data_parallel": FUNCTION,
 }
+# The file has, or was given, a process for each GPU: this is what is left without them.
+BETTER = re.compile(
+    r"DistributedDataParallel|DDP\b|torchrun|init_process_group|distributed\.(launch|run)\b"
+)
+EVALUATES = re.compile(
+    r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
+)
+SAYS = re.compile(r"\bDDP\b|[Dd]istributed")
 DISTRIBUTED = (
     "Start one process a GPU with torchrun, wrap the model in DistributedDataParallel, and give "
     "the DataLoader a DistributedSampler."
@@ -106,20 +123,25 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         function = NAMES[program.qualified(call.func)]
         if on_one_device(program, call, function) or in_test(program, call):
             continue
+        if is_not_trained(program, call) or is_told(program, call):
+            continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"
         yield Finding(
             call,
             f"`{program.brief(call.func)}` copies {what} to every GPU in each forward pass, and "
             "one Python process drives them all",
-            severity=Severity.INFO if program.frameworks or has_better(program) else None,
+            severity=severity(program, call, function),
             help=advice(program),
         )
 
 
-def has_better(program: Program) -> bool:
-    """Whether the file has ``DistributedDataParallel`` as well: this is what is left without it."""
-    return "DistributedDataParallel" in program.text
+def severity(program: Program, call: cst.Call, function: str) -> Severity | None:
+    """Information where the file has another way, or names several GPUs on request only."""
+    devices = program.argument(call, "device_ids", function).values
+    asked = bool(devices) and all(by_default_one(program, node) for node in devices)
+    known = program.frameworks or BETTER.search(program.text)
+    return Severity.INFO if known or asked else None
 
 
 def trains(program: Program) -> bool:
@@ -130,18 +152,36 @@ def trains(program: Program) -> bool:
 def on_one_device(program: Program, call: cst.Call, function: str) -> bool:
     """Whether the call names a single device, or none: it then does nothing of the kind."""
     devices = program.argument(call, "device_ids", function)
-    return bool(devices.values) and all(names_one(node) for node in devices.values)
+    return bool(devices.values) and all(is_one_device(program, node) for node in devices.values)
 
 
-def names_one(node: cst.BaseExpression) -> bool:
-    """``[0]``, ``(rank,)``, ``range(1)``: one device."""
-    match node:
-        case cst.List(elements=[cst.Element()]) | cst.Tuple(elements=[cst.Element()]):
-            return True
-        case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Integer(count))]):
-            return int(count, 0) < 2
-        case _:
+def is_not_trained(program: Program, call: cst.Call) -> bool:
+    """Whether what is wrapped is only evaluated: in such a function, or in such a branch."""
+    function = program.function(call)
+    if function is not None and program.loops.evaluates(function):
+        return True
+    child: cst.CSTNode = call
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.If) and child is above.body and evaluates(program, above):
+            return not loops_inside(program, above.body)
+        child = above
+    return False
+
+
+def evaluates(program: Program, branch: cst.If) -> bool:
+    """``if args.test_only:``, or a branch after which the script ends."""
+    return bool(EVALUATES.fullmatch(program.code(branch.test))) or ends_script(branch.body)
+
+
+def is_told(program: Program, call: cst.Call) -> bool:
+    """Whether the branch itself says that processes are better: a last resort, and known as one."""
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.If):
+            texts = program.index.below(above.body, cst.SimpleString)
+            return any(SAYS.search(text.value) for text in texts)
+        if isinstance(above, cst.FunctionDef):
             return False
+    return False
 
 
 def advice(program: Program) -> str:

@@ -56,6 +56,44 @@ for x in data:
             script("model = nn.DataParallel(model)", step="torch.optim.SGD(model.parameters())"),
             id="an optimizer that nobody uses here",
         ),
+        pytest.param(
+            script("ids = [0]\nmodel = nn.DataParallel(model, device_ids=ids)"),
+            id="one device, by a name",
+        ),
+        pytest.param(
+            script(
+                "",
+                head="class Net:\n    def initialize(self, ids=[0]):\n        self.ids = ids\n"
+                "        self.net = nn.DataParallel(self.net, device_ids=self.ids)\n",
+            ),
+            id="one device unless somebody passes others, and nobody does",
+        ),
+        pytest.param(
+            script(
+                "def wrap(net, ids):\n    return nn.DataParallel(net, ids)\n"
+                "model = wrap(model, [0])"
+            ),
+            id="one device, passed",
+        ),
+        pytest.param(
+            script("if args.testOnly:\n    net = nn.DataParallel(load())\n    run(net)"),
+            id="a branch that only tests",
+        ),
+        pytest.param(
+            script("if again:\n    net = nn.DataParallel(load())\n    run(net)\n    sys.exit(0)"),
+            id="a branch after which the script ends",
+        ),
+        pytest.param(
+            script("def evaluate(net):\n    net = nn.DataParallel(net)\n    return run(net)"),
+            id="a function that evaluates",
+        ),
+        pytest.param(
+            script(
+                "if count > 1:\n    warn('use torch.distributed.run')\n"
+                "    model = nn.DataParallel(model)"
+            ),
+            id="a last resort that says so",
+        ),
         pytest.param(script("nn.DataParallel()"), id="no model"),
         pytest.param(
             script("def test_it():\n    model = nn.DataParallel(model)"), id="a test of a wrapper"
@@ -77,6 +115,21 @@ def test_is_silent(source):
         ("model = nn.DataParallel(model, device_ids=[0, 1])", ""),
         ("model = nn.DataParallel(model, range(2))", ""),
         ("model = nn.DataParallel(model, args.gpus).cuda()", ""),
+        ("if count > 1:\n    model = nn.DataParallel(model)", ""),
+        (
+            (
+                "if args.test:\n    model = nn.DataParallel(model)\n    for x in data:\n"
+                "        model(x).sum().backward()"
+            ),
+            "",
+        ),
+        (
+            (
+                "def wrap(model, ids=[0]):\n    return nn.DataParallel(model, ids)\n"
+                "net = wrap(model, [0, 1])"
+            ),
+            "",
+        ),
         ("model = nn.DataParallel(model, **options)", ""),
         ("model = torch.nn.parallel.DataParallel(model)", ""),
         ("model = DP(model)", "from torch.nn.parallel.data_parallel import DataParallel as DP"),
@@ -130,5 +183,25 @@ def test_what_is_left_without_processes_is_advice() -> None:
         "    else:\n        model = DistributedDataParallel(model.cuda())\n"
         "    for x in loader:\n        model(x.cuda()).sum().backward()\n        optimizer.step()\n"
     )
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "default",
+    ["'0'", "0", "[0]"],
+)
+def test_several_devices_on_request_are_advice(default) -> None:
+    head = f"parser.add_argument('--gpu_ids', default={default})"
+    (found,) = check(script("model = nn.DataParallel(model, args.gpu_ids)", head), CODE)
+    assert found.severity is Severity.INFO
+    (found,) = check(
+        script("model = nn.DataParallel(model, args.gpu_ids)", f"{head[:-1]} + x)"), CODE
+    )
+    assert found.severity is Severity.WARNING
+
+
+def test_a_way_with_processes_under_another_name() -> None:
+    source = script("model = smart_DDP(model) if rank >= 0 else nn.DataParallel(model)")
     (found,) = check(source, CODE)
     assert found.severity is Severity.INFO

@@ -533,8 +533,11 @@ def _repeats(above: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 def _leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends the loop: what it holds runs at most once."""
-    if _last(body, _ENDS):
-        return True
+    return _last(body, _ENDS) or ends_script(body)
+
+
+def ends_script(body: cst.BaseSuite) -> bool:
+    """Whether a block ends with a call that ends the script."""
     last = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]

@@ -1,0 +1,78 @@
+"""Whether a list of devices, such as ``device_ids``, is one device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.device_names import option_default
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_DEPTH = 8
+
+
+def is_one_device(program: Program, node: cst.CSTNode | None, depth: int = 0) -> bool:
+    """``[0]``, ``(rank,)``, ``range(1)``, and names of these.
+
+    A parameter is what the calls that are seen pass, and what it is where they pass nothing.
+    """
+    match node:
+        case _ if depth > _DEPTH:
+            return False
+        case cst.List(elements=[cst.Element()]) | cst.Tuple(elements=[cst.Element()]):
+            return True
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Integer(count))]):
+            return int(count, 0) < 2
+        case cst.Name():
+            bindings = program.flow.reaching(node)
+            return bool(bindings) and all(_is_one(program, one, depth) for one in bindings)
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+            owner = program.classes.around(node)
+            stores = [] if owner is None else program.classes.stores(owner, name)
+            return bool(stores) and all(
+                not store.path and is_one_device(program, store.value, depth + 1)
+                for store in stores
+            )
+        case _:
+            return False
+
+
+def _is_one(program: Program, binding: Binding, depth: int) -> bool:
+    match binding.kind, binding.value:
+        case Bind.ASSIGN, value if not binding.path:
+            return is_one_device(program, value, depth + 1)
+        case Bind.PARAMETER, cst.Param() as param:
+            passed = list(_passed(program, param))
+            return bool(passed) and all(
+                is_one_device(home, node, depth + 1) for home, node in passed
+            )
+        case _:
+            return False
+
+
+def _passed(program: Program, param: cst.Param) -> Iterator[tuple[Program, cst.BaseExpression]]:
+    if param.default is not None:
+        yield program, param.default
+    function = program.parent(program.parent(param) or param)
+    if isinstance(function, cst.FunctionDef):
+        for node in program.calls.arguments(function, param):
+            yield program, node
+        if program.project is not None:
+            yield from program.project.passed(program, function, param)
+
+
+def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an option that names devices names one unless it is told to name more."""
+    default = option_default(program, node.attr.value) if isinstance(node, cst.Attribute) else None
+    if isinstance(default, cst.Integer) or is_one_device(program, default):
+        return True
+    text = literal(default)
+    return text is not None and text.strip().isdigit()
