@@ -201,7 +201,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its confidence interval; ratios of times, above 1 is faster."""
+    """An estimate with its confidence interval: ratios of times (above 1 is faster) or seconds."""
 
     low: float
     middle: float
@@ -289,7 +289,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All that is known of one configuration."""
+    """All that is known of one configuration; ``step`` is its step time in seconds, over its runs."""
 
     configuration: Configuration
     verdict: Verdict
@@ -298,6 +298,7 @@ class Result:
     agreement: Agreement | None
     runs: tuple[Run, ...]
     keep: bool
+    step: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +321,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verification gives; every output format is made of this."""
+    """What a verification gives; every output format is made of this.
+
+    ``confidence`` is that of all intervals; a change inside ``margin`` is called none (0.02: 2 %).
+    """
 
     command: Command
     shown_command: str
@@ -336,6 +340,8 @@ class Report:
     cautions: tuple[Caution, ...]
     interrupted: bool
     seconds: float
+    confidence: float = 0.99
+    margin: float = 0.02
 
 
 class Executor(Protocol):
