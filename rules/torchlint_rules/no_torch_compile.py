@@ -60,8 +60,8 @@ many small operations, little where large products and convolutions take the tim
 - What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), second
   derivatives, functions with a backward pass of their own, recurrent layers, hooks, `DataParallel`,
   sharded, sparse and quantised models, kernels of other libraries.
-- Shapes that change from step to step: a `collate_fn`, padded sequences, graphs, detection, several
-  scales.
+- Shapes that change from step to step: a `collate_fn`, buckets of sequences of like length
+  (torchtext), padded sequences and their lengths, graphs, detection, several scales.
 
 Training frameworks have their own switch, which is advised where there is one:
 `TrainingArguments(torch_compile=True)` of transformers, `Accelerator(dynamo_backend="inductor")` of

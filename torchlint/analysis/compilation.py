@@ -30,7 +30,8 @@ _COMPILED = re.compile(
 # What gives each step other shapes, each of which is compiled anew, or in a more general form.
 _VARYING = (
     r"[Cc]ollat|pad_sequence|[Pp]ack(ed)?_(padded_)?[Ss]equence|padding=(True|[\"']longest)"
-    r"|\.detection\b|multi_?scale|torch_geometric|\bdgl\b"
+    r"|\.detection\b|multi_?scale|torch_geometric|\bdgl\b|torchtext|[Bb]ucket\w*(Iterator|Sampler)"
+    r"|\b(?!random_)(\w+_)?(lengths|seq_lens|pad_idx|pad_id|pad_token\w*)\b|\bpad_(batch|sequences)\b"
 )
 # What the compiler cannot follow, or gains nothing from.
 _HINDERED = re.compile(
