@@ -17,7 +17,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 ## Bad
     import torch
 
-    model = torch.nn.Linear(512, 512).cuda()
+    layers = [torch.nn.Linear(512, 512) for _ in range(8)]
+    model = torch.nn.Sequential(*layers).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for x in batches:
         optimizer.zero_grad()
@@ -27,7 +28,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 ## Good
     import torch
 
-    model = torch.nn.Linear(512, 512).cuda()
+    layers = [torch.nn.Linear(512, 512) for _ in range(8)]
+    model = torch.nn.Sequential(*layers).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
     for x in batches:
         optimizer.zero_grad()
@@ -44,6 +46,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 - Sparse gradients, complex parameters, optimizers that are compiled or made before their model is
   moved to the GPU, and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device of
   another maker.
+- Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer): `foreach`
+  needs few kernels for them.
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 
 ## Fix safety
@@ -87,6 +91,7 @@ from torchlint.analysis.rewrites import (
     Replace,
     Rewrite,
 )
+from torchlint.analysis.sizes import updates_few
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -143,7 +148,13 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)
+        and not (has_little_to_do(program, call) and fused.absent)
     )
+
+
+def has_little_to_do(program: Program, call: cst.Call) -> bool:
+    """Whether few tensors are updated, on a GPU, where few kernels do it as it is."""
+    return program.devices.gpu and updates_few(program, call)
 
 
 def has_momentum(program: Program, call: cst.Call, kind: str) -> bool | None:

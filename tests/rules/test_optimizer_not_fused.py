@@ -16,7 +16,7 @@ CODE = "TL601"
 SCRIPT = """
 import torch
 {head}
-model = torch.nn.Linear(4, 2).cuda()
+model = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(3)]).cuda()
 optimizer = torch.optim.{made}
 for x in data:
     optimizer.zero_grad()
@@ -103,6 +103,88 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
 )
 def test_is_silent(source):
     silent(source, CODE)
+
+
+SMALL = """
+import itertools, torch
+from torch import nn, optim
+from torch.nn.parallel import DistributedDataParallel
+
+class Probe(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+        self.linear = nn.Linear(dim, 10)
+        nn.init.zeros_(self.linear.weight)
+        self.linear.bias.data.zero_()
+
+    def forward(self, x):
+        return self.linear(x.view(len(x), -1))
+
+class Blocks(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(dim, dim) for _ in range(9)])
+
+class Wide(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+class Built(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.net = build(dim)
+
+image = torch.rand(1, 3, 8, 8, device="cuda", requires_grad=True)
+probe = Probe(4).cuda()
+wrapped = DistributedDataParallel(probe)
+optimizer = optim.Adam({given})
+for x in data:
+    optimizer.zero_grad()
+    probe(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("[image]", id="an image"),
+        pytest.param("[image.requires_grad_()], lr=1", id="an image by a call"),
+        pytest.param("(latent, noise)", id="two codes"),
+        pytest.param("probe.parameters()", id="one layer"),
+        pytest.param("wrapped.parameters()", id="one layer, wrapped"),
+        pytest.param("nn.Linear(8, 2).cuda().parameters()", id="a layer of torch"),
+        pytest.param("nn.Sequential(nn.Linear(8, 2), nn.ReLU()).parameters()", id="and another"),
+        pytest.param("filter(lambda p: p.requires_grad, probe.parameters())", id="filtered"),
+        pytest.param("list(probe.parameters())", id="in a list"),
+        pytest.param("itertools.chain(probe.parameters(), wrapped.parameters())", id="twice"),
+    ],
+)
+def test_is_silent_for_a_few_tensors(given):
+    silent(SMALL.replace("{given}", given), CODE)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("Wide(4).parameters()", id="more layers"),
+        pytest.param("Blocks(4).parameters()", id="as many as somebody says"),
+        pytest.param("Built(4).parameters()", id="built by somebody"),
+        pytest.param("nn.Sequential(*layers).parameters()", id="built of somebody's layers"),
+        pytest.param("nn.LSTM(4, 4).parameters()", id="a layer with many"),
+        pytest.param("other.Net().parameters()", id="an unknown model"),
+        pytest.param("params", id="unknown parameters"),
+        pytest.param("[image, *noises]", id="a list with more"),
+        pytest.param("[{'params': probe.parameters()}]", id="groups"),
+        pytest.param("list(probe.parameters()) + others", id="some more"),
+        pytest.param("list(probe.parameters()) + list(Wide(4).parameters())", id="two models"),
+        pytest.param("probe.parameters(), foreach=False, fused=False", id="asked for"),
+    ],
+)
+def test_reports_what_may_be_many(given):
+    (_,) = check(SMALL.replace("{given}", given), CODE)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +289,7 @@ DEVICE = """
 import torch
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = torch.nn.Linear(4, 2).to(device)
+model = torch.nn.Sequential(*layers).to(device)
 optimizer = torch.optim.Adam(model.parameters())
 """
 
@@ -238,12 +320,12 @@ def test_where_it_may_run_without_a_gpu(source, target, value):
 def test_no_fix_where_torch_is_something_else():
     source = """
     from torch.cuda import is_available
-    from torch.nn import Linear
+    from torch.nn import Transformer
     from torch.optim import Adam
 
     def train(torch, x):
         device = "cuda" if is_available() else "cpu"
-        return Adam(Linear(4, 2).to(device).parameters())
+        return Adam(Transformer(4).to(device).parameters())
     """
     [found] = check(source, CODE)
     assert found.fix is None

@@ -1,0 +1,147 @@
+"""Whether an optimizer updates a handful of tensors only: an image, a latent code, one layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.trained import trained_models
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.trained import Trained
+
+_LOOPS = (cst.For, cst.While, cst.ListComp, cst.GeneratorExp)
+FEW = 4  # tensors: two layers, each with a bias
+_NN = "torch.nn."
+_PLAIN = frozenset(
+    {"Linear", "Bilinear", "Embedding", "EmbeddingBag", "LayerNorm", "GroupNorm", "RMSNorm",
+     "PReLU"}
+)  # fmt: skip
+_PLAIN_STARTS = ("Conv", "BatchNorm", "InstanceNorm")
+_EMPTY = frozenset(
+    {"Identity", "Flatten", "Unflatten", "ReLU", "ReLU6", "LeakyReLU",
+     "GELU", "ELU", "SELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Softplus",
+     "Upsample", "PixelShuffle"}
+)  # fmt: skip
+_CONTAINERS = (f"{_NN}Sequential", f"{_NN}ModuleList")
+_EMPTY_PARTS = ("Dropout", "Pool", "Pad", "Loss")
+_BUILTIN = frozenset({"super", "len", "int", "float", "max", "min", "print", "range", "round"})
+
+
+def updates_few(program: Program, optimizer: cst.Call) -> bool:
+    """Whether an optimizer is given a few tensors by name, or small models that can be seen."""
+    given = program.argument(optimizer, "params").values
+    match given:
+        case (cst.List(elements=members) | cst.Tuple(elements=members),):
+            return 0 < len(members) <= FEW and all(
+                isinstance(one, cst.Element) and _is_tensor(program, one.value) for one in members
+            )
+        case (node,) if _of_models(node):
+            models = [one for one in trained_models(program) if one.optimizer is optimizer]
+            counts = [_tensors(program, one) for one in models]
+            many = not counts or None in counts
+            return not many and sum(count or 0 for count in counts) <= FEW
+        case _:
+            return False
+
+
+def _is_tensor(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a member of the list of parameters is one of them, and no group of many."""
+    value = program.value(node)
+    if isinstance(node, cst.Dict) or value.kind in (Kind.DICT, Kind.LIST):
+        return False
+    if isinstance(node, cst.Call):
+        return value.kind is Kind.TENSOR or dotted(node.func).endswith("requires_grad_")
+    return isinstance(node, cst.Name | cst.Attribute)
+
+
+def _of_models(node: cst.BaseExpression) -> bool:
+    """``model.parameters()``, also filtered, in a list, or with those of another model."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("parameters")), args=[]):
+            return True
+        case cst.Call(args=[_, *_] as args):
+            inside = [arg.value for arg in args if not isinstance(arg.value, cst.Lambda)]
+            return bool(inside) and all(_of_models(one) for one in inside)
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            return _of_models(left) and _of_models(right)
+        case _:
+            return False
+
+
+def _tensors(program: Program, model: Trained) -> int | None:
+    """Return how many parameters a model has, None where that is not seen."""
+    kind, made = model.value.type, model.value.made
+    if kind.startswith(_NN):
+        seen = isinstance(made, cst.Call) and not _repeats(program, made)
+        return _count(program, program.index.below(made, cst.Call)) if made and seen else None
+    home, owner = program, program.classes.named(kind)
+    if owner is None and program.project is not None and ":" in kind:
+        found = program.project.class_of(kind)
+        home, owner = (program, None) if found is None else found
+    return None if owner is None else _of_class(home, owner)
+
+
+def _of_class(home: Program, owner: Class) -> int | None:
+    """Return how many parameters the methods of a class make, but for its forward pass."""
+    lineage = home.classes.lineage(owner)
+    bases = [base for one in lineage for base in one.bases if home.classes.named(base) is None]
+    if bases != ["torch.nn.Module"]:
+        return None
+    every = (pair for one in lineage for pair in one.methods.items())
+    methods = [method for name, method in every if name != "forward"]
+    if any(_repeats(home, method.body) for method in methods):
+        return None
+    return _count(home, (c for one in methods for c in home.index.below(one.body, cst.Call)))
+
+
+def _repeats(program: Program, node: cst.CSTNode) -> bool:
+    return any(any(program.index.below(node, kind)) for kind in _LOOPS)
+
+
+def _count(program: Program, calls: Iterable[cst.Call]) -> int | None:
+    """Return how many parameters some calls make, None where one of them is not known."""
+    total = 0
+    for call in calls:
+        found = _of_call(program, call)
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def _of_call(program: Program, call: cst.Call) -> int | None:
+    name = program.qualified(call.func)
+    if name in _CONTAINERS:
+        return 0 if all(isinstance(arg.value, cst.Call) for arg in call.args) else None
+    if name.startswith(_NN):
+        return _of_layer(name)
+    if name.startswith(("torch.", "numpy.", "math.")):
+        return 0
+    func = call.func
+    if isinstance(func, cst.Name):
+        return 0 if func.value in _BUILTIN else None
+    root: cst.BaseExpression = func
+    while isinstance(root, cst.Attribute | cst.Subscript):
+        root = root.value
+    of_self = isinstance(root, cst.Name) and root.value == "self"
+    return 0 if of_self or isinstance(root, cst.Call) else None
+
+
+def _of_layer(name: str) -> int | None:
+    """Return how many parameters a layer of torch has at most; None for those with many."""
+    last = name.rpartition(".")[2]
+    if name.startswith((f"{_NN}init.", f"{_NN}functional.")) or last in _EMPTY:
+        return 0
+    if any(part in last for part in _EMPTY_PARTS):
+        return 0
+    if last == "Parameter":
+        return 1
+    return 2 if last in _PLAIN or last.startswith(_PLAIN_STARTS) else None
