@@ -107,6 +107,8 @@ def test_a_device_that_strings_name(source, device):
         ("model.to('cuda')", False, True),
         ("model.to(device)", True, True),
         ("model.to('cuda' if c else 'mps')", True, True),
+        ("model.to('cuda')\nprint(json.dumps(options))", False, True),
+        ("model.to('cuda' if not use_mps else d)", True, True),
         ("'cuda'\nmodel.to(device)", True, True),
         ("'cuda'\nmodel.to(model.device)", True, True),
         ("'cuda'\ndef f(x, device):\n    x.to(device)", True, True),

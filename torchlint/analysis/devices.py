@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _CUDA_STRING = re.compile(r"cuda(:|$)")
+_MPS = re.compile(r"(?<![A-Za-z])mps(?![A-Za-z])")  # not json.dumps
 _GPU_WORDS = ("cuda", "device", "gpu", "accelerator")
 _CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
 
@@ -97,7 +98,7 @@ class Devices:
     def maybe_mps(self) -> bool:
         """Whether the GPU may be Apple's: the file names MPS, or leaves the device to others."""
         text = self._program.text
-        if "cuda" not in text or "mps" in text or "torch.accelerator" in text:
+        if "cuda" not in text or "torch.accelerator" in text or _MPS.search(text):
             return True
         return moved_openly(self._program)
 
@@ -188,7 +189,7 @@ class Devices:
         name = self.torch_name(at)
         if not name and self._program.index.scope(at).owner("torch") is not None:
             return None
-        module = "accelerator" if "torch.accelerator" in text and "mps" not in text else "cuda"
+        module = "accelerator" if "torch.accelerator" in text and not _MPS.search(text) else "cuda"
         return Condition(f"{name or 'torch'}.{module}.is_available()", needs_torch=not name)
 
     def _is_made_before(self, device: cst.Name, at: cst.CSTNode) -> bool:
