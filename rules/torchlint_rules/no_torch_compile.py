@@ -57,7 +57,8 @@ many small operations, little where large products and convolutions take the tim
   not started as a script.
 - Models that are not seen to be torch's modules, and those that training calls by a method
   (`model.loss(x)`).
-- What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), second
+- What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), a
+  number that it counts up (`self.calls += 1`), for each value of which it is compiled anew, second
   derivatives, functions with a backward pass of their own, recurrent layers, hooks, `DataParallel`,
   sharded, sparse and quantised models, kernels of other libraries.
 - Shapes that change from step to step: a `collate_fn`, buckets of sequences of like length

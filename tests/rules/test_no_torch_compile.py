@@ -50,6 +50,13 @@ def with_forward(line: str) -> str:
     return NET.replace("        return self", f"        {line}\n        return self")
 
 
+def counting(line: str) -> str:
+    """Return the class with a number, and a line more in its forward pass."""
+    return with_forward(line).replace(
+        "        self.layers", "        self.calls = 0\n        self.layers", 1
+    )
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -76,6 +83,10 @@ def with_forward(line: str) -> str:
                      id="another is called"),
         pytest.param(script(net=with_forward("n = x.sum().item()")), id="a value is read"),
         pytest.param(script(net=with_forward("x = x[x.nonzero()]")), id="shapes of values"),
+        pytest.param(script(net=counting("self.calls += 1")), id="compiled anew for each number"),
+        pytest.param(
+            script(net=counting("self.calls = self.calls + 1")), id="a number, spelled out"
+        ),
         pytest.param(script(net=NET.replace("nn.GELU()", "nn.LSTM(8, 8)")), id="recurrent"),
         pytest.param(script(loop=LOOP.replace("backward()", "backward(create_graph=True)")),
                      id="second derivatives"),
@@ -166,6 +177,11 @@ def test_is_silent_for_a_torch_without_a_compiler():
             id="of two classes",
         ),
         pytest.param(script(loop=LOOP + "    print(loss.item())"), id="read outside of the model"),
+        pytest.param(
+            script(net=counting("self.calls += 1").replace("= 0", "= torch.zeros(())")),
+            id="a tensor counts",
+        ),
+        pytest.param(script(net=counting("y = self.calls + 1")), id="a number that stays"),
     ],
 )  # fmt: skip
 def test_reports(source):

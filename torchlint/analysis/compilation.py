@@ -19,7 +19,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchlint.analysis.classes import Class
+    from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
@@ -86,7 +86,9 @@ def compilable(program: Program, model: Trained) -> bool:
     if found is None:
         return False
     home, owner = found
-    return not hindered(home) and _is_plain(home, owner) and not _reads_values(home)
+    if hindered(home) or not _is_plain(home, owner):
+        return False
+    return not _reads_values(home) and not _counts_calls(home)
 
 
 def _class(program: Program, kind: str) -> tuple[Program, Class] | None:
@@ -112,6 +114,29 @@ def _reads_values(home: Program) -> bool:
         if owner is not None and owner.is_module:
             return True
     return False
+
+
+def _counts_calls(home: Program) -> bool:
+    """Whether a module counts in a Python number: it is compiled anew for each, eight times."""
+    return any(
+        any(isinstance(one.value, cst.Integer | cst.Float) for one in stores)
+        and any(_counts(home, one) for one in stores)
+        for owner in home.classes
+        if owner.is_module
+        for stores in owner.stores.values()
+    )
+
+
+def _counts(home: Program, store: Store) -> bool:
+    """Whether a forward pass makes the next number of the last: ``self.n += 1``."""
+    match store.value:
+        case cst.AugAssign():
+            pass
+        case cst.BinaryOperation(left=cst.Attribute(attr=cst.Name(name))) if name == store.name:
+            pass
+        case _:
+            return False
+    return home.context(store.node).role is Role.FORWARD
 
 
 def is_called(program: Program, model: Trained) -> bool:
