@@ -92,7 +92,10 @@ SWITCH = "torch.backends.cudnn.benchmark"
 LINE = f"{SWITCH} = True"
 CHOSEN = re.compile(r"cudnn|deterministic|max.autotune")
 REPEATABLE = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
-CHANGES = "which algorithm is the fastest can differ from run to run, and the rounding with it"
+CHANGES = (
+    "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
+    "first step with each shape takes longer, as does a smaller last batch; it may need more memory"
+)
 
 
 def cudnn_benchmark_off(program: Program) -> Iterator[Finding]:

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
 
 FIRST = Version("1.10")  # has `torch.autocast`
 CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
+AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 
 
 def no_mixed_precision(program: Program) -> Iterator[Finding]:
@@ -166,4 +167,5 @@ def fix(program: Program, step: TrainingStep) -> Fix | None:
     if rewrites is None:
         return None
     dtype = program.preferences.amp_dtype
-    return Fix(f"Train in {dtype}", Safety.UNSAFE, rewrites, CHANGES.format(dtype=dtype))
+    changes = CHANGES.format(dtype=dtype) + AMPERE * (dtype == "bfloat16")
+    return Fix(f"Train in {dtype}", Safety.UNSAFE, rewrites, changes)
