@@ -138,9 +138,12 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     advice = framework or not named or workers in (Workers.NONE, Workers.UNSURE)
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
+    alone = workers is Workers.NONE and not unpinnable
+    with_workers = ": worth it together with workers, which pin apart from training"
     return Finding(
         call,
-        f"the batches of this DataLoader {go} (`{moves[0].code(program)}`), but it {what}",
+        f"the batches of this DataLoader {go} (`{moves[0].code(program)}`), but it {what}"
+        f"{with_workers if alone else ''}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
         help=advised(workers, framework=framework, unpinnable=unpinnable),

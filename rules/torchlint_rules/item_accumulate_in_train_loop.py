@@ -48,6 +48,8 @@ Totals of an evaluation loop are reported as information, and so are reads that 
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
 its place.
 
+A local total that nothing reads is reported as well: its line can go.
+
 ## Fix safety
 Safe in the exact form: the total starts as a Python number, is only added to, and is read only
 after the loop or at the head of a periodic block. It is then kept as a float64 tensor on the
@@ -55,7 +57,7 @@ device, which adds up to the same bits as Python's own float. Unsafe where the d
 which has no float64 (the file names MPS, or gets its device from a caller or another file; of a
 command-line option the default is taken at its word): there the total is kept in float32 and the
 logged mean may differ in its last digits. There is no fix where the value is not proved to be a
-tensor.
+tensor. A sum that nothing reads is deleted, which is safe where the line does nothing else.
 
 ## Evidence
 Not measured yet.
@@ -75,7 +77,7 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import InsertAfter, InsertBefore, Replace
+from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
@@ -110,11 +112,14 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
         severity = Severity.INFO if once or before is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
+        unread = is_unread(program, total.target)
+        what = f"add up `{name}` on the device and read it once after the loop"
+        if unread:
+            what = f"nothing reads `{name}`, so that the line can go"
         yield Finding(
             sync.node,
-            f"`{read}` {costs(program, sync, before)}; add up `{name}` on the device and "
-            "read it once after the loop",
-            fix(program, total),
+            f"`{read}` {costs(program, sync, before)}; {what}",
+            delete(program, total) if unread else fix(program, total),
             severity,
         )
 
@@ -216,6 +221,15 @@ def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
     )
 
 
+def is_unread(program: Program, target: cst.BaseExpression) -> bool:
+    """Whether nothing ever looks at a total: a local name that is only added to."""
+    if not isinstance(target, cst.Name) or "locals()" in program.text or "vars()" in program.text:
+        return False
+    owner = program.index.scope(target).owner(target.value)
+    local = owner is not None and isinstance(owner.node, cst.FunctionDef)
+    return local and not _reads(program, target)
+
+
 # -- the fix -------------------------------------------------------------------------------------
 
 
@@ -251,6 +265,28 @@ def fix(program: Program, total: Total) -> Fix | None:
         tuple(rewrites),
         "" if exact else "the total is rounded to float32: MPS has no float64",
     )
+
+
+def delete(program: Program, total: Total) -> Fix | None:
+    """Delete a sum that nothing reads, where the line does nothing else."""
+    line = program.statement(total.sync.node)
+    if program.frameworks or not (total.sync.sure and isinstance(line, cst.SimpleStatementLine)):
+        return None
+    if not all(_only_reads(call) for call in program.index.below(line, cst.Call)):
+        return None
+    return Fix(
+        f"Delete the sum `{program.code(total.target)}`", Safety.SAFE, (DeleteStatement(line),)
+    )
+
+
+def _only_reads(call: cst.Call) -> bool:
+    match call.func:
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return name in ("item", "detach", "cpu", "size", "mean", "sum", "eq")
+        case cst.Name(value=name):
+            return name in ("float", "int", "len")
+        case _:
+            return False
 
 
 def _read_later(program: Program, target: cst.Name, loop: cst.For | cst.While) -> bool:

@@ -6,7 +6,8 @@ backward pass reads them again to add to them.  With `set_to_none=True` the
 gradients are dropped, and the backward pass writes new ones: less memory
 traffic, fewer kernels, and a lower peak between the two.
 
-Since torch 2.0 that is what a plain `zero_grad()` does.  It is therefore only
+Since torch 2.0 that is what a plain `zero_grad()` does (where Accelerate wraps
+the optimizer, its version decides instead).  It is therefore only
 reported for projects that may run on an older torch; a project says which
 one it uses with `torch-version` in its configuration, or on the command line
 with `--torch-version`.
@@ -173,7 +174,12 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     if target is not None and not FIRST <= target < DEFAULT:
         return
     text = program.brief(call)
-    if target is None:
+    if "accelerate" in program.frameworks and "prepare" in program.text:
+        message = (
+            f"`{text}` leaves it to Accelerate whether the gradients are dropped, and older "
+            "versions of it fill them with zeros: pass `set_to_none=True`"
+        )
+    elif target is None:
         message = (
             f"`{text}` fills the gradients with zeros on torch below 2.0 (from 2.0 on it drops "
             "them): pass `set_to_none=True`, or declare the version the project uses with "

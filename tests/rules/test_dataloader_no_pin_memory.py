@@ -214,6 +214,14 @@ def test_the_workers_decide_how_bad_it_is_and_how_safe_the_fix(arguments, before
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"), [("num_workers=4", False), ("num_workers=args.n", False), ("64", True)]
+)
+def test_without_workers_it_says_that_they_belong_together(arguments, said):
+    (found,) = check(loaded(arguments), CODE)
+    assert ("worth it together with workers" in found.message) is said
+
+
+@pytest.mark.parametrize(
     ("source", "severity"),
     [
         pytest.param(

@@ -310,3 +310,41 @@ def test_a_read_right_after_another_is_information() -> None:
         "`loss.item()` copies anew in every training step what `loss.item()` has already read; add "
         "up `hits` on the device and read it once after the loop"
     )
+
+
+@pytest.mark.parametrize(
+    ("statements", "after"),
+    [
+        pytest.param("total += loss.item()", "return total", id="returned"),
+        pytest.param("total += loss.item()", "print(f'{total}')", id="shown"),
+        pytest.param("total += loss.item()", "return lambda: total", id="read by a closure"),
+        pytest.param("total += loss.item()", "print(locals())", id="perhaps read by name"),
+        pytest.param("total += loss.item()", "del total", id="deleted"),
+    ],
+)
+def test_a_total_that_is_read_is_added_up(statements: str, after: str) -> None:
+    (found,) = check(loop(statements, after=after), CODE)
+    assert "add up `total` on the device" in found.message
+
+
+@pytest.mark.parametrize(
+    "line", ["total += loss.item()", "total = total + float(loss.detach()) * x.size(0)"]
+)
+def test_a_total_that_nothing_reads_goes(line: str) -> None:
+    source = loop(line, after="return model")
+    (found,) = check(source, CODE)
+    assert found.severity.word == "warning"
+    assert found.message.endswith("nothing reads `total`, so that the line can go")
+    assert fixed(source, CODE) == source.replace(f"        {line}\n", "")
+
+
+def test_a_line_that_does_more_is_not_deleted() -> None:
+    (found,) = check(loop("total += loss.item() * count()", after="return model"), CODE)
+    assert "nothing reads" in found.message
+    assert found.fix is None
+
+
+def test_a_total_of_a_module_may_be_read_elsewhere() -> None:
+    source = loop("total += loss.item()", "global total", "pass")
+    (found,) = check("total = 0.0\n" + source, CODE)
+    assert "add up `total` on the device" in found.message

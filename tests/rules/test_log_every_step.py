@@ -53,6 +53,11 @@ def loop(statements: str) -> str:
         pytest.param(
             "try:\n    pass\nexcept ValueError:\n    print(loss.item())", id="an error handler"
         ),
+        pytest.param("if device == 'cpu':\n    print(loss.item())", id="a branch for the CPU"),
+        pytest.param(
+            "if torch.backends.mps.is_available():\n    out.cpu(), print(loss.item())",
+            id="a branch for Apple's GPU",
+        ),
         pytest.param("print(x.shape, len(x), out.size(0), out.device)", id="shapes and the like"),
         pytest.param("print(step, 'done')", id="numbers and strings"),
         pytest.param("torch.log(out)", id="the logarithm is no logger"),

@@ -43,6 +43,13 @@ def script(
         pytest.param(script(move=""), id="on the CPU"),
         pytest.param(script(move=".to('mps')"), id="on another device than CUDA"),
         pytest.param(
+            script(
+                "if torch.cuda.is_available():\n    output = run(model, x)\nelse:\n    "
+                "output = model(x)\nloss = criterion(output, y)"
+            ),
+            id="in a branch for the CPU",
+        ),
+        pytest.param(
             script(f"with torch.autocast('cuda'):\n{textwrap.indent(FORWARD, '    ')}"),
             id="in autocast",
         ),

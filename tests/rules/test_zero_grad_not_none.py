@@ -462,3 +462,15 @@ def test_no_fix_where_an_optimizer_may_be_of_apex(tmp_path, factory, fixes):
 def test_no_fix_where_apex_may_change_the_optimizer():
     (found,) = check(script("optimizer.zero_grad()", head="from apex import amp\n"), CODE)
     assert found.fix is None
+
+
+def test_accelerate_decides_by_itself() -> None:
+    head = (
+        "from accelerate import Accelerator\n"
+        "model, optimizer = Accelerator().prepare(build(), torch.optim.SGD(params))\n"
+    )
+    (found,) = check("import torch\n" + head + SCRIPT.partition("0.1)")[2].replace(
+        "{line}", "optimizer.zero_grad()"), CODE)  # fmt: skip
+    assert found.severity is Severity.INFO
+    assert "leaves it to Accelerate" in found.message
+    assert "2.0" not in found.message

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.timing import copies_without_waiting
@@ -155,7 +156,7 @@ def _sync(
     if not (sure or derived) or not program.on_gpu(value) or _for_environment(program, node):
         return
     context = program.context(node)
-    if context.role in (Role.TRAIN, Role.EVAL, Role.FORWARD):
+    if context.role in (Role.TRAIN, Role.EVAL, Role.FORWARD) and not without_gpu(program, node):
         yield Sync(node, tensor, read, context, sure)
 
 

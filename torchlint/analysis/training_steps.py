@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.blocks import block_of, line_of, place_in
+from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Kind
@@ -82,6 +83,7 @@ def _models(
             is_model(program, call.func)
             and program.function(call) is function
             and not _without_gradients(program, call)
+            and not without_gpu(program, call)
         ):
             yield call
 

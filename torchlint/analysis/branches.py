@@ -1,0 +1,130 @@
+"""Branches that only run where no GPU is used: ``if cuda: ... else: ...``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind, dotted
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+_ASKS = re.compile(r"torch\.(cuda|accelerator)\.is_available")
+_ASKS_OTHERS = re.compile(r"torch\.(backends\.mps|mps|xpu)\.is_available")
+# Names that say whether a GPU is used; `gpu` by itself may be the number of one.
+_USES = re.compile(
+    r"(?:(?:use|using|has|have|is|with|on|enable)_?)?cuda(?:_?(?:available|enabled|mode))?|"
+    r"(?:use|using|has|have|is|with|on|enable)_?gpus?|gpu_?(?:available|enabled|mode)",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"(?:no|disable|without)_?(?:cuda|gpu)|(?:use_?|is_?|on_?|only_?)?cpu(?:_?only)?", re.IGNORECASE
+)
+_DEVICE = re.compile(r"device", re.IGNORECASE)
+_DEPTH = 3
+
+
+def without_gpu(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands in a branch that runs only where no CUDA GPU is used."""
+    child = node
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        match above:
+            case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
+                if child is not test and _uses_gpu(program, test, holds=child is body) is False:
+                    return True
+            case _:
+                pass
+        child = above
+    return False
+
+
+def _uses_gpu(
+    program: Program, test: cst.BaseExpression, *, holds: bool, depth: int = 0
+) -> bool | None:
+    """What follows from a condition that holds, or does not: a GPU is used, is not, or either."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _uses_gpu(program, inner, holds=not holds, depth=depth)
+        case cst.BooleanOperation(left=left, right=right):
+            sides = [_uses_gpu(program, s, holds=holds, depth=depth) for s in (left, right)]
+            if isinstance(test.operator, cst.And) is holds:  # both sides are so
+                return sides[1] if sides[0] is None else sides[0]
+            return sides[0] if sides[0] == sides[1] else None
+        case cst.Call(func=func):
+            name = program.qualified(func)
+            if _ASKS_OTHERS.fullmatch(name):
+                return False if holds else None
+            return holds if _ASKS.fullmatch(name) else None
+        case cst.Comparison(left=left, comparisons=[only]):
+            return _by_comparison(left, only, holds=holds)
+        case cst.Name() | cst.Attribute():
+            return _by_name(program, test, holds=holds, depth=depth)
+        case _:
+            return None
+
+
+def _by_name(
+    program: Program, test: cst.Name | cst.Attribute, *, holds: bool, depth: int
+) -> bool | None:
+    """``use_cuda``, ``args.no_cuda``, or a name for a condition of this kind."""
+    last = dotted(test).rpartition(".")[2]
+    if _USES.fullmatch(last):
+        return holds
+    if _REFUSES.fullmatch(last):
+        return not holds
+    if isinstance(test, cst.Name) and depth < _DEPTH:
+        match program.flow.reaching(test):
+            case (binding,) if binding.kind is Bind.ASSIGN and not binding.path:
+                if isinstance(binding.value, cst.BaseExpression):
+                    return _uses_gpu(program, binding.value, holds=holds, depth=depth + 1)
+            case _:
+                pass
+    return None
+
+
+def _by_comparison(
+    left: cst.BaseExpression, only: cst.ComparisonTarget, *, holds: bool
+) -> bool | None:
+    """``device.type == "cpu"``, ``"cuda" in str(device)``."""
+    match only.operator:
+        case cst.Equal():
+            holds_equal = holds
+        case cst.NotEqual():
+            holds_equal = not holds
+        case cst.In():
+            if not _is_device(only.comparator):
+                return None
+            return _of_kind(literal(left), holds=holds, exact=True)
+        case _:
+            return None
+    exact = dotted(left).endswith(".type")
+    return (
+        _of_kind(literal(only.comparator), holds=holds_equal, exact=exact)
+        if _is_device(left)
+        else None
+    )
+
+
+def _is_device(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=cst.Name(value="str"), args=[arg]):
+            return _is_device(arg.value)
+        case _:
+            return _DEVICE.search(dotted(node)) is not None
+
+
+def _of_kind(kind: str | None, *, holds: bool, exact: bool) -> bool | None:
+    """What a device of a kind, or of another one, means; ``exact``: whatever its number."""
+    if kind == "cpu":
+        return not holds
+    if kind == "mps":
+        return False if holds else None
+    if kind is not None and kind.startswith("cuda"):
+        return True if holds else (False if exact and kind == "cuda" else None)
+    return None
