@@ -289,7 +289,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All that is known of one configuration; ``step`` is its step time in seconds, over its runs."""
+    """All that is known of one configuration; ``step`` is its mean step time, in seconds."""
 
     configuration: Configuration
     verdict: Verdict

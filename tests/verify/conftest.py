@@ -1,0 +1,8 @@
+"""Lets the tests of verify import their vocabulary: the modules `*_tools` beside this file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

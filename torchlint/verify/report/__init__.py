@@ -1,0 +1,1 @@
+"""How a verification is told: a table for people, JSON, Markdown, and one HTML file."""

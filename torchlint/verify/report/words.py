@@ -1,0 +1,160 @@
+"""Numbers as people read them: times, shares, memory, speed-ups; names of rules and results."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from torchlint.errors import UsageError
+from torchlint.registry import find
+from torchlint.verify.model import Same, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchlint.verify.model import Configuration, Interval, Machine, Report
+
+CPU_LABEL = "measured on a CPU: says nothing of a GPU"
+UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+NARROW = 0.05  # an interval that is narrower than this is told with one more digit
+SHORT = {
+    Same.BITWISE: "bitwise",
+    Same.TOLERANCE: "tolerance",
+    Same.RANDOM_STREAM: "random stream",
+    Same.SEED_SPREAD: "seed spread",
+    Same.DIVERGED: "diverged",
+}
+BRIEF = {
+    Verdict.NO_CHANGE: "no change",
+    Verdict.CHANGES_RESULTS: "changes results",
+    Verdict.NOT_EXERCISED: "not exercised",
+    Verdict.NOISY: "too noisy",
+}
+
+
+def is_on_cpu(machine: Machine) -> bool:
+    """Whether the figures are those of a CPU, and no evidence for anything else."""
+    return machine.device.upper() == "CPU"
+
+
+def rule_name(code: str) -> str:
+    """Return the name of a rule or of the rule of a sub-case; nothing where it is unknown."""
+    try:
+        return find(code).name
+    except UsageError:
+        return ""
+
+
+def kebab(name: str) -> str:
+    """Return a member's name as machines and style sheets have it: ``no-change``."""
+    return name.lower().replace("_", "-")
+
+
+def unit_of(seconds: Iterable[float]) -> tuple[str, float]:
+    """Return the unit in which all of these times are readable, with its seconds."""
+    least = min((value for value in seconds if value > 0), default=1.0)
+    return next((unit for unit in UNITS if least >= unit[1]), UNITS[-1])
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many digits that count, and all those before the point."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{places}f}"
+
+
+def seconds(value: float) -> str:
+    """Return a short time: ``28.4 ms``."""
+    unit, size = unit_of([value])
+    return f"{number(value / size)} {unit}"
+
+
+def spread(interval: Interval, size: float) -> tuple[str, str]:
+    """Return a time and the half of its interval, both in units of ``size`` seconds.
+
+    Both have the digits that the half calls for: one of its own, two where the first is a 1.
+    """
+    half = max(interval.high - interval.middle, interval.middle - interval.low) / size
+    if half <= 0 or not math.isfinite(half):
+        return number(interval.middle / size), ""
+    power = math.floor(math.log10(half))
+    places = min(3, max(0, (half < 2 * 10**power) - power))
+    return f"{interval.middle / size:.{places}f}", f"±{half:.{places}f}"
+
+
+def speedup(interval: Interval) -> tuple[str, str]:
+    """Return a ratio of times and its interval: ``1.45x`` and ``1.41-1.49``."""
+    places = 3 if interval.high - interval.low < NARROW else 2
+    low, middle, high = (
+        f"{value:.{places}f}" for value in (interval.low, interval.middle, interval.high)
+    )
+    return f"{middle}x", f"{low}-{high}"
+
+
+def percent(share: float) -> str:
+    """Return a share: ``12%``, ``0.4%``."""
+    value = share * 100
+    return f"{value:.1f}%" if 0 < value < 0.95 else f"{value:.0f}%"
+
+
+def memory(size: float) -> str:
+    """Return an amount of memory in powers of ten: ``1.24 GB``."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{number(size / scale)} {unit}"
+    return f"{size:.0f} B"
+
+
+def duration(value: float) -> str:
+    """Return a long time: ``42 s``, ``4 min 12 s``, ``1 h 5 min``."""
+    whole = max(0, round(value))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def title(configuration: Configuration) -> str:
+    """Return what a configuration is called: the code of its fix, or how many are in it."""
+    if not configuration.codes:
+        return configuration.name
+    if len(configuration.codes) == 1:
+        return configuration.codes[0]
+    return f"{len(configuration.codes)} fixes together"
+
+
+def subtitle(configuration: Configuration) -> str:
+    """Return what explains the title: the rule's name."""
+    return rule_name(configuration.codes[0]) if len(configuration.codes) == 1 else ""
+
+
+def machine_facts(machine: Machine) -> list[str]:
+    """Return the machine and its software, most telling first."""
+    cuda = f"CUDA {machine.cuda}" if machine.cuda else ""
+    driver = f"driver {machine.driver}" if machine.driver else ""
+    facts = [
+        f"{machine.cpu}, {machine.cores} cores, {machine.threads} threads",
+        f"torch {machine.torch}",
+        cuda,
+        driver,
+        f"Python {machine.python}",
+        machine.system,
+    ]
+    return [fact for fact in facts if fact]
+
+
+def load_words(machine: Machine) -> str:
+    """Return how busy the machine was."""
+    loads = " ".join(f"{value:.2f}" for value in machine.load)
+    if machine.pressure is None:
+        return f"load {loads}"
+    return f"load {loads}, {percent(machine.pressure)} of the time some process waited for a CPU"
+
+
+def method_words(report: Report) -> str:
+    """Return how it was measured, in one line."""
+    turns = "pairs in lockstep" if report.mode == "lockstep" else "pairs of runs in random order"
+    steps = f"{report.bounds.steps} steps a run, the first {report.bounds.warmup} not timed"
+    return f"{turns}; {steps}; {report.confidence:.0%} intervals; took {duration(report.seconds)}"
