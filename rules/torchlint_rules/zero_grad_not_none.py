@@ -34,12 +34,12 @@ with `--torch-version`.
 
 ## Leaves alone
 A plain `zero_grad()` where torch is known to be 2.0 or newer; a condition as
-the argument (`set_to_none=args.none`); objects whose class in this file
-has a `zero_grad` of its own; files that capture CUDA graphs, whose gradients
-must stay where they are; and, for zeros that are asked for, files that add
-to gradients by hand and need the buffers.  Loops that zero the gradients of
-parameters one by one are reported as well; those that also do something else
-are not.
+the argument (`set_to_none=args.none`); objects whose class in this file has
+a `zero_grad` of its own, and those that may be of such a class in a file near by;
+files that capture CUDA graphs, whose gradients must stay where they are; and, for
+zeros that are asked for, files that add to gradients by hand and need the buffers.
+Loops that zero the gradients of parameters one by one are reported as well; those
+that also do something else are not.
 
 ## Fix safety
 Unsafe: a parameter that gets no gradient in a step is left alone by the
@@ -126,11 +126,20 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
             bases = [base for c in classes.lineage(owner) for base in c.bases]
             return True if any(base.startswith("torch.optim.") for base in bases) else None
         case Kind.UNKNOWN if not _is_self(receiver):
-            own = any("zero_grad" in other.methods for other in classes)
+            own = any("zero_grad" in other.methods for other in classes) or wraps(program)
             likely = imports_torch(program) and not own and not is_wrapper(program, receiver)
             return False if likely else None
         case _:
             return None
+
+
+def wraps(program: Program) -> bool:
+    """Whether a file near by defines a ``zero_grad``: an optimizer of its own, or one around it."""
+    if program.project is None or program.path is None:
+        return False
+    imports = program.project.imports
+    defining = imports.having(("def zero_grad(",))
+    return bool(defining) and not defining.isdisjoint(imports.related(str(program.path)))
 
 
 def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:

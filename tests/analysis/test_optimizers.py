@@ -78,6 +78,12 @@ def test_scaled_steps(rest, found):
     ("source", "found"),
     [
         (MAKE + ADAM + "model.cuda()\n", True),
+        (MAKE + "both = torch.nn.ModuleList([model])\n" + ADAM + "both.cuda()\n", True),
+        (
+            MAKE + "both = torch.nn.ModuleList([model])\nmodel.cuda()\n" + ADAM + "both.cuda()",
+            False,
+        ),
+        (MAKE + ADAM + "criterion = torch.nn.MSELoss()\ncriterion.cuda()\n", False),
         (MAKE + ADAM + "model = model.to(device)\n", True),
         (MAKE + "model.cuda()\n" + ADAM, False),
         (MAKE + ADAM + "other.cuda()\n", False),

@@ -65,6 +65,17 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
             loaded("64", loop="for x in loader:\n    x = x.to(torch.float16)\n"),
             id="another dtype is no device",
         ),
+        *(
+            pytest.param(
+                loaded("64", loop=f"for x, y in loader:\n    model({new}.to(device))\n"), id=why
+            )
+            for new, why in (
+                ("torch.from_numpy(x)", "arrays, which are not pinned"),
+                ("torch.cat((x, y))", "both joined in new memory"),
+                ("flat(torch.stack(x))", "parts joined in new memory"),
+                ("x.clone()", "a copy in new memory"),
+            )
+        ),
         pytest.param(loaded("64", device='device = "cpu"\n'), id="a script for the CPU"),
         pytest.param(loaded("64", device='device = torch.device("cpu")\n'), id="torch.device CPU"),
         pytest.param(

@@ -474,3 +474,12 @@ def test_accelerate_decides_by_itself() -> None:
     assert found.severity is Severity.INFO
     assert "leaves it to Accelerate" in found.message
     assert "2.0" not in found.message
+
+
+def test_an_optimizer_of_the_project_zeroes_by_itself(tmp_path):
+    engine = ENGINE.replace(": torch.optim.Optimizer", "").replace(
+        "import torch", "import torch\nimport o"
+    )
+    scheduled = "class Scheduled:\n    def zero_grad(self):\n        self.optimizer.zero_grad()\n"
+    assert check_in(tmp_path, {"e.py": engine, "o.py": scheduled}, "e.py", CODE) == []
+    (_,) = check_in(tmp_path, {"e.py": engine, "o.py": "import torch"}, "e.py", CODE)

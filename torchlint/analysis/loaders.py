@@ -88,6 +88,10 @@ _NO_SOURCE = _NO_BATCH | {Kind.DATASET}
 _MAKES_NEW = re.compile(
     r"torch\.(zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm)(_like)?$"
 )
+_NEW_MEMORY = frozenset(
+    {"tensor", "from_numpy", "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack",
+     "clone", "where", "one_hot", "interpolate", "pad"}
+)  # fmt: skip
 _GIVES_OTHERS = frozenset(
     {"keys", "parameters", "named_parameters", "buffers", "named_buffers", "modules", "children",
      "named_modules", "named_children", "state_dict", "split", "strip", "join", "format", "size"}
@@ -838,8 +842,11 @@ def _is_taken_apart(loop: cst.For) -> bool:
 
 
 def _copies(name: str, func: cst.BaseExpression) -> bool:
-    """Whether a call makes a tensor or an array in new memory of what it is given."""
+    """Whether a call makes a tensor or an array in new memory of what it is given.
+
+    What `torch.from_numpy` is given is an array, which no loader pins.
+    """
     if name.startswith(("numpy.", "torch.")):
         last = name.rpartition(".")[2]
-        return name.startswith("numpy.") or last == "tensor" or last.endswith("Tensor")
-    return isinstance(func, cst.Attribute) and func.attr.value == "numpy"
+        return name.startswith("numpy.") or last in _NEW_MEMORY or last.endswith("Tensor")
+    return isinstance(func, cst.Attribute) and func.attr.value in ("numpy", "clone")

@@ -61,23 +61,35 @@ def _enabled(scaler: cst.CSTNode | None) -> str | None:
 
 
 def moved_later(program: Program, made: cst.Call) -> bool:
-    """Whether the model whose parameters an optimizer gets is put on a device only afterwards."""
+    """Whether the model whose parameters an optimizer gets is put on a device only afterwards.
+
+    It may be moved as a part of another module, whose name is another.
+    """
     if not made.args:
         return False
+    if program.frameworks and any(program.method_calls("prepare", "setup")):
+        return True  # a framework moves what it prepares
     index = program.index
     models = {
         dotted(call.func.value)
         for call in index.below(made.args[0].value, cst.Call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters")
     } - {""}
-    if program.frameworks and any(program.method_calls("prepare", "setup")):
-        return True  # a framework moves what it prepares
-    return bool(models) and any(
-        dotted(func.value) in models
-        and index.order(call) > index.order(made)
-        and program.function(call) is program.function(made)
+    moves = [
+        (call, func.value)
         for call, func in program.method_calls("to", "cuda")
-    )
+        if program.function(call) is program.function(made)
+    ]
+    after = [node for call, node in moves if index.order(call) > index.order(made)]
+    before = {dotted(node) for call, node in moves if index.order(call) < index.order(made)}
+    if any(dotted(node) in models for node in after):
+        return bool(models)
+    return bool(models - before) and any(_holds_models(program, node) for node in after)
+
+
+def _holds_models(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a container of modules, by torch's name for it."""
+    return program.value(node).type in ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
 def sparse_gradients(program: Program) -> bool:
