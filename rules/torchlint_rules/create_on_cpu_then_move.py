@@ -34,6 +34,7 @@ training step the difference is paid again and again.
   choice.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
+- What a script makes once, outside of its functions and loops: an example, noise to look at.
 - TL301b and TL301c outside of training steps and forward passes.
 
 Reported as information where it does not run in every training step or forward pass, and where the
@@ -114,8 +115,9 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
     for move, func in program.method_calls("to", "cuda"):
         made = created(program, func.value)
         goal = None if made is None else goal_of(program, move)
-        if made is not None and goal is not None and not in_test(program, move):
-            yield moved(program, move, made, goal)
+        if made is None or goal is None or in_test(program, move) or runs_once(program, move):
+            continue
+        yield moved(program, move, made, goal)
     yield from scalars(program)
     yield from arrays(program)
 
@@ -135,6 +137,12 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
     )
+
+
+def runs_once(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node runs as the script starts: outside of functions and loops."""
+    kinds = (cst.FunctionDef, cst.Lambda, cst.For, cst.While, cst.CompFor)
+    return not any(isinstance(above, kinds) for above in program.index.ancestors(node))
 
 
 def every_step(context: Context) -> bool:

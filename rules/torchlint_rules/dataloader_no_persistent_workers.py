@@ -93,7 +93,7 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
         if where:
             yield Finding(
                 call,
-                f"the workers of this DataLoader are started anew in every {where}",
+                f"the workers of this DataLoader are started anew {where}",
                 None if is_wrapped(program, call) else fix(program, call, workers),
                 help="Pass persistent_workers=True: the workers then wait for the next pass.",
             )
@@ -112,13 +112,14 @@ def in_memory(program: Program, call: cst.Call) -> bool:
 
 
 def turns(program: Program, call: cst.Call) -> str:
-    """Return what goes through the loader again and again; "" where nothing does."""
+    """Say what goes through the loader again and again; "" where nothing does."""
     if in_hook(program, call):
-        return "epoch"
+        return "in every epoch"
     outer = repeating(program, call)
     if outer is None or changes(program, call, outer):
         return ""
-    return f"turn of `{outer.header}`"
+    how = "for each of its passes in" if outer.rarely else "in every turn of"
+    return f"{how} `{outer.header}`"
 
 
 def changes(program: Program, call: cst.Call, outer: Turns) -> bool:

@@ -29,8 +29,8 @@ def step(line: str, head: str = "") -> str:
 
 
 def once(line: str) -> str:
-    """Return a script that runs a line once."""
-    return f"{HEAD}{line}\n"
+    """Return a script with a function that runs a line once."""
+    return f"{HEAD}def make():\n{textwrap.indent(line, '    ')}\n"
 
 
 def forward(line: str, head: str = HEAD) -> str:
@@ -43,6 +43,11 @@ def forward(line: str, head: str = HEAD) -> str:
     "source",
     [
         pytest.param(step("z = torch.zeros(3, device=device)"), id="made where it is wanted"),
+        pytest.param(f"{HEAD}noise = torch.randn(8).to(device)\n", id="once, as the script starts"),
+        pytest.param(
+            f"{HEAD}if __name__ == '__main__':\n    out = Net().cuda()(torch.rand(8).cuda())\n",
+            id="an example",
+        ),
         pytest.param(step("z = torch.zeros(3, device='cpu').to(device)"), id="made elsewhere"),
         pytest.param(step("z = torch.zeros(3, **options).to(device)"), id="perhaps elsewhere"),
         pytest.param(

@@ -188,6 +188,15 @@ def test_reported(source: str, where: str) -> None:
     assert found.fix.safety is Safety.UNSAFE
 
 
+def test_passes_now_and_then() -> None:
+    source = (
+        f"{HEAD}loader = DataLoader(dataset, num_workers=4)\nfor step, y in enumerate(other):\n"
+        "    if step % 1000 == 0:\n        for x in loader:\n            f(x)\n"
+    )
+    (found,) = check(source, CODE)
+    assert "anew for each of its passes in `for step, y in enumerate(other)`" in found.message
+
+
 @pytest.mark.parametrize(
     ("arguments", "before", "expected"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
@@ -22,10 +22,11 @@ _DEPTH = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turns:
-    """A loop, and the file it stands in."""
+    """A loop, and the file it stands in; ``rarely``: not all of its turns go through the loader."""
 
     program: Program
     loop: Loop
+    rarely: bool = False
 
     @property
     def header(self) -> str:
@@ -50,7 +51,9 @@ def repeating(program: Program, loader: cst.Call) -> Turns | None:
         around = list(_around(home, loop, loop.iter, loader, frozenset()))
         if any(id(one.loop) in over_it for one in around):
             return None
-        found += (one for one in around if id(one.loop) not in making and not _turns_once(one))
+        rarely = home.context(loop).guarded
+        again = (one for one in around if id(one.loop) not in making and not _turns_once(one))
+        found += (replace(one, rarely=rarely) for one in again)
     if found and _looked_at(loops, loader):
         return None
     return found[0] if found else None
