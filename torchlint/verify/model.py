@@ -172,7 +172,8 @@ class Run:
 
     ``records`` are ordered by rank.  ``code`` is the exit code (negative: a signal).  ``stderr`` is
     the script's own last lines there.  ``rss`` is the peak of the resident memory of all its
-    processes together.
+    processes together.  ``way`` is how it got a copy of the project; ``touched`` is data of the
+    user's, linked into the copy, that changed while it ran.
     """
 
     configuration: str
@@ -183,6 +184,8 @@ class Run:
     seconds: float
     rss: int
     records: tuple[Record, ...]
+    way: Literal["overlay", "copy"] = "copy"
+    touched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
