@@ -415,3 +415,16 @@ def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: b
 
 def test_a_type_that_is_asked_for_guards() -> None:
     assert context(TRAINING + "if isinstance(x, torch.Tensor):\n        probe()") == "TRAIN guarded"
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ("mask(x, 9)", "TRAIN guarded"),
+        ("mask(x)\n    mask(x, longest=9)", "TRAIN guarded"),
+        ("mask(x)", "TRAIN"),
+    ],
+)
+def test_the_default_of_a_parameter_that_calls_pass(calls: str, expected: str) -> None:
+    function = "def mask(x, longest=None):\n    if longest is None:\n        longest = probe()\n"
+    assert context(function + TRAINING + calls) == expected

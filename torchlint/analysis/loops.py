@@ -451,7 +451,8 @@ class Loops:
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         match above:
             case cst.If() if child is above.body:
-                return self.is_guard(above.test) or _is_switch(above.test) or _leaves(above.body)
+                guards = self.is_guard(above.test) or _is_switch(above.test)
+                return guards or _leaves(above.body) or self._is_default(above.test)
             case cst.If(test=test) if child is above.orelse and _is_switch(test):
                 return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
@@ -464,6 +465,27 @@ class Loops:
                 return self._skipped_before(above, child)
             case _:
                 return False
+
+    def _is_default(self, test: cst.BaseExpression) -> bool:
+        """``if length is None:`` of a parameter that some calls pass, and others may not."""
+        match test:
+            case cst.Comparison(
+                left=cst.Name() as name,
+                comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+            ):
+                bindings = self._program.flow.reaching(name)
+            case _:
+                return False
+        match [binding.value for binding in bindings]:
+            case [cst.Param(default=cst.Name("None")) as param]:
+                function = self._program.function(param)
+            case _:
+                return False
+        program = self._program
+        return function is not None and any(
+            program.calls.passed(function, param, site) is not None
+            for _, site in program.sites_everywhere(function)
+        )
 
     def _is_negative_guard(self, test: cst.BaseExpression) -> bool:
         return (
