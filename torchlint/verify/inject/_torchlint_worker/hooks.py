@@ -1,0 +1,95 @@
+"""The hooks: steps of optimizers, outermost backwards, waits for batches; each of constant cost."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .bound import Bound
+    from .state import State
+
+
+def install(torch: Any, state: State, bound: Bound) -> None:
+    """Hook into torch; timed runs see backwards only where these are the steps."""
+    _hook_steps(state, bound)
+    plan = state.plan
+    if plan.phase != "timing" or (plan.anchor and plan.anchor.kind == "backward"):
+        _hook_backwards(torch, state, bound)
+    _hook_loaders(torch.utils.data.dataloader, state, bound)
+
+
+def _hook_steps(state: State, bound: Bound) -> None:
+    def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        stepper = state.stepper(optimizer)
+        stepper.times.append(perf_counter_ns())
+        if len(stepper.times) == 1:
+            state.ranks()
+        bound.stepped(stepper)
+
+    stepped._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001
+    sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
+
+
+def _hook_backwards(torch: Any, state: State, bound: Bound) -> None:
+    run = torch.autograd.backward
+    depth = 0  # of the process: reentrant checkpoints go backward in a thread of the engine
+
+    @functools.wraps(run)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        if depth == 0 and state.trace is not None:
+            state.trace.goes_backward(args[0] if args else kwargs.get("tensors"))
+        depth += 1
+        try:
+            given = run(*args, **kwargs)
+        finally:
+            depth -= 1
+        if depth == 0:
+            state.backwards.append(perf_counter_ns())
+            bound.went_backward()
+        return given
+
+    torch.autograd.backward = backward
+
+
+def _hook_loaders(dataloader: Any, state: State, bound: Bound) -> None:
+    iterator_type = dataloader._BaseDataLoaderIter  # noqa: SLF001
+    start, following = dataloader.DataLoader.__iter__, iterator_type.__next__
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    depth = 0  # a dataset may read from a loader of its own
+
+    def timed(call: Any, of: Any) -> Any:
+        nonlocal depth
+        began = perf_counter_ns()
+        depth += 1
+        try:
+            return call(of)
+        finally:
+            depth -= 1
+            if depth == 0:
+                end = perf_counter_ns()
+                state.waits.append((end, end - began))
+
+    @functools.wraps(start)
+    def __iter__(self: Any) -> Any:  # noqa: N807
+        iterator = timed(start, self)
+        alive.add(iterator)
+        count = sum(len(getattr(each, "_workers", ())) for each in alive)
+        state.workers = max(state.workers, count)
+        return iterator
+
+    @functools.wraps(following)
+    def __next__(self: Any) -> Any:  # noqa: N807
+        batch = timed(following, self)
+        if depth == 0:
+            if state.trace is not None:
+                state.trace.got(batch)
+            bound.waited()
+        return batch
+
+    dataloader.DataLoader.__iter__ = __iter__
+    iterator_type.__next__ = __next__

@@ -1,0 +1,29 @@
+"""Puts the parts together when torch has come in."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import TYPE_CHECKING, Any
+
+from . import family, hooks
+from .bound import bound_for
+from .device import Device
+from .ending import Ending
+from .state import State
+from .writes import guard_torch
+
+if TYPE_CHECKING:
+    from .early import Early
+
+
+def begin(torch: Any, early: Early) -> None:
+    """Install all hooks that the plan's phase needs, and the ways out."""
+    state = State(early, torch, Device(torch))
+    ending = Ending(state)
+    hooks.install(torch, state, bound_for(state, ending.end))
+    guard_torch(torch, early.guard)
+    family.end_with_children(state, ending)
+    atexit.register(ending.exits)
+    os._exit = ending.exits_at_once
+    os.register_at_fork(after_in_child=state.clear)  # a child's record is of its own steps

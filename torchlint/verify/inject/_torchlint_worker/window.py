@@ -1,0 +1,91 @@
+"""The steps that are timed: from the warm-up to the end of the run, in turns where asked."""
+
+from __future__ import annotations
+
+import json
+import os
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from .plan import Turns
+    from .state import State
+
+
+class Window:
+    """Waits for the device at its two ends only, and where a turn ends."""
+
+    def __init__(self, state: State, end: Callable[[], None]) -> None:
+        plan = state.plan
+        self.state = state
+        self.end = end
+        self.first = max(plan.warmup, 1)
+        self.last = plan.steps
+        self.turn = Turn(plan.turns) if plan.turns else None
+        self.times: list[int] | None = None  # of the anchor, once the window is open
+
+    def step(self, times: list[int]) -> None:
+        """Look at a step of the anchor whose time was just noted, last in ``times``."""
+        count = len(times)
+        if count < self.first:
+            return
+        if count == self.first:
+            self._open(times)
+        else:
+            self.state.device.mark()
+        if self.turn and (count - self.first) % self.turn.size == 0:
+            self._take_turns(times)
+
+    def close(self) -> None:
+        """Wait for the device: the last step's time is that of its end."""
+        if self.times:
+            self.state.device.close(self.times, self.first)
+
+    def _open(self, times: list[int]) -> None:
+        self.state.device.open()
+        self.times = times
+        times[-1] = perf_counter_ns()
+
+    def _take_turns(self, times: list[int]) -> None:
+        """Say that a turn is over and wait for the next one; none follows the last step."""
+        count, turn = len(times), self.turn
+        if turn is None:
+            return
+        if count > self.first:
+            self.state.device.wait()
+            times[-1] = perf_counter_ns()
+            self.state.turns.append((times[-1] - turn.began) / 1e9)
+        turn.say(self.state.turns)
+        if count >= self.last:
+            return
+        if not turn.goes_on():
+            self.end()
+
+
+class Turn:
+    """The two FIFOs; opened when they are first used, ``done`` before ``go``."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.size = turns.size
+        self.paths = turns.done, turns.go
+        self.began = 0
+        self._done = self._go = -1
+
+    def say(self, lengths: list[float]) -> None:
+        """Write one line: how many turns were made, and how long the last one was."""
+        if self._done < 0:
+            self._done = os.open(self.paths[0], os.O_WRONLY)
+            self._go = os.open(self.paths[1], os.O_RDONLY)
+        told = {"turn": len(lengths), "seconds": lengths[-1] if lengths else None}
+        os.write(self._done, json.dumps(told).encode() + b"\n")
+
+    def goes_on(self) -> bool:
+        """Block until it is this process's turn; False when it is to end, or nobody is there."""
+        line = b""
+        while not line.endswith(b"\n"):
+            read = os.read(self._go, 1)
+            if not read:
+                return False
+            line += read
+        self.began = perf_counter_ns()
+        return line.strip() != b"end"
