@@ -36,7 +36,7 @@ from torchlint.verify.model import (
     Trace,
     Verdict,
 )
-from torchlint.verify.report import table
+from torchlint.verify.report import markdown, table
 
 WARMUP, TIMED, TURN = 10, 48, 8
 BOUNDS = Bounds(WARMUP + TIMED, WARMUP, 120.0, Anchor("optimizer"))
@@ -390,6 +390,7 @@ def snapshots() -> dict[str, str]:
         for columns in (60, 100, 140):
             text = "".join(paint(table.lines(report, columns), color=False))
             found[f"{name}-{columns}.txt"] = text
+        found[f"{name}.md"] = markdown.render(report)
     return found
 
 

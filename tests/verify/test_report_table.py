@@ -75,7 +75,7 @@ def test_a_script_that_fails_before_any_fix_is_told_with_its_last_words() -> Non
     )
     lines = shown(alone)
     assert "before: failed\n  it ended with exit code 1 in its pilot run\n  | " in lines
-    assert lines.endswith("keep  there was no fix to try\n")
+    assert lines.endswith("keep  the script failed before any fix was tried\n")
 
 
 def test_nothing_to_keep_is_said() -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from torchlint.verify.model import Same, Verdict
 from torchlint.verify.report.figures import USEFUL, Figures, figures
-from torchlint.verify.report.words import rule_name
+from torchlint.verify.report.words import rule_name, speedup
 
 if TYPE_CHECKING:
     from torchlint.verify.model import Report, Result
 
+FEW = 3  # codes that a name has room for
 Role: TypeAlias = Literal["before", "single", "together", "kept"]
 
 
@@ -34,6 +35,11 @@ class Row:
     def is_judged(self) -> bool:
         """Whether there is a verdict to tell; the script as it was has one only if it failed."""
         return self.role != "before" or self.result.verdict is Verdict.FAILED
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words, empty where there is none to tell."""
+        return self.result.verdict.value if self.is_judged else ""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -69,15 +75,43 @@ def _titles(role: Role, result: Result) -> tuple[str, str]:
     if role == "single":
         code = codes[0] if codes else result.configuration.name
         return code, rule_name(code)
-    number = f"{len(codes)} together" if len(codes) != 1 else codes[0]
+    number = "+".join(codes) if len(codes) <= FEW else f"{len(codes)} together"
     return {"before": ("before", ""), "together": ("all", number), "kept": ("kept", number)}[role]
 
 
 def headline(report: Report) -> Row | None:
-    """Return the row of exactly the fixes to keep, where it was measured."""
+    """Return the row of exactly the fixes to keep, where their speed was measured."""
     wanted = frozenset(report.kept)
-    found = (row for row in reversed(rows(report)) if row.role != "before")
-    return next((row for row in found if frozenset(row.result.configuration.codes) == wanted), None)
+    return next(
+        (
+            row
+            for row in reversed(rows(report))
+            if wanted
+            and frozenset(row.result.configuration.codes) == wanted
+            and row.result.judgement
+            and row.result.judgement.interval
+        ),
+        None,
+    )
+
+
+def proof_words(report: Report) -> str:
+    """Return what the fixes to keep do together: how fast it is, and how near the results."""
+    row = headline(report)
+    if row is None or row.result.judgement is None or row.result.judgement.interval is None:
+        return ""
+    ratio, between = speedup(row.result.judgement.interval)
+    agreement = row.result.agreement
+    return f"{ratio} as fast ({between})" + (
+        f"; results: {agreement.same.words}" if agreement else ""
+    )
+
+
+def nothing_words(report: Report) -> str:
+    """Return why there is nothing to keep."""
+    if report.before.verdict is Verdict.FAILED:
+        return "the script failed before any fix was tried"
+    return "none of the fixes proved itself" if report.singles else "there was no fix to try"
 
 
 def stderr_tail(result: Result, most: int = 6) -> list[str]:

@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING
 
 from torchlint.report.paint import visible
 from torchlint.verify.model import Verdict
+from torchlint.verify.report.columns import measured
 from torchlint.verify.report.grid import Column, draw, fit
-from torchlint.verify.report.rows import headline, rows, stderr_tail
+from torchlint.verify.report.rows import nothing_words, proof_words, rows, stderr_tail
 from torchlint.verify.report.words import (
     BRIEF,
     CPU_LABEL,
+    INTERRUPTED,
     SHORT,
     is_on_cpu,
     load_words,
     machine_facts,
-    memory,
     method_words,
-    number,
-    percent,
     speedup,
-    spread,
-    unit_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchlint.report.paint import Line
     from torchlint.verify.model import Report
-    from torchlint.verify.report.figures import Figures
     from torchlint.verify.report.rows import Row
 
+RANKS = {"memory": 1, "wait": 2, "busy": 3, "reads": 4, "step": 5, "results": 6}  # first to go: 1
 NARROWEST = 40  # columns; a terminal that is narrower breaks the lines itself
 WIDEST = 100  # of running text
 COLORS = {
@@ -79,65 +76,48 @@ def _what_ran(report: Report, width: int) -> Iterator[Line]:
         yield from _paragraph("          ", "", CPU_LABEL, width, "bold yellow")
     yield from _paragraph("measured  ", "dim", method_words(report), width)
     if report.interrupted:
-        text = "interrupted: what follows is what was known by then"
-        yield from _paragraph("          ", "", text, width, "bold yellow")
+        yield from _paragraph("          ", "", INTERRUPTED, width, "bold yellow")
 
 
 def _columns(told: Sequence[Row], report: Report) -> list[Column]:
     """Return all columns, from the one that says what to the one that says how it is."""
-    unit, size = unit_of([row.figures.seconds for row in told if row.figures.seconds])
-    on_device = any(row.figures.on_device for row in told)
-
-    def column(header: str, rank: int, cell: Callable[[Figures], str]) -> Column:
-        return Column(header, tuple((cell(row.figures), "") for row in told), rank)
-
-    level = f"{report.confidence:.0%}"
-    return [
+    name = Column(
+        "configuration",
+        tuple((_mark(row) + row.name, "bold" if row.result.keep else "") for row in told),
+        align="<",
+        brief=tuple(_mark(row) + row.title for row in told),
+        brief_header="fix",
+    )
+    ratio = Column(
+        f"speed-up ({report.confidence:.0%})",
+        tuple((_ratio(row), "") for row in told),
+        align="<",
+        brief=tuple(_ratio(row).partition(" ")[0] for row in told),
+        brief_header="speed-up",
+    )
+    figures = [
         Column(
-            "configuration",
-            tuple((_mark(row) + row.name, "bold" if row.result.keep else "") for row in told),
-            align="<",
-            brief=tuple(_mark(row) + row.title for row in told),
-            brief_header="fix",
-        ),
-        column(f"{unit} a step", 5, lambda own: _step(own, size)),
-        Column(
-            f"speed-up ({level})",
-            tuple((_ratio(row), "") for row in told),
-            align="<",
-            brief=tuple(_ratio(row).partition(" ")[0] for row in told),
-            brief_header="speed-up",
-        ),
-        column("data\nwait", 2, lambda own: "" if own.wait is None else percent(own.wait)),
-        column("GPU\nbusy", 3, lambda own: "" if own.busy is None else percent(own.busy)),
-        column(
-            "GPU\nmemory" if on_device else "peak\nmemory",
-            1,
-            lambda own: "" if own.memory is None else memory(own.memory),
-        ),
-        column("syncs\na step", 4, lambda own: "" if own.reads is None else number(own.reads, 2)),
-        Column("results", tuple(_results(row) for row in told), 7, align="<"),
-        Column(
-            "verdict",
-            tuple((_verdict(row), COLORS[row.result.verdict]) for row in told),
-            align="<",
-            brief=tuple(
-                BRIEF.get(row.result.verdict, _verdict(row)) if row.is_judged else ""
-                for row in told
-            ),
-        ),
+            each.header.replace(" ", "\n", 1),
+            tuple((cell, "") for cell in each.cells),
+            RANKS[each.key],
+        )
+        for each in measured(told, report)
     ]
+    results = Column("results", tuple(_results(row) for row in told), RANKS["results"], align="<")
+    verdict = Column(
+        "verdict",
+        tuple((row.verdict, COLORS[row.result.verdict]) for row in told),
+        align="<",
+        brief=tuple(row.verdict and BRIEF.get(row.result.verdict, row.verdict) for row in told),
+    )
+    has_step = [column for column in figures if column.rank == RANKS["step"]]
+    others = [column for column in figures if column.rank != RANKS["step"]]
+    return [name, *has_step, ratio, *others, results, verdict]
 
 
 def _mark(row: Row) -> str:
     """Return the mark of what is worth keeping, or as many blanks."""
     return "* " if row.result.keep and row.role == "single" else "  "
-
-
-def _step(own: Figures, size: float) -> str:
-    if own.step is not None:
-        return " ".join(spread(own.step, size)).strip()
-    return "" if own.seconds is None else number(own.seconds / size)
 
 
 def _ratio(row: Row) -> str:
@@ -155,10 +135,6 @@ def _results(row: Row) -> tuple[str, str]:
     return SHORT[agreement.same], "" if agreement.allowed else "bold red"
 
 
-def _verdict(row: Row) -> str:
-    return row.result.verdict.value if row.is_judged else ""
-
-
 def _words(row: Row, width: int) -> Iterator[Line]:
     """Yield a verdict with its reasons."""
     yield []
@@ -171,22 +147,11 @@ def _words(row: Row, width: int) -> Iterator[Line]:
 def _what_to_keep(report: Report, width: int) -> Iterator[Line]:
     """Yield which fixes have proved themselves, and the command that applies just those."""
     if not report.kept:
-        nothing = "none of the fixes proved itself" if report.singles else "there was no fix to try"
-        yield from _paragraph("keep  ", "bold", nothing, width)
+        yield from _paragraph("keep  ", "bold", nothing_words(report), width)
         return
-    yield from _paragraph("keep  ", "bold green", _kept(report), width)
+    said = ", ".join(report.kept) + (f": {proof}" if (proof := proof_words(report)) else "")
+    yield from _paragraph("keep  ", "bold green", said, width)
     yield [("      ", ""), (visible(report.apply_command), "bold")]
-
-
-def _kept(report: Report) -> str:
-    row = headline(report)
-    codes = ", ".join(report.kept)
-    if row is None or row.result.judgement is None or row.result.judgement.interval is None:
-        return codes
-    ratio, between = speedup(row.result.judgement.interval)
-    agreement = row.result.agreement
-    results = f"; results: {agreement.same.words}" if agreement else ""
-    return f"{codes}: {ratio} as fast ({between}){results}"
 
 
 def _paragraph(

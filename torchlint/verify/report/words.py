@@ -12,9 +12,10 @@ from torchlint.verify.model import Same, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchlint.verify.model import Configuration, Interval, Machine, Report
+    from torchlint.verify.model import Interval, Machine, Report
 
 CPU_LABEL = "measured on a CPU: says nothing of a GPU"
+INTERRUPTED = "interrupted: this is what was known by then"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 NARROW = 0.05  # an interval that is narrower than this is told with one more digit
 SHORT = {
@@ -114,20 +115,6 @@ def duration(value: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def title(configuration: Configuration) -> str:
-    """Return what a configuration is called: the code of its fix, or how many are in it."""
-    if not configuration.codes:
-        return configuration.name
-    if len(configuration.codes) == 1:
-        return configuration.codes[0]
-    return f"{len(configuration.codes)} fixes together"
-
-
-def subtitle(configuration: Configuration) -> str:
-    """Return what explains the title: the rule's name."""
-    return rule_name(configuration.codes[0]) if len(configuration.codes) == 1 else ""
 
 
 def machine_facts(machine: Machine) -> list[str]:

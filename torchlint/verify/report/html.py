@@ -1,0 +1,285 @@
+"""The report as one HTML file that opens without a network.
+
+jinja2 is imported only here, and escapes everything that it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchlint import __version__
+from torchlint.errors import TorchlintError
+from torchlint.report.model import count
+from torchlint.verify.model import Same
+from torchlint.verify.report.columns import Measured, measured
+from torchlint.verify.report.curves import curves
+from torchlint.verify.report.figures import losses
+from torchlint.verify.report.plots import forest, ratio_of, strip
+from torchlint.verify.report.rows import headline, nothing_words, rows, stderr_tail
+from torchlint.verify.report.words import (
+    CPU_LABEL,
+    INTERRUPTED,
+    is_on_cpu,
+    kebab,
+    load_words,
+    machine_facts,
+    method_words,
+    percent,
+    speedup,
+    spread,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import jinja2
+
+    from torchlint.verify.model import Caution, Interval, Report, Result
+    from torchlint.verify.report.curves import Curves
+    from torchlint.verify.report.plots import Forest, Strip
+    from torchlint.verify.report.rows import Row
+
+TEMPLATES = Path(__file__).with_name("templates")
+FINE = 240  # columns of a plot of losses
+BUDGET = 3600  # and of all such plots of a file, which many fixes must not make a large one
+TIMES, DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a plot says: its text alternative, and the labels of the two arms."""
+
+    title: str
+    before: str = ""
+    after: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A configuration as the template tells it."""
+
+    index: int
+    role: str
+    name: str
+    title: str
+    subtitle: str
+    kind: str  # of verdict, for colour and sign
+    verdict: str
+    ratio: str
+    between: str
+    words: tuple[str, ...]
+    stderr: str
+    strip: Strip | None
+    strip_words: Words | None
+    curves: Curves | None
+    curve_words: Words | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that the template is given."""
+
+    version: str
+    headline: str
+    lead: str
+    apply: str
+    labels: list[str]
+    device: str
+    command: str
+    machine: str
+    method: str
+    level: str
+    margin: str
+    forest: Forest | None
+    rows: list[Told]
+    columns: list[Measured]
+    cautions: Sequence[Caution]
+    facts: list[tuple[str, str]]
+
+    @property
+    def judged(self) -> list[Told]:
+        """The configurations that have a verdict; what to keep comes first."""
+        return sorted((row for row in self.rows if row.verdict), key=lambda row: row.role != "kept")
+
+    @property
+    def has_plots(self) -> bool:
+        """Whether there is anything to explain about dots and lines."""
+        return any(row.strip or row.curves for row in self.judged)
+
+
+def render(report: Report) -> str:
+    """Return the page.
+
+    Raises:
+        TorchlintError: jinja2 is not installed.
+
+    """
+    return _environment().get_template("report.html").render(page=_page(report))
+
+
+def _environment() -> jinja2.Environment:
+    try:
+        import jinja2  # noqa: PLC0415  linting does not need it
+    except ImportError as error:
+        raise TorchlintError(
+            "an HTML report needs jinja2: `pip install torchlint[verify]`"
+        ) from error
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _page(report: Report) -> Page:
+    told = rows(report)
+    plots = sum(row.role != "before" for row in told)
+    most = min(FINE, BUDGET // max(1, plots))
+    labels = [CPU_LABEL] if is_on_cpu(report.machine) else []
+    results = tuple(_results(row.result) if row.role != "before" else "" for row in told)
+    columns = [*measured(told, report), Measured("results", "results", results)]
+    return Page(
+        version=__version__,
+        headline=_headline(report),
+        lead=_lead(report),
+        apply=report.apply_command if report.kept else "",
+        labels=[*labels, INTERRUPTED] if report.interrupted else labels,
+        device=report.machine.device,
+        command=report.shown_command,
+        machine="; ".join((report.machine.device, *machine_facts(report.machine))),
+        method=method_words(report),
+        level=f"{report.confidence:.0%}",
+        margin=percent(report.margin),
+        forest=forest([row for row in told if row.is_judged], report),
+        rows=[_told(at, row, report, most) for at, row in enumerate(told)],
+        columns=[each for each in columns if any(each.cells)],
+        cautions=report.cautions,
+        facts=_facts(report),
+    )
+
+
+def _results(result: Result) -> str:
+    return result.agreement.same.words if result.agreement else ""
+
+
+def _headline(report: Report) -> str:
+    if not report.kept:
+        text = nothing_words(report)
+        return text[0].upper() + text[1:]
+    kept = f"Keep {len(report.kept)} of {len(report.singles)} fixes"
+    row = headline(report)
+    ratio = ratio_of(row) if row else None
+    return f"{kept}: {ratio.middle:.2f}{TIMES} as fast" if ratio else kept
+
+
+def _lead(report: Report) -> str:
+    if not report.kept:
+        return ""
+    row = headline(report)
+    codes = ", ".join(report.kept)
+    ratio = ratio_of(row) if row else None
+    if row is None or ratio is None:
+        return codes
+    results = f"; results: {_results(row.result)}" if row.result.agreement else ""
+    return f"{codes}: {report.confidence:.0%} interval {_ratio(ratio)[1]}{results}"
+
+
+def _ratio(interval: Interval) -> tuple[str, str]:
+    ratio, between = speedup(interval)
+    return ratio.replace("x", TIMES), between.replace("-", DASH)
+
+
+def _told(index: int, row: Row, report: Report, most: int) -> Told:
+    ratio = ratio_of(row) if row.is_judged else None
+    is_plotted = row.role != "before"
+    plot = _strip(row, report) if is_plotted else None
+    curve = _curves(row, report, most) if is_plotted else None
+    return Told(
+        index=index,
+        role=row.role,
+        name=row.name,
+        title=row.title,
+        subtitle=row.subtitle,
+        kind=kebab(row.result.verdict.name),
+        verdict=row.verdict,
+        ratio=_ratio(ratio)[0] if ratio else "",
+        between=_ratio(ratio)[1] if ratio else "",
+        words=row.words,
+        stderr="\n".join(stderr_tail(row.result, 12)),
+        strip=plot,
+        strip_words=_strip_words(row, plot) if plot else None,
+        curves=curve,
+        curve_words=_curve_words(row, curve) if curve else None,
+    )
+
+
+def _strip(row: Row, report: Report) -> Strip | None:
+    judgement = row.result.judgement
+    if judgement is None or not judgement.samples:
+        return None
+    return strip(judgement.samples, report.before.step, row.result.step)
+
+
+def _strip_words(row: Row, plot: Strip) -> Words:
+    """Return the labels of the arms; with the interval where it is known."""
+    before, after = (
+        " ".join(spread(mean, plot.size)).strip() for mean in (plot.first, plot.second)
+    )
+    arm = {"together": "all fixes", "kept": "the kept fixes"}.get(row.role, row.title)
+    return Words(
+        title=f"Step times of {count(len(plot.pairs), 'pair')} of runs: before {before} "
+        f"{plot.unit}, with {arm} {after} {plot.unit}",
+        before=f"before {before}",
+        after=f"with {arm} {after}",
+    )
+
+
+def _curves(row: Row, report: Report, most: int) -> Curves | None:
+    first, second = losses(report.before), losses(row.result)
+    if not first or not second:
+        return None
+    agreement = row.result.agreement
+    return curves(first[0], second[0], agreement.first if agreement else None, most)
+
+
+def _curve_words(row: Row, plot: Curves) -> Words:
+    agreement = row.result.agreement
+    same = f": {agreement.same.words}" if agreement else ""
+    notes = []
+    if agreement is not None:
+        is_same = agreement.same is Same.BITWISE
+        notes.append("one lies on the other" if is_same else agreement.same.words)
+    if plot.first is not None:
+        notes.append("they differ from the dotted line on")
+    if plot.log:
+        notes.append("logarithmic scale")
+    if plot.each > 1:
+        notes.append(f"drawn as the smallest and the largest of every {plot.each}")
+    if plot.missing:
+        notes.append(f"{count(plot.missing, 'loss')} without a number left out")
+    return Words(
+        title=f"Losses before and with {row.name}{same}", note="".join(f"; {n}" for n in notes)
+    )
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    machine = report.machine
+    libraries = ", ".join(f"{name} {version}" for name, version in machine.libraries.items())
+    facts = [
+        ("device", machine.device),
+        ("CPU", f"{machine.cpu}, {machine.cores} cores"),
+        ("threads", f"{machine.threads}"),
+        ("load", load_words(machine)),
+        ("system", machine.system),
+        ("Python", machine.python),
+        ("torch", machine.torch),
+        ("CUDA", machine.cuda or ""),
+        ("driver", machine.driver or ""),
+        ("libraries", libraries),
+    ]
+    return [(name, value) for name, value in facts if value]

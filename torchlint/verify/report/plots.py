@@ -1,0 +1,117 @@
+"""Where the speed-ups stand in their plot, and the step times of two arms in theirs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint.verify.model import Interval, Verdict
+from torchlint.verify.report.scales import Scale, Tick, around, linear_ticks, ratio_ticks
+from torchlint.verify.report.words import unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchlint.verify.model import Report, Sample
+    from torchlint.verify.report.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An interval as drawn; ``cut`` says at which ends it goes on beyond the plot."""
+
+    low: float
+    middle: float
+    high: float
+    cut_low: bool = False
+    cut_high: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The speed-ups of all configurations on one scale, and the band in which a change is none."""
+
+    bars: dict[str, Bar]
+    band: tuple[float, float]
+    one: float
+    ticks: list[Tick]
+
+
+def forest(rows: Sequence[Row], report: Report) -> Forest | None:
+    """Return the plot of speed-ups; None where there is none to draw.
+
+    What is too noisy to say may reach beyond the plot, so that the others stay readable.
+    """
+    known = [(row, found) for row in rows if (found := ratio_of(row)) is not None]
+    if not known:
+        return None
+    margin = report.margin
+    shown = [1 - 2.5 * margin, 1 + 2.5 * margin]
+    for row, own in known:
+        is_noisy = row.result.verdict is Verdict.NOISY
+        shown += [own.middle] if is_noisy else [own.low, own.high]
+    logs = around([math.log(value) for value in shown if value > 0])
+    scale = Scale(math.exp(logs.low), math.exp(logs.high), log=True)
+    return Forest(
+        bars={row.name: _bar(own, scale) for row, own in known},
+        band=(scale.at(1 - margin), scale.at(1 + margin)),
+        one=scale.at(1),
+        ticks=ratio_ticks(scale),
+    )
+
+
+def ratio_of(row: Row) -> Interval | None:
+    """Return the speed-up of a configuration, where it is known."""
+    return row.result.judgement.interval if row.result.judgement else None
+
+
+def _bar(own: Interval, scale: Scale) -> Bar:
+    return Bar(
+        scale.at(own.low),
+        scale.at(own.middle),
+        scale.at(own.high),
+        cut_low=own.low < scale.low,
+        cut_high=own.high > scale.high,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The step times of both arms, pair by pair, with the mean of each arm and its interval.
+
+    ``size`` are the seconds of the unit.
+    """
+
+    first: Interval
+    second: Interval
+    pairs: list[tuple[float, float]]
+    before: Bar
+    after: Bar
+    ticks: list[Tick]
+    unit: str
+    size: float
+
+
+def strip(samples: Sequence[Sample], before: Interval | None, after: Interval | None) -> Strip:
+    """Return the plot of step times; without an interval an arm has the mean of its runs alone."""
+    first = before or _mean([sample.before for sample in samples])
+    second = after or _mean([sample.after for sample in samples])
+    times = [time for sample in samples for time in (sample.before, sample.after)]
+    scale = around([*times, first.low, first.high, second.low, second.high])
+    unit, size = unit_of([max(times)])
+    return Strip(
+        first=first,
+        second=second,
+        pairs=[(scale.at(sample.before), scale.at(sample.after)) for sample in samples],
+        before=_bar(first, scale),
+        after=_bar(second, scale),
+        ticks=linear_ticks(scale, 5, size),
+        unit=unit,
+        size=size,
+    )
+
+
+def _mean(times: Sequence[float]) -> Interval:
+    middle = sum(times) / len(times)
+    return Interval(middle, middle, middle)
