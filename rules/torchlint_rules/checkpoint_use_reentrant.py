@@ -91,7 +91,7 @@ def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
         asked = chosen.given is Given.YES and chosen.literal() == "True" and chosen.arg is not None
         if not (chosen.absent or asked) or (program.target is not None and program.target < since):
             continue
-        if program.recordings.at(call) is Recording.OFF:
+        if not program.reaches(since) or program.recordings.at(call) is Recording.OFF:
             continue
         inputs = [
             arg for arg in call.args[first:] if arg.keyword is None or arg.keyword.value == "input"

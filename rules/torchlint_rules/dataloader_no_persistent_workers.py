@@ -90,7 +90,7 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
         if workers not in (Workers.SOME, Workers.ASKED) or in_memory(program, call):
             continue
         where = turns(program, call)
-        if where:
+        if where and program.reaches(FIRST):
             yield Finding(
                 call,
                 f"the workers of this DataLoader are started anew {where}",

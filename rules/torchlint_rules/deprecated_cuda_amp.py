@@ -35,7 +35,8 @@ one day.
 
 ## Leaves alone
 - Projects whose torch has no such name yet: `torch.amp` has `autocast` since 1.12, `GradScaler`
-  since 2.3, `custom_fwd` and `custom_bwd` since 2.4.
+  since 2.3, `custom_fwd` and `custom_bwd` since 2.4.  The same holds for code that uses what such a
+  torch no longer has (`torch._six`).
 - Code for old versions: under a condition on the version, `hasattr` or `try`, beside the new name.
 - Annotations, `isinstance` and base classes: they do not warn.
 
@@ -89,6 +90,8 @@ def deprecated_cuda_amp(program: Program) -> Iterator[Finding]:
     target = program.target
     for use in names.uses():
         if target is not None and target < SINCE[use.name]:
+            continue
+        if not program.reaches(SINCE[use.name]):
             continue
         warns = target is not None and target >= DEPRECATED
         yield Finding(

@@ -40,7 +40,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 ## Leaves alone
 - Files that say anything about precision: autocast, AMP, apex, half or double types, quantisation;
   and files that import one which speaks of autocast or its kin, or are imported by one.
-- Scripts for the CPU, and models that are not seen to be called in the loop.
+- Scripts and branches for the CPU, code that runs only on a torch before 1.10 (`loss.data[0]`,
+  `torchtext.data.Field`), and models that are not seen to be called in the loop.
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
   reinforcement learning, simulations.
 - Custom autograd functions, which have to say themselves which type they take.
@@ -111,7 +112,8 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
     if program.frameworks or not program.devices.gpu or chosen_nearby(program):
         return
     for step in training_steps(program):
-        yield of_loop(program, step)
+        if program.reaches(FIRST):
+            yield of_loop(program, step)
 
 
 def of_framework(program: Program, unset: Unset) -> Finding:

@@ -53,8 +53,8 @@ many small operations, little where large products and convolutions take the tim
 ## Leaves alone
 - Files that speak of compiling, TorchScript, TensorRT or XLA, as an option too, and files near
   those that call torch.compile.
-- Scripts for the CPU, for torch below 2.0, or with loops of a few steps only, and files that are
-  not started as a script.
+- Scripts for the CPU, for torch below 2.0 (as declared, or by what they use: `torch._six`), or
+  with loops of a few steps only, and files that are not started as a script.
 - Models that are not seen to be torch's modules, and those that training calls by a method
   (`model.loss(x)`).
 - What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), a
@@ -141,6 +141,8 @@ def finding(program: Program) -> Iterator[Finding]:
         return
     could = [model for model in models if compilable(program, model) and is_called(program, model)]
     if not could or in_test(program, could[0].optimizer):
+        return
+    if not program.reaches(FIRST):
         return
     built = built_by(program, could[0].node)
     are = "and the other models are" if len({program.brief(m.node) for m in models}) > 1 else "is"

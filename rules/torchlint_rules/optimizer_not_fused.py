@@ -48,6 +48,7 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   another maker.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer): `foreach`
   needs few kernels for them.
+- Code that runs only on a torch without the kernel, by what it uses (`torch._six`).
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 
 ## Fix safety
@@ -134,7 +135,11 @@ def optimizer_not_fused(program: Program) -> Iterator[Finding]:
         if fused.literal() == "True":
             yield from lost(program, call)
             yield from uninitialised(program, call, fused)
-        elif may_be_fused(program, call, kind, fused) and not in_test(program, call):
+        elif (
+            may_be_fused(program, call, kind, fused)
+            and not in_test(program, call)
+            and program.reaches(ON_GPU[kind])
+        ):
             yield finding(program, call, kind, fused)
 
 

@@ -108,7 +108,7 @@ def left_off(program: Program) -> Iterator[Finding]:
     if not (program.devices.gpu and program.devices.named and program.loops.leads):
         return
     node = product(program) if is_script(program) else None
-    if node is None or in_test(program, node):
+    if node is None or in_test(program, node) or not program.reaches(FIRST):
         return
     since = " (from torch 1.12 on)" if program.target is None else ""
     yield Finding(

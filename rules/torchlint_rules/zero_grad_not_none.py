@@ -33,8 +33,9 @@ with `--torch-version`.
         optimizer.step()
 
 ## Leaves alone
-A plain `zero_grad()` where torch is known to be 2.0 or newer; a condition as
-the argument (`set_to_none=args.none`); objects whose class in this file has
+A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.7 by
+what the project uses (`loss.data[0]` runs up to 0.4); a condition as the argument
+(`set_to_none=args.none`); objects whose class in this file has
 a `zero_grad` of its own, and those that may be of such a class in a file near by;
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
@@ -182,11 +183,18 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     target = program.target
     if target is not None and not FIRST <= target < DEFAULT:
         return
+    if not program.reaches(FIRST):
+        return
     text = program.brief(call)
     if "accelerate" in program.frameworks and "prepare" in program.text:
         message = (
             f"`{text}` leaves it to Accelerate whether the gradients are dropped, and older "
             "versions of it fill them with zeros: pass `set_to_none=True`"
+        )
+    elif target is None and not program.reaches(DEFAULT) and program.limit is not None:
+        message = (
+            f"`{text}` fills the gradients with zeros on torch below 2.0, which "
+            f"`{program.limit.code}` needs: pass `set_to_none=True` (there from torch 1.7 on)"
         )
     elif target is None:
         message = (

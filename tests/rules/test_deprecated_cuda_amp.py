@@ -112,6 +112,12 @@ def test_is_silent(source):
     silent(source, CODE, NEW)
 
 
+def test_is_silent_in_code_for_a_torch_without_the_new_name():
+    source = "import torch\nfrom torch._six import inf\nscaler = torch.cuda.amp.GradScaler()\n"
+    silent(source, CODE)
+    assert len(check(source, CODE, NEW)) == 1
+
+
 @pytest.mark.parametrize(
     ("call", "since"),
     [

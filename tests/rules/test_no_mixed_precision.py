@@ -144,6 +144,10 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+def test_is_silent_in_code_for_a_torch_without_autocast():
+    silent(script(backward=BACKWARD + "\nprint(loss.data[0])"), CODE)
+
+
 def test_is_silent_where_torch_has_no_autocast():
     silent(script(), CODE, "1.9")
     assert check(script(), CODE, "1.10")

@@ -61,6 +61,7 @@ def counting(line: str) -> str:
     "source",
     [
         pytest.param(script("model = torch.compile(Net().cuda())"), id="compiled"),
+        pytest.param(script(head="from torch._six import inf"), id="for torch 1"),
         pytest.param(script("model = Net().cuda()\nmodel.compile()"), id="compiled in place"),
         pytest.param(
             script("model = Net().cuda()\nif args.compile:\n    model = f(model)"), id="an option"

@@ -43,6 +43,7 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
     "source",
     [
         pytest.param(script(f"RMSprop({P})"), id="no fused kernel"),
+        pytest.param(script(head="from torch._six import inf"), id="code for torch 1"),
         pytest.param(script(f"Adadelta({P})"), id="no fused kernel either"),
         pytest.param(script(f"AdamW({P}, fused=True)"), id="fused"),
         pytest.param(script(f"AdamW({P}, fused=fused)"), id="a variable decides"),

@@ -483,3 +483,20 @@ def test_an_optimizer_of_the_project_zeroes_by_itself(tmp_path):
     scheduled = "class Scheduled:\n    def zero_grad(self):\n        self.optimizer.zero_grad()\n"
     assert check_in(tmp_path, {"e.py": engine, "o.py": scheduled}, "e.py", CODE) == []
     (_,) = check_in(tmp_path, {"e.py": engine, "o.py": "import torch"}, "e.py", CODE)
+
+
+# -- by what the project uses -------------------------------------------------------------------
+
+
+def test_old_code_has_no_argument_to_pass() -> None:
+    tail = "    loss.backward()\n    print(loss.data[0])\n"
+    silent(script("optimizer.zero_grad()", tail=tail), CODE)
+
+
+def test_code_for_torch_1_needs_no_version_to_be_declared() -> None:
+    (found,) = check(script("optimizer.zero_grad()", head="from torch._six import inf\n"), CODE)
+    assert found.severity is Severity.INFO
+    assert found.message == (
+        "`optimizer.zero_grad()` fills the gradients with zeros on torch below 2.0, which "
+        "`torch._six` needs: pass `set_to_none=True` (there from torch 1.7 on)"
+    )

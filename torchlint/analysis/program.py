@@ -26,6 +26,7 @@ from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.places import locate
 from torchlint.analysis.recording import Recordings
+from torchlint.analysis.removed import Limit, limit
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -172,6 +173,15 @@ class Program:
     def syncs(self) -> list[Sync]:
         """Where the host reads a GPU tensor in a training or evaluation step."""
         return syncs(self)
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """Where the torch versions end that the file can run on, by what it uses."""
+        return limit(self)
+
+    def reaches(self, version: Version) -> bool:
+        """Whether the file can run on a version of torch: it uses nothing that was removed."""
+        return self.limit is None or version < self.limit.version
 
     # -- the questions that rules ask most ---------------------------------------------------
 

@@ -1,0 +1,97 @@
+"""Versions of torch that a file cannot run on, by what it uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+from probing import parsed
+
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
+
+
+def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
+    program = parsed(source, HEAD)
+    program.target = target
+    return None if program.limit is None else (str(program.limit.version), program.limit.code)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("loss.data[0]", id="a tensor with dimensions, perhaps"),
+        pytest.param("loss.backward(ones)\nprint(loss.data[0])", id="a loss with dimensions"),
+        pytest.param("loss.backward()\nprint(loss.data[1])", id="no first element"),
+        pytest.param("loss.backward()\nprint(loss.item())", id="read as it should be"),
+        pytest.param("def f():\n    loss.backward()\nprint(loss.data[0])", id="another loss"),
+        pytest.param("Variable(x, volatile=True)", id="ignored with a warning"),
+        pytest.param("torch.nn.utils.clip_grad_norm(p, 1)", id="deprecated, but there"),
+        pytest.param("torch.nn.functional.upsample(x)", id="there for ever"),
+        pytest.param("transforms.Resize(4), transforms.RandomResizedCrop(4)", id="the new names"),
+        pytest.param("from albumentations import Scale\nScale(4)", id="another's name"),
+        pytest.param("from torchtext.data import get_tokenizer", id="still there"),
+        pytest.param(
+            "try:\n    from torch._six import inf\nexcept ImportError:\n    from torch import inf",
+            id="tried",
+        ),
+        pytest.param("if TORCH_MAJOR < 2:\n    from torch._six import inf", id="asked for"),
+        pytest.param("from ._six import inf", id="the project's own"),
+    ],
+)
+def test_runs_on_every_version(source: str) -> None:
+    assert found(source) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "version", "code"),
+    [
+        ("loss.backward()\nprint(loss.data[0])", "1.0", "loss.data[0]"),
+        ("def f(loss):\n    loss.backward()\n    return loss.data[0]", "1.0", "loss.data[0]"),
+        ("from torch._six import inf", "2.0", "torch._six"),
+        ("import torch._six", "2.0", "torch._six"),
+        ("x = torch._six.string_classes", "2.0", "torch._six"),
+        ("from torchtext.data import Field", "1.8", "torchtext.data.Field"),
+        (
+            "from torchtext import data\ndata.BucketIterator()",
+            "1.8",
+            "torchtext.data.BucketIterator",
+        ),
+        ("from torchtext.legacy import data", "1.11", "torchtext.legacy"),
+        ("transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
+        ("torchvision.transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
+        ("from torch.utils.ffi import create_extension", "1.0", "torch.utils.ffi"),
+    ],
+)
+def test_what_was_removed_ends_the_versions(source: str, version: str, code: str) -> None:
+    assert found(source) == (version, code)
+
+
+def test_the_first_removal_counts() -> None:
+    source = "from torch._six import inf\nloss.backward()\nprint(loss.data[0])"
+    assert found(source) == ("1.0", "loss.data[0]")
+
+
+def test_what_is_declared_is_believed() -> None:
+    assert found("from torch._six import inf", Version("2.1")) is None
+    assert found("from torch._six import inf", Version("1.8")) is not None
+
+
+def test_a_file_that_is_imported_ends_them_as_well(tmp_path: Path) -> None:
+    (tmp_path / "misc.py").write_text("from torch._six import inf\n")
+    (tmp_path / "main.py").write_text("import torch\nimport misc\n")
+    (tmp_path / "other.py").write_text("import torch\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    main, other = (project.program(str(tmp_path / f"{name}.py")) for name in ("main", "other"))
+    assert main is not None
+    assert other is not None
+    assert main.limit is not None
+    assert not main.reaches(Version("2.0"))
+    assert main.reaches(Version("1.13"))
+    assert other.reaches(Version("2.0"))

@@ -1,0 +1,126 @@
+"""What a file uses that torch no longer has: the versions on which it cannot run any more."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+# Names by the first torch version without them; of torchtext and torchvision, by the version of
+# torch that the first release without them is made for.
+_REMOVED = {
+    "torch.utils.ffi": Version("1.0"),
+    **{
+        f"torchtext.data.{name}": Version("1.8")
+        for name in ("Field", "RawField", "LabelField", "NestedField", "ReversibleField", "Example",
+                     "TabularDataset", "Iterator", "BucketIterator", "BPTTIterator", "Batch")
+    },
+    "torchtext.legacy": Version("1.11"),
+    "torchvision.transforms.Scale": Version("1.11"),
+    "torchvision.transforms.RandomSizedCrop": Version("1.11"),
+    "torch._six": Version("2.0"),
+}  # fmt: skip
+_INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
+# Texts without these hold no evidence.
+_TRACES = re.compile(
+    r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
+)
+_ASKS = re.compile(r"version|hasattr|torch|legacy|compat|old|new", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The first torch version that a file cannot run on, and the name or code that is gone."""
+
+    version: Version
+    code: str
+
+
+def limit(program: Program) -> Limit | None:
+    """Return where the versions end that a file, or one that it imports or is imported by, runs on.
+
+    What the project declares is believed before that.
+    """
+    found = min(_of_files(program), key=lambda one: one.version, default=None)
+    if found is None or (program.target is not None and found.version <= program.target):
+        return None
+    return found
+
+
+def _of_files(program: Program) -> Iterator[Limit]:
+    if _TRACES.search(program.text):
+        yield from _own(program)
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return
+    imports = project.imports
+    for name in sorted({*imports.targets(str(path)), *imports.importers(str(path))}):
+        if _TRACES.search(imports.text(name)):
+            other = project.program(name)
+            if other is not None:
+                yield from _own(other)
+
+
+def _own(program: Program) -> Iterator[Limit]:
+    """Yield what a file itself uses, unless it asks first whether it is there."""
+    for kind in (cst.Attribute, cst.Name):
+        for node in program.index.of(kind):
+            name = program.qualified(node)
+            if name in _REMOVED and not _is_asked_for(program, node):
+                yield Limit(_REMOVED[name], name)
+    for statement in program.index.of(cst.ImportFrom):
+        yield from _imported(program, statement)
+    for node in program.index.of(cst.Subscript):
+        if _reads_first(program, node) and not _is_asked_for(program, node):
+            yield Limit(_INDEXED, program.code(node))
+
+
+def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
+    """``from torch._six import inf``, used or not."""
+    if statement.relative or statement.module is None or _is_asked_for(program, statement):
+        return
+    module = program.code(statement.module)
+    names = statement.names if not isinstance(statement.names, cst.ImportStar) else ()
+    for name in (module, *(f"{module}.{program.code(alias.name)}" for alias in names)):
+        if name in _REMOVED:
+            yield Limit(_REMOVED[name], name)
+
+
+def _reads_first(program: Program, node: cst.Subscript) -> bool:
+    """``loss.data[0]`` of a loss, which has no dimensions: ``loss.backward()`` takes no other."""
+    match node:
+        case cst.Subscript(
+            value=cst.Attribute(value=cst.Name(value=loss) as name, attr=cst.Name(value="data")),
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))],
+        ):
+            function = program.function(name)
+            return any(
+                not call.args
+                and isinstance(func.value, cst.Name)
+                and func.value.value == loss
+                and program.function(call) is function
+                for call, func in program.method_calls("backward")
+            )
+        case _:
+            return False
+
+
+def _is_asked_for(program: Program, node: cst.CSTNode) -> bool:
+    """Whether code runs only where it works: in ``try``, or after a look at the version."""
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.Try() | cst.TryStar() | cst.ExceptHandler():
+                return True
+            case cst.If(test=test) | cst.IfExp(test=test) if _ASKS.search(program.code(test)):
+                return True
+            case _:
+                pass
+    return False
