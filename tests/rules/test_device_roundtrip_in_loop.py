@@ -141,3 +141,15 @@ def test_a_copy_right_after_a_read_is_information() -> None:
     first, second = check(loop("kept.append(out.cpu())\nkept.append(loss.cpu())"), CODE)
     assert [first.severity.word, second.severity.word] == ["warning", "info"]
     assert "its own copy alone" in second.message
+
+
+def test_a_loop_over_parameters_is_no_evaluation() -> None:
+    source = """\
+    import torch
+
+    def log_validation(model, writer):
+        model.cuda()
+        for name, value in model.named_parameters():
+            writer.add_histogram(name, value.data.cpu().numpy())
+    """
+    silent(source, CODE)

@@ -58,6 +58,7 @@ def loop(statements: str) -> str:
             "if torch.backends.mps.is_available():\n    out.cpu(), print(loss.item())",
             id="a branch for Apple's GPU",
         ),
+        pytest.param("if out.max() > 1:\n    print(out.max())", id="certain values only"),
         pytest.param("print(x.shape, len(x), out.size(0), out.device)", id="shapes and the like"),
         pytest.param("print(step, 'done')", id="numbers and strings"),
         pytest.param("torch.log(out)", id="the logarithm is no logger"),

@@ -79,6 +79,10 @@ _NO_GRAD = frozenset(
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
+_PARAMETERS = frozenset(
+    {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
+     "named_modules", "children", "named_children"}
+)  # fmt: skip
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 
 
@@ -273,6 +277,8 @@ class Loops:
         return Event.NOTHING if self._collecting else self._loops_of(function, depth)
 
     def _is_eval(self, loop: Loop) -> bool:
+        if isinstance(loop, cst.For) and _over_parameters(loop.iter):
+            return False
         for above in self._program.index.ancestors(loop):
             if isinstance(above, cst.With) and self.turns_gradients_off(above):
                 return True
@@ -542,6 +548,19 @@ def _is_switch(test: cst.BaseExpression) -> bool:
     match test:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
             return not any(word in name for word in ("train", "cuda", "gpu", "device"))
+        case _:
+            return False
+
+
+def _over_parameters(iterated: cst.BaseExpression) -> bool:
+    """``for name, value in model.named_parameters()``: no turn of it is a step."""
+    match iterated:
+        case cst.Call(func=cst.Name(value="list" | "enumerate" | "zip"), args=[arg, *_]):
+            return _over_parameters(arg.value)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="items"), value=inner)):
+            return isinstance(inner, cst.Call) and _over_parameters(inner)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
+            return name in _PARAMETERS
         case _:
             return False
 

@@ -93,8 +93,26 @@ def every_step(program: Program) -> Iterator[Sync]:
     """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
-        if trains and not sync.context.guarded:
+        if trains and not (sync.context.guarded or _depends_on_data(program, sync)):
             yield sync
+
+
+def _depends_on_data(program: Program, sync: Sync) -> bool:
+    """Whether a tensor is only shown where others have certain values: ``if y.max() > 1: ...``."""
+    if sync.read is not Read.SHOWN:
+        return False
+    child: cst.CSTNode = sync.node
+    for above in program.index.ancestors(sync.node):
+        if isinstance(above, cst.FunctionDef | cst.For | cst.While):
+            return False
+        match above:
+            case cst.If(test=test) if child is not test:
+                if program.value(test).kind is Kind.TENSOR:
+                    return True
+            case _:
+                pass
+        child = above
+    return False
 
 
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
