@@ -122,10 +122,16 @@ class _Words(dict[str, bool]):
 
 def _may_fire(rule: Rule, known: _Words, nearby: Callable[[Nearby], bool]) -> bool:
     """Whether the words without which the rule finds nothing occur in the text, or near it."""
-    missing = [words for words in rule.words if not any(known[word] for word in words)]
-    return all(isinstance(words, Nearby) for words in missing) and all(
-        nearby(words) for words in missing if isinstance(words, Nearby)
-    )
+    elsewhere: list[Nearby] = []
+    for words in rule.words:
+        for word in words:  # most rules end here in most files, after a word or two
+            if known[word]:
+                break
+        else:
+            if not isinstance(words, Nearby):
+                return False
+            elsewhere.append(words)
+    return all(map(nearby, elsewhere))
 
 
 def _is_nearby(source: Source, options: Options, words: Nearby) -> bool:

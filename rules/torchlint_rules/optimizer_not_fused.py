@@ -76,6 +76,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.debugging import in_test
+from torchlint.analysis.mentions import words
 from torchlint.analysis.optimizers import (
     loads,
     moved_later,
@@ -115,16 +116,17 @@ ON_CPU = Version("2.4")
 ON_MPS = Version("2.5")  # but for Adagrad
 ACCELERATOR = Version("2.6")  # a file that asks torch.accelerator cannot run on an older torch
 OTHERS = re.compile(
-    r"torch_(xla|npu|directml|mlu|musa)|\b[xh]pu\b|FSDP|fully_shard|FullyShardedDataParallel"
-    r"|\b(deepspeed|apex|horovod|opacus|rpc)\b|complex(64|128)|cfloat|compile\([\w.]*step\b"
+    r"torch_(xla|npu|directml|mlu|musa)|FSDP|fully_shard|FullyShardedDataParallel"
+    rf"|{words('xpu', 'hpu', 'deepspeed', 'apex', 'horovod', 'opacus', 'rpc')}"
+    r"|complex(64|128)|cfloat|compile\([\w.]*step\b"
 )
-SCALED = re.compile(r"scaler|fp16|(?<!b)float16|\.half\(|autocast", re.IGNORECASE)
+SCALED = re.compile(r"scaler|fp16|float16(?<!bfloat16)|\.half\(|autocast")
 WRAPPED = (
     "It can be used with a framework; Lightning refuses it with float16 and clipped gradients."
 )
 KEPT = "the results differ by rounding from those of the kernel that was in use"
 SPOILT = "the momentum starts from the first gradients that are finite"
-APPLE = re.compile(r"\bmps\b|torch\.accelerator")
+APPLE = re.compile(rf"torch\.accelerator|{words('mps')}")
 
 
 def optimizer_not_fused(program: Program) -> Iterator[Finding]:
@@ -149,7 +151,7 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
     return (
         all(given.absent or refused(program, given) for given in (fused, *others))
         and not OTHERS.search(program.text)
-        and not (has_momentum(program, call, kind) is not False and SCALED.search(program.text))
+        and not (has_momentum(program, call, kind) is not False and SCALED.search(program.lowered))
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)

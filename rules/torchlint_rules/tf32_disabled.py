@@ -72,6 +72,7 @@ from packaging.version import Version
 
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.float32 import NEW, OLD, Switch, product, switches, turns_off
+from torchlint.analysis.mentions import words
 from torchlint.analysis.reasons import explained
 from torchlint.analysis.scripts import at_the_top, is_script
 from torchlint.edits import Fix, Safety
@@ -83,11 +84,10 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 FIRST = Version("1.12")  # before it, matrix products used TensorFloat-32 by default
-CHOSEN = re.compile(r"float32_matmul_precision|allow_tf32|fp32_precision|tf32", re.IGNORECASE)
+CHOSEN = ("float32_matmul_precision", "fp32_precision", "tf32")
 OTHER = re.compile(
-    r"autocast|scaler|\bapex\b|\bamp\b|b?f(loat)?16|\.half\(|mixed_precision|precision="
-    r"|(?<!\.detach\(\))\.double\(|torch\.(float64|double|complex)|set_default_dtype",
-    re.IGNORECASE,
+    rf"autocast|scaler|{words('apex', 'amp')}|f(loat)?16|\.half\(|mixed_precision|precision="
+    r"|\.double\((?<!\.detach\(\)\.double\()|torch\.(float64|double|complex)|set_default_dtype"
 )
 LINE = 'torch.set_float32_matmul_precision("high")'
 CHANGES = "matrix products are rounded to about three decimal digits on GPUs from Ampere on"
@@ -95,11 +95,11 @@ CHANGES = "matrix products are rounded to about three decimal digits on GPUs fro
 
 def tf32_disabled(program: Program) -> Iterator[Finding]:
     """Find scripts that leave TensorFloat-32 off, turn it off, or mix its switches."""
-    if CHOSEN.search(program.text):
+    if any(word in program.lowered for word in CHOSEN):
         found = list(switches(program))
         yield from mixed(program, found)
         yield from asked_for(program, found)
-    elif not OTHER.search(program.text) and (program.target is None or program.target >= FIRST):
+    elif not OTHER.search(program.lowered) and (program.target is None or program.target >= FIRST):
         yield from left_off(program)
 
 
@@ -131,7 +131,7 @@ def fix(program: Program) -> Fix | None:
 
 def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
     """TL507b: full precision is asked for, and nothing beside it says why."""
-    if OTHER.search(program.text) or not program.loops.leads:
+    if OTHER.search(program.lowered) or not program.loops.leads:
         return
     for switch in found:
         node = switch.node

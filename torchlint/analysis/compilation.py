@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from torchlint.analysis import torch_api
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
+from torchlint.analysis.mentions import words
 from torchlint.analysis.profiling import is_short
 from torchlint.analysis.rewrites import InsertAfter
 from torchlint.analysis.trained import Trained, model_of
@@ -24,21 +26,24 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 # What speaks of compilers, by whatever name; `re.compile` is another.
-_COMPILED = re.compile(
-    r"(?<!\bre\.)compil|torch\.jit|dynamo|tensorrt|torch_xla|inductor", re.IGNORECASE
-)
+_COMPILED = re.compile(r"compil(?<!\bre\.compil)|torch\.jit|dynamo|tensorrt|torch_xla|inductor")
 # What gives each step other shapes, each of which is compiled anew, or in a more general form.
-_VARYING = (
-    r"[Cc]ollat|pad_sequence|[Pp]ack(ed)?_(padded_)?[Ss]equence|padding=(True|[\"']longest)"
-    r"|\.detection\b|multi_?scale|torch_geometric|\bdgl\b|torchtext|[Bb]ucket\w*(Iterator|Sampler)"
-    r"|\b(?!random_)(\w+_)?(lengths|seq_lens|pad_idx|pad_id|pad_token\w*)\b|\bpad_(batch|sequences)\b"
+_VARYING = re.compile(
+    r"collat|Collat|pad_sequence|pack(ed)?_(padded_)?[Ss]equence|Pack(ed)?_(padded_)?[Ss]equence"
+    r"|padding=(True|[\"']longest)|\.detection\b|multi_?scale|torch_geometric|torchtext"
+    r"|bucket\w*(Iterator|Sampler)|Bucket\w*(Iterator|Sampler)"
+    rf"|{words('dgl', 'pad_batch', 'pad_sequences')}"
 )
+_LENGTH = re.compile(r"lengths|seq_lens|pad_id|pad_token")  # found fast, before the next
+_LENGTHS = re.compile(r"\b(?!random_)(\w+_)?(lengths|seq_lens|pad_idx|pad_id|pad_token\w*)\b")
+_CALLED = r"(Cell)?\("
 # What the compiler cannot follow, or gains nothing from.
 _HINDERED = re.compile(
-    r"create_graph|autograd\.(grad|functional|Function|backward)|\bvmap\b|functorch|torch\.fx\b"
-    r"|CUDAGraph|cuda\.graph|make_graphed|(?<!Distributed)DataParallel|_hook\(|_shard\b|Sharded"
-    r"|\b(nn\.)?(LSTM|GRU|RNN)(Cell)?\(|cpp_extension|\b(triton|cupy|numba|apex|horovod|deepspeed)\b"
-    rf"|quanti[sz]|sparse|{_VARYING}"
+    r"create_graph|autograd\.(grad|functional|Function|backward)|functorch|torch\.fx\b"
+    r"|CUDAGraph|cuda\.graph|make_graphed|DataParallel(?<!DistributedDataParallel)|_hook\("
+    rf"|_shard\b|Sharded|{words('LSTM', 'GRU', 'RNN', then=_CALLED)}|cpp_extension"
+    rf"|{words('vmap', 'triton', 'cupy', 'numba', 'apex', 'horovod', 'deepspeed')}"
+    r"|quanti[sz]|sparse"
 )
 _READS = ("item", "tolist", "numpy", "nonzero", "unique", "masked_select", "data_ptr")
 _MOVES = torch_api.MODULE_SELF - {"train", "eval", "requires_grad_"}
@@ -47,7 +52,7 @@ _BUILDERS = ("torchvision.models.", "timm.", "transformers.", "torch.nn.")
 
 def speaks_of_compiling(program: Program) -> bool:
     """Whether the file, or one near by in its project, is about compiled models."""
-    if _COMPILED.search(program.text):
+    if _COMPILED.search(program.lowered):
         return True
     if program.project is None or program.path is None:
         return False
@@ -66,13 +71,25 @@ def hindered(program: Program) -> bool:
 
     Of the files that it imports only the shapes count: they may make its batches.
     """
-    if _HINDERED.search(program.text):
+    if _hinders(program.text):
         return True
     if program.project is None or program.path is None:
         return False
     imports = program.project.imports
     imported = imports.targets(str(program.path))
-    return any(re.search(_VARYING, imports.text(path)) for path in imported)
+    return any(_varies(imports.text(path)) for path in imported)
+
+
+@functools.lru_cache(1024)  # asked for each model of a file, and for each file that imports it
+def _hinders(text: str) -> bool:
+    return _HINDERED.search(text) is not None or _varies(text)
+
+
+@functools.lru_cache(1024)  # see above
+def _varies(text: str) -> bool:
+    if _VARYING.search(text):
+        return True
+    return _LENGTH.search(text) is not None and _LENGTHS.search(text) is not None
 
 
 def compilable(program: Program, model: Trained) -> bool:

@@ -28,10 +28,9 @@ _DATASETS = re.compile(
     r"torchvision\.datasets\.(\w+\.)?((Fashion|K|E|Q)?MNIST|CIFAR100?|SVHN|STL10|USPS|FakeData)"
 )
 _CROPS = frozenset({"CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "TenCrop"})
-_VARYING = re.compile(
-    r"multi_?scale|collate_fn|pad_sequence|RandomResize\b|RandomShortestSide|RandomSizedCrop|bucket"
-    r"|\.detection\b|progressive|ragged|variable_(size|length)|random\.(choice|rand\w+)\([^)\n]*(img|image|scale|crop)",
-    re.IGNORECASE,
+_VARYING = re.compile(  # in small letters
+    r"multi_?scale|collate_fn|pad_sequence|randomresize\b|randomshortestside|randomsizedcrop|bucket"
+    r"|\.detection\b|progressive|ragged|variable_(size|length)|random\.(choice|rand\w+)\([^)\n]*(img|image|scale|crop)"
 )
 
 
@@ -68,7 +67,7 @@ def _home(program: Program, kind: str) -> Program | None:
 
 def fixed_shapes(program: Program) -> bool:
     """Whether the file shows that all images have one size, and nothing that they have several."""
-    if _VARYING.search(program.text):
+    if _VARYING.search(program.lowered):
         return False
     return any(_fixes(program, call) for call in _likely(program))
 
