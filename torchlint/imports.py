@@ -33,7 +33,12 @@ MANY = 30
 _MOST = 1_000  # files of a project; of a larger one, each file is looked at by itself
 
 
-def root_of(path: Path) -> Path:
+def is_marked(folder: Path, marks: tuple[str, ...]) -> bool:
+    """Whether a folder holds a file or folder of one of some names."""
+    return any((folder / mark).exists() for mark in marks)
+
+
+def root_of(path: Path, marked: Callable[[Path, tuple[str, ...]], bool] = is_marked) -> Path:
     """Return the folder of the project that a file belongs to.
 
     The repository, else the nearest folder with a project's own files; where there is neither, the
@@ -41,7 +46,7 @@ def root_of(path: Path) -> Path:
     """
     for marks in (_VCS, _MARKS):
         for folder in path.parents:
-            if any((folder / mark).exists() for mark in marks):
+            if marked(folder, marks):
                 return folder
     return _topmost(path.parent)
 

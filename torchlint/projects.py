@@ -6,9 +6,10 @@ whether any of them has to be parsed.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from torchlint.imports import Imports, root_of
+from torchlint.imports import Imports, is_marked, root_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,7 @@ class Projects:
         """Nothing is read before it is asked for."""
         self._excluded = excluded
         self._roots: dict[Path, Path] = {}
+        self._marked = functools.cache(is_marked)  # folders have those above them in common
         self._imports: dict[Path, Imports] = {}
         self._projects: dict[Path, Project] = {}
 
@@ -38,7 +40,7 @@ class Projects:
         """Return the folder of the project that a file belongs to."""
         folder = path.parent
         if folder not in self._roots:
-            self._roots[folder] = root_of(path)
+            self._roots[folder] = root_of(path, self._marked)
         return self._roots[folder]
 
     def imports(self, path: Path) -> Imports:

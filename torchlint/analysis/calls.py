@@ -23,19 +23,26 @@ class Calls:
         """Nothing is computed before it is asked for."""
         self._program = program
         self._elsewhere: dict[int, Target | None] = {}
+        self._sites: dict[str, dict[int, list[cst.Call]]] = {}
 
-    @cached_property
-    def _sites(self) -> dict[int, list[cst.Call]]:
+    def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Return calls of a function of this file."""
+        name = function.name.value
+        if name not in self._sites:
+            self._sites[name] = self._sites_of(name)
+        return self._sites[name].get(id(function), [])
+
+    def _sites_of(self, name: str) -> dict[int, list[cst.Call]]:
+        """Return the calls of the functions of a name: calls of other names run none of them."""
+        calls = self.named(name)
+        if name == "__init__":
+            calls = sorted([*calls, *self._constructions], key=self._program.index.order)
         sites: dict[int, list[cst.Call]] = {}
-        for call in self._program.index.of(cst.Call):
+        for call in calls:
             target = self.target(call)
             if target is not None:
                 sites.setdefault(id(target), []).append(call)
         return sites
-
-    def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """Return calls of a function of this file."""
-        return self._sites.get(id(function), [])
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""

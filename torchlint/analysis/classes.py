@@ -89,7 +89,7 @@ class Classes:
     def around(self, node: cst.CSTNode) -> Class | None:
         """Return the class whose method a node stands in."""
         for above in self._index.ancestors(node):
-            if isinstance(above, cst.ClassDef):
+            if type(above) is cst.ClassDef:
                 return self._by_node[id(above)]
         return None
 

@@ -197,7 +197,7 @@ class Index:
 
     @cached_property
     def _order(self) -> dict[int, int]:
-        return {id(node): place for place, node in enumerate(self.nodes)}
+        return dict(zip(map(id, self.nodes), range(len(self.nodes)), strict=True))
 
     def order(self, node: cst.CSTNode) -> int:
         """Place of the node in the walk: a parent comes before its children."""

@@ -307,7 +307,7 @@ class Loaders:
             if key in seen:
                 continue
             seen.add(key)
-            if isinstance(node, cst.Call) and home.makes(node):
+            if type(node) is cst.Call and home.makes(node):
                 if level is _Level.SOURCE:
                     found[id(node)] = node
                     if home is not self:

@@ -88,18 +88,12 @@ class Names:
         return found
 
     def _qualify(self, node: cst.CSTNode) -> str:
-        text = dotted(node)
-        if not text:
-            return ""
-        root = node
-        while isinstance(root, cst.Attribute):
-            root = root.value
-        assert isinstance(root, cst.Name)
-        name, _, rest = text.partition(".")
-        base = self.root(name, self._index.scope(root))
-        if not base:
-            return ""
-        return f"{base}.{rest}" if rest else base
+        parts: list[str] = []
+        while type(node) is cst.Attribute:  # see `dotted`
+            parts.append(node.attr.value)
+            node = node.value
+        base = self.root(node.value, self._index.scope(node)) if type(node) is cst.Name else ""
+        return ".".join((base, *reversed(parts))) if base else ""
 
     def root(self, name: str, scope: Scope) -> str:
         """Return what a single name stands for in a scope, by the imports that bind it."""

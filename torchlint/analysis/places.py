@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _NOTHING = nullcontext()
+_BLOCKS = frozenset({cst.IndentedBlock, cst.Module})
 
 
 class Places:
@@ -147,7 +148,7 @@ def _statements_around(program: Program, node: cst.CSTNode) -> list[cst.CSTNode]
     found: list[cst.CSTNode] = []
     here = node
     while (parent := program.parent(here)) is not None:
-        if isinstance(parent, (cst.IndentedBlock, cst.Module)):
+        if type(parent) in _BLOCKS:
             found.append(here)
         here = parent
     return found[::-1] if here is program.module else []

@@ -288,7 +288,7 @@ class Program:
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the function a node stands in."""
         for above in self.index.ancestors(node):
-            if isinstance(above, cst.FunctionDef):
+            if type(above) is cst.FunctionDef:  # asked often: see `dotted`
                 return above
         return None
 
