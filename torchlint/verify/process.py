@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
 from torchlint.verify import processes, shared_memory
+from torchlint.verify.record import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,7 +140,7 @@ def launch(words: Sequence[str], folder: Path, environment: Mapping[str, str], p
         popen = subprocess.Popen(  # noqa: S603 - the user's own command
             words,
             cwd=folder,
-            env={**environment, processes.VARIABLE: str(plan)},
+            env={**environment, VARIABLE: str(plan)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-VARIABLE = "TORCHLINT_VERIFY"  # in the environment of every process of a run: the path of its plan
+from torchlint.verify.record import VARIABLE
+
 LINUX = sys.platform == "linux"
 PROC = Path("/proc")
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL

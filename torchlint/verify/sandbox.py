@@ -196,7 +196,9 @@ class Sandbox:
         except (OSError, subprocess.TimeoutExpired):
             return False
         same = done.stdout.split() == [str(os.geteuid()), str(os.getegid())]
-        return done.returncode == 0 and same and (folder / "upper" / name).exists()
+        worked = done.returncode == 0 and same and (folder / "upper" / name).exists()
+        remove(folder)
+        return worked
 
 
 def overlay_words(root: Path, folder: Path) -> tuple[str, ...]:
