@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from statistics import fmean, stdev
 
 from torchlint.edits import Safety
 from torchlint.report.paint import paint
@@ -31,16 +30,16 @@ from torchlint.verify.model import (
     Result,
     Run,
     Same,
-    Sample,
     Speed,
     Trace,
     Verdict,
 )
 from torchlint.verify.report import markdown, table
+from torchlint.verify.statistics import log_interval, paired_interval, smallest_seen
+from torchlint.verify.steptimes import lockstep_sample, sequential_sample
 
 WARMUP, TIMED, TURN = 10, 48, 8
 BOUNDS = Bounds(WARMUP + TIMED, WARMUP, 120.0, Anchor("optimizer"))
-T99 = {5: 4.604, 7: 3.707, 9: 3.355, 15: 2.977}  # Student's t, two-sided 99 %, n - 1 degrees
 TRACEBACK = """\
 Traceback (most recent call last):
   File "/home/ada/mnist/train.py", line 41, in <module>
@@ -171,33 +170,13 @@ class Lab:
         """Pairs of runs with what they say: the judgement, the runs, and those of before."""
         first = tuple(self.run("before", before, noise, turns=turns) for _ in range(pairs))
         second = tuple(self.run("after", after, noise, turns=turns) for _ in range(pairs))
-        mode = "lockstep" if turns else "sequential"
         samples = tuple(
-            Sample(own_mean(one), own_mean(two), mode)
-            for one, two in zip(first, second, strict=True)
+            lockstep_sample(*pair) if turns else sequential_sample(*pair, BOUNDS.anchor, WARMUP)
+            for pair in zip(first, second, strict=True)
         )
-        interval = ratio_interval(samples)
-        seen = interval.middle / interval.low - 1
-        step = mean_interval([sample.after for sample in samples])
-        return Judgement(speed, interval, seen, samples), second, step, first
-
-
-def own_mean(run: Run) -> float:
-    record = run.records[0]
-    if record.turns:
-        return sum(record.turns) / TIMED
-    times = record.steps[0]
-    return (times[-1] - times[WARMUP - 1]) / (len(times) - WARMUP)
-
-
-def mean_interval(values: list[float]) -> Interval:
-    half = T99[len(values)] * stdev(values) / math.sqrt(len(values))
-    return Interval(fmean(values) - half, fmean(values), fmean(values) + half)
-
-
-def ratio_interval(samples: tuple[Sample, ...]) -> Interval:
-    logs = mean_interval([math.log(sample.ratio) for sample in samples])
-    return Interval(math.exp(logs.low), math.exp(logs.middle), math.exp(logs.high))
+        judgement = Judgement(speed, paired_interval(samples), smallest_seen(samples), samples)
+        step = log_interval([sample.after for sample in samples])
+        return judgement, second, step, first
 
 
 def agreement(same: Same, *, allowed: bool = True, first: int | None = None) -> Agreement:
@@ -270,7 +249,6 @@ def cpu_report() -> Report:
     before = Result(
         configuration(), Verdict.NO_CHANGE, "the script as it is", None, None,
         (lab.trace("before"), lab.trace("before"), *arms), keep=False,
-        step=mean_interval([own_mean(run) for run in arms][:15]),
     )  # fmt: skip
     return Report(
         command=COMMAND,
@@ -331,12 +309,12 @@ def cuda_report() -> Report:
         ),
         result(("TL104",), 0.1650, same=Same.RANDOM_STREAM),
     )  # fmt: skip
+    pilot = replace(lab.run("before", 0.1873, 0.0), phase=Phase.PILOT)
     together = result(("TL501", "TL201", "TL602", "TL104"), 0.0688, same=Same.RANDOM_STREAM)
     kept = result(("TL501", "TL201", "TL104"), 0.0691, reads=1, same=Same.RANDOM_STREAM)
     before = Result(
         configuration(), Verdict.NO_CHANGE, "the script as it is", None, None,
-        (lab.trace("before", reads=3), lab.trace("before", reads=3), *arms), keep=False,
-        step=mean_interval([own_mean(run) for run in arms][:15]),
+        (pilot, lab.trace("before", reads=3), lab.trace("before", reads=3), *arms), keep=False,
     )  # fmt: skip
     return replace(
         cpu_report(),

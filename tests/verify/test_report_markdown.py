@@ -46,3 +46,8 @@ def test_code_is_fenced_with_more_backticks_than_it_has() -> None:
     assert code("a ``b`` c") == "```a ``b`` c```"
     assert code("`a`") == "`` `a` ``"
     assert fenced("x\n```\ny", "text") == ["````text", "x", "```", "y", "````"]
+
+
+def test_columns_that_nobody_has_are_left_out() -> None:
+    assert "GPU busy" not in render(cpu_report())
+    assert "GPU busy" in render(cuda_report())

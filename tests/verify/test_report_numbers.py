@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from report_tools import BOUNDS, Lab, configuration
+from report_tools import BOUNDS, Lab, configuration, cpu_report
 
 from torchlint.verify.model import Anchor, Bounds, Ending, Interval, Phase, Result, Verdict
 from torchlint.verify.report.curves import curves
-from torchlint.verify.report.figures import figures, step_seconds, step_series, wait_share
+from torchlint.verify.report.figures import figures, step_seconds, wait_share
 from torchlint.verify.report.grid import clip
+from torchlint.verify.report.plots import forest
+from torchlint.verify.report.rows import rows
 from torchlint.verify.report.scales import Scale, around, linear_ticks, ratio_ticks
 from torchlint.verify.report.words import (
     duration,
@@ -51,13 +53,9 @@ def test_of_several_processes_the_slowest_counts() -> None:
 
 
 def test_lockstep_counts_its_turns_and_not_the_time_between() -> None:
-    turns = record(1.0, 2.0, 2.5, 3.5, 40.0, 41.0, turns=(1.5, 1.7))
-    assert step_seconds(run(turns), SHORT) == pytest.approx(3.2 / 4)
-    assert step_series(run(turns), SHORT) == pytest.approx([0.75, 0.85])
-
-
-def test_each_step_is_known_where_runs_are_alone() -> None:
-    assert step_series(run(record(*TIMES)), SHORT) == pytest.approx([0.5, 1.0, 0.5, 1.0])
+    turns = run(record(1.0, 2.0, 2.5, 3.5, 40.0, 41.0, turns=(9.0, 1.6, 3.2)))
+    assert step_seconds(turns, SHORT) == pytest.approx(2.4 / 8)
+    assert wait_share(turns, SHORT) is None
 
 
 def test_backwards_are_the_anchor_where_nothing_steps() -> None:
@@ -120,6 +118,7 @@ def test_memory_is_the_devices_where_that_is_known() -> None:
         (spread(Interval(0.0270, 0.0284, 0.0298), 1e-3), ("28.4", "±1.4")),
         (spread(Interval(0.02, 0.0284, 0.0368), 1e-3), ("28", "±8")),
         (spread(Interval(0.0284, 0.0284, 0.0284), 1e-3), ("28.4", "")),
+        (spread(Interval(0.001, 0.0284, 0.9), 1e-3), ("~28", "")),
         (clip("detect-anomaly-on", 10), "detect-an…"),
     ],
 )
@@ -178,3 +177,18 @@ def test_steep_losses_are_drawn_on_a_logarithmic_scale() -> None:
 
 def test_without_losses_there_is_no_plot() -> None:
     assert curves([None, float("inf")], [], None, 100) is None
+
+
+def test_what_is_too_noisy_may_reach_beyond_the_plot_so_that_the_others_stay_readable() -> None:
+    report = cpu_report()
+    noisy = next(each for each in report.singles if each.verdict is Verdict.NOISY)
+    wide = replace(noisy.judgement, interval=Interval(0.02, 1.1, 60.0))
+    singles = (report.singles[0], replace(noisy, judgement=wide))
+    told = rows(replace(report, singles=singles, together=None, kept_result=None))
+    plot = forest(told, report)
+    assert plot is not None
+    first, second = plot.bars.values()
+    assert (first.cut_low, first.cut_high) == (False, False)
+    assert (second.cut_low, second.cut_high) == (True, True)
+    assert first.high - first.low > 5
+    assert plot.band[0] < plot.one < plot.band[1]

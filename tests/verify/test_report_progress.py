@@ -18,16 +18,16 @@ class Terminal(io.StringIO):
 
 
 def test_it_says_what_runs_and_how_long() -> None:
-    assert line("TL901 detect-anomaly-on", 6, 24, 130.0) == (
+    assert line("TL901 detect-anomaly-on", 7, 24, 130.0) == (
         "verifying: run 7 of 24, 2 min 10 s left: TL901 detect-anomaly-on"
     )
-    assert line("pilot", 0, 1, None) == "verifying: run 1 of 1: pilot"
+    assert line("pilot", 1, 1, None) == "verifying: run 1 of 1: pilot"
 
 
 @pytest.mark.parametrize(("stream", "quiet"), [(io.StringIO(), False), (Terminal(), True)])
 def test_a_pipe_and_quiet_see_nothing(stream: io.StringIO, quiet: bool) -> None:
     with watching(stream, quiet=quiet) as tell:
-        tell("before", 0, 9, 60.0)
+        tell("before", 1, 9, 60.0)
     assert stream.getvalue() == ""
 
 
@@ -36,7 +36,7 @@ def test_the_line_is_wiped_whatever_ends_it() -> None:
 
     def interrupt() -> None:
         with watching(stream) as tell:
-            tell("before", 0, 9, 60.0)
+            tell("before", 1, 9, 60.0)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -48,6 +48,6 @@ def test_a_narrow_terminal_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 9)))
     stream = Terminal()
     with watching(stream) as tell:
-        tell("before", 0, 9, 60.0)
+        tell("before", 1, 9, 60.0)
     shown = stream.getvalue().removeprefix(CLEAR).removesuffix(CLEAR)
     assert shown == "verifying: run 1 o…"

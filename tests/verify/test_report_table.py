@@ -8,7 +8,7 @@ import pytest
 from report_tools import cpu_report, cuda_report, interrupted_report, snapshot, snapshots
 
 from torchlint.report.paint import paint, width
-from torchlint.verify.model import Result, Verdict
+from torchlint.verify.model import Caution, Result, Speed, Verdict
 from torchlint.verify.report import table
 
 
@@ -53,7 +53,8 @@ def test_control_characters_of_a_script_stay_out_of_the_terminal() -> None:
     report = cpu_report()
     failed = next(each for each in report.singles if each.verdict is Verdict.FAILED)
     run = replace(failed.runs[0], stderr="\x1b[2Jgone\x07")
-    lines = shown(replace(report, singles=(replace(failed, runs=(run,)),), together=None))
+    failed = replace(failed, runs=(run,), why="it said \x1b[31mred")
+    lines = shown(replace(report, singles=(failed,), together=None))
     assert "\x1b" not in lines
     assert "\x07" not in lines
 
@@ -81,3 +82,18 @@ def test_a_script_that_fails_before_any_fix_is_told_with_its_last_words() -> Non
 def test_nothing_to_keep_is_said() -> None:
     report = replace(cpu_report(), kept=(), kept_result=None)
     assert shown(report).endswith("keep  none of the fixes proved itself\n")
+
+
+def test_a_speed_up_that_is_not_settled_is_not_told() -> None:
+    report = cpu_report()
+    first = report.singles[0]
+    judgement = replace(first.judgement, speed=Speed.OPEN)
+    single = replace(first, verdict=Verdict.NOT_MEASURED, judgement=judgement, keep=False)
+    alone = replace(report, singles=(single,), together=None, kept=(), kept_result=None)
+    assert "1.46x" in shown(report)
+    assert "1.46x" not in shown(alone)
+
+
+def test_that_it_was_a_cpu_is_said_by_the_label_alone() -> None:
+    caution = Caution("cpu-only", "measured on a CPU, as one knows", "run it elsewhere")
+    assert "as one knows" not in shown(replace(cpu_report(), cautions=(caution,)))

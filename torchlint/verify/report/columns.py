@@ -1,4 +1,4 @@
-"""The measured columns that every table for people has; those that nobody has are left out."""
+"""The measured columns that every table for people has; each leaves out those that are empty."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measured(rows: Sequence[Row], report: Report) -> list[Measured]:
     def column(key: str, header: str, cell: Callable[[Figures], str]) -> Measured:
         return Measured(key, header, tuple(cell(row.figures) for row in rows))
 
-    found = [
+    return [
         column("step", f"{unit} a step", lambda own: _step(own, size)),
         column("wait", "data wait", lambda own: "" if own.wait is None else percent(own.wait)),
         column("busy", "GPU busy", lambda own: "" if own.busy is None else percent(own.busy)),
@@ -48,7 +48,6 @@ def measured(rows: Sequence[Row], report: Report) -> list[Measured]:
             lambda own: "" if own.reads is None else number(own.reads, 2),
         ),
     ]
-    return [each for each in found if any(each.cells)]
 
 
 def _step(own: Figures, size: float) -> str:

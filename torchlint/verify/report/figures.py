@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Ending, Phase
+from torchlint.verify.statistics import log_interval
+from torchlint.verify.steptimes import data_wait, lockstep_sample, step_time, steps_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from torchlint.verify.model import Bounds, Interval, Record, Result, Run
+    from torchlint.verify.model import Bounds, Interval, Result, Run
 
 USEFUL = (Ending.BOUND, Ending.FINISHED)
+ENOUGH = 3  # runs; the interval of two says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,19 @@ class Figures:
 def figures(result: Result, bounds: Bounds) -> Figures:
     """Return what the runs of a configuration measured."""
     timed = runs_of(result, Phase.TIMING)
+    traced, piloted = runs_of(result, Phase.TRACE), runs_of(result, Phase.PILOT)
+    steps = [time for run in timed if (time := step_seconds(run, bounds)) is not None]
     device = [value for run in result.runs for value in _device_memory(run)]
-    host = [run.rss for run in timed or runs_of(result, Phase.TRACE) if run.rss]
-    waits = (wait_share(run, bounds) for run in timed or runs_of(result, Phase.PILOT))
+    host = [run.rss for run in timed or traced if run.rss]
+    waits = [mean(wait_share(run, bounds) for run in runs) for runs in (timed, piloted)]
     return Figures(
-        seconds=mean(step_seconds(run, bounds) for run in timed),
-        step=result.step,
-        wait=mean(waits),
+        seconds=mean(steps),
+        step=result.step or (log_interval(steps) if len(steps) >= ENOUGH else None),
+        wait=next((share for share in waits if share is not None), None),
         busy=mean(record.busy for run in result.runs for record in run.records),
         memory=max(device or host, default=None),
         on_device=bool(device),
-        reads=mean(_reads(run, bounds) for run in runs_of(result, Phase.TRACE)),
+        reads=mean(_reads(run, bounds) for run in traced),
     )
 
 
@@ -63,53 +67,22 @@ def mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def events(record: Record, bounds: Bounds) -> Sequence[float]:
-    """Return the times of the anchor's steps in one process, or of its backwards."""
-    anchor = bounds.anchor
-    if anchor is None or anchor.kind == "backward":
-        return record.backwards
-    return record.steps[anchor.index] if anchor.index < len(record.steps) else ()
-
-
-def window(record: Record, bounds: Bounds) -> tuple[float, int]:
-    """Return the seconds and the number of steps of one process after its warm-up."""
-    times = events(record, bounds)[max(0, bounds.warmup - 1) :]
-    steps = len(times) - 1
-    if steps < 1:
-        return 0.0, 0
-    return (sum(record.turns) if record.turns else times[-1] - times[0]), steps
-
-
 def step_seconds(run: Run, bounds: Bounds) -> float | None:
-    """Return the seconds a step of a run took: those of its slowest process."""
-    windows = (window(record, bounds) for record in run.records)
-    return max((seconds / steps for seconds, steps in windows if steps), default=None)
-
-
-def step_series(run: Run, bounds: Bounds) -> list[float]:
-    """Return the seconds of each step (in lockstep: of a turn's mean step) of the first process."""
-    if not run.records:
-        return []
-    record = run.records[0]
-    _, steps = window(record, bounds)
-    if record.turns:
-        return [seconds * len(record.turns) / steps for seconds in record.turns] if steps else []
-    times = events(record, bounds)[max(0, bounds.warmup - 1) :]
-    return [after - before for before, after in pairwise(times)]
+    """Return the seconds a step of a run took, counted as its sample is."""
+    if any(record.turns for record in run.records):
+        sample = lockstep_sample(run, run)
+        return sample.after if sample else None
+    return step_time(run, bounds.anchor, bounds.warmup) if bounds.anchor else None
 
 
 def wait_share(run: Run, bounds: Bounds) -> float | None:
-    """Return the share of the window that the processes of a run waited for data, on average."""
-    return mean(_waited(record, bounds) for record in run.records)
+    """Return the share of the time that a run waited for data; not known of runs in lockstep.
 
-
-def _waited(record: Record, bounds: Bounds) -> float | None:
-    seconds, steps = window(record, bounds)
-    if not steps or seconds <= 0:
+    There the time between two steps may be that of the other process.
+    """
+    if bounds.anchor is None or any(record.turns for record in run.records):
         return None
-    times = events(record, bounds)
-    begin, end = times[max(0, bounds.warmup - 1)], times[-1]
-    return min(1.0, sum(length for at, length in record.waits if begin < at <= end) / seconds)
+    return data_wait(run, bounds.anchor, bounds.warmup)
 
 
 def _device_memory(run: Run) -> list[int]:
@@ -119,12 +92,9 @@ def _device_memory(run: Run) -> list[int]:
 
 def _reads(run: Run, bounds: Bounds) -> float | None:
     """Return how often in a step the first process reads what the device has to finish first."""
-    if not run.records or run.records[0].trace is None:
-        return None
-    record = run.records[0]
-    steps = len(events(record, bounds))
-    assert record.trace is not None
-    return sum(read.count for read in record.trace.reads) / steps if steps else None
+    trace = run.records[0].trace if run.records else None
+    steps = steps_made(run, bounds.anchor) if bounds.anchor else 0
+    return sum(read.count for read in trace.reads) / steps if trace and steps else None
 
 
 def losses(result: Result) -> list[tuple[float | None, ...]]:

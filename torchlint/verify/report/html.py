@@ -16,8 +16,8 @@ from torchlint.verify.model import Same
 from torchlint.verify.report.columns import Measured, measured
 from torchlint.verify.report.curves import curves
 from torchlint.verify.report.figures import losses
-from torchlint.verify.report.plots import forest, ratio_of, strip
-from torchlint.verify.report.rows import headline, nothing_words, rows, stderr_tail
+from torchlint.verify.report.plots import forest, strip
+from torchlint.verify.report.rows import cautions, headline, nothing_words, rows, stderr_tail
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
@@ -158,7 +158,7 @@ def _page(report: Report) -> Page:
         forest=forest([row for row in told if row.is_judged], report),
         rows=[_told(at, row, report, most) for at, row in enumerate(told)],
         columns=[each for each in columns if any(each.cells)],
-        cautions=report.cautions,
+        cautions=cautions(report),
         facts=_facts(report),
     )
 
@@ -173,7 +173,7 @@ def _headline(report: Report) -> str:
         return text[0].upper() + text[1:]
     kept = f"Keep {len(report.kept)} of {len(report.singles)} fixes"
     row = headline(report)
-    ratio = ratio_of(row) if row else None
+    ratio = row.ratio if row else None
     return f"{kept}: {ratio.middle:.2f}{TIMES} as fast" if ratio else kept
 
 
@@ -182,7 +182,7 @@ def _lead(report: Report) -> str:
         return ""
     row = headline(report)
     codes = ", ".join(report.kept)
-    ratio = ratio_of(row) if row else None
+    ratio = row.ratio if row else None
     if row is None or ratio is None:
         return codes
     results = f"; results: {_results(row.result)}" if row.result.agreement else ""
@@ -195,7 +195,7 @@ def _ratio(interval: Interval) -> tuple[str, str]:
 
 
 def _told(index: int, row: Row, report: Report, most: int) -> Told:
-    ratio = ratio_of(row) if row.is_judged else None
+    ratio = row.ratio
     is_plotted = row.role != "before"
     plot = _strip(row, report) if is_plotted else None
     curve = _curves(row, report, most) if is_plotted else None
@@ -222,7 +222,7 @@ def _strip(row: Row, report: Report) -> Strip | None:
     judgement = row.result.judgement
     if judgement is None or not judgement.samples:
         return None
-    return strip(judgement.samples, report.before.step, row.result.step)
+    return strip(judgement.samples, rows(report)[0].figures.step, row.figures.step)
 
 
 def _strip_words(row: Row, plot: Strip) -> Words:

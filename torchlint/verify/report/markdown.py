@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchlint.verify.report.columns import Measured, measured
-from torchlint.verify.report.rows import nothing_words, proof_words, rows, stderr_tail
+from torchlint.verify.report.rows import cautions, nothing_words, proof_words, rows, stderr_tail
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
@@ -43,8 +43,8 @@ def _lines(report: Report) -> Iterator[str]:
     if report.kept:
         yield from ("", "Apply just these:", "", *fenced(report.apply_command, "console"))
     yield from _folded("Why", _reasons(told))
-    cautions = [f"- **{plain(c.text)}**; {plain(c.remedy)}" for c in report.cautions]
-    yield from _folded("Cautions", cautions)
+    warned = [f"- **{plain(each.text)}**; {plain(each.remedy)}" for each in cautions(report)]
+    yield from _folded("Cautions", warned)
     yield from _folded("Machine and method", _machine(report))
 
 
@@ -82,10 +82,9 @@ def _name(row: Row) -> str:
 
 
 def _ratio(row: Row) -> str:
-    judgement = row.result.judgement
-    if not row.verdict or judgement is None or judgement.interval is None:
+    if row.ratio is None:
         return ""
-    ratio, between = speedup(judgement.interval)
+    ratio, between = speedup(row.ratio)
     return f"{ratio} ({between})"
 
 

@@ -43,11 +43,11 @@ def forest(rows: Sequence[Row], report: Report) -> Forest | None:
 
     What is too noisy to say may reach beyond the plot, so that the others stay readable.
     """
-    known = [(row, found) for row in rows if (found := ratio_of(row)) is not None]
+    known = [(row, found) for row in rows if (found := row.ratio) is not None]
     if not known:
         return None
     margin = report.margin
-    shown = [1 - 2.5 * margin, 1 + 2.5 * margin]
+    shown = [1 / (1 + 2.5 * margin), 1 + 2.5 * margin]
     for row, own in known:
         is_noisy = row.result.verdict is Verdict.NOISY
         shown += [own.middle] if is_noisy else [own.low, own.high]
@@ -55,15 +55,10 @@ def forest(rows: Sequence[Row], report: Report) -> Forest | None:
     scale = Scale(math.exp(logs.low), math.exp(logs.high), log=True)
     return Forest(
         bars={row.name: _bar(own, scale) for row, own in known},
-        band=(scale.at(1 - margin), scale.at(1 + margin)),
+        band=(scale.at(1 / (1 + margin)), scale.at(1 + margin)),
         one=scale.at(1),
         ticks=ratio_ticks(scale),
     )
-
-
-def ratio_of(row: Row) -> Interval | None:
-    """Return the speed-up of a configuration, where it is known."""
-    return row.result.judgement.interval if row.result.judgement else None
 
 
 def _bar(own: Interval, scale: Scale) -> Bar:

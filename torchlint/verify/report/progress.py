@@ -39,4 +39,4 @@ def watching(stream: TextIO, *, quiet: bool = False) -> Iterator[Progress]:
 def line(what: str, done: int, total: int, left: float | None) -> str:
     """Return what runs, which of how many runs it is, and the time left, where known."""
     ahead = "" if left is None else f", {duration(left)} left"
-    return f"verifying: run {min(done + 1, total)} of {total}{ahead}: {what}"
+    return f"verifying: run {done} of {total}{ahead}: {what}"

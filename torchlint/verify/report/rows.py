@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from torchlint.verify.model import Same, Verdict
+from torchlint.verify.model import Same, Speed, Verdict
 from torchlint.verify.report.figures import USEFUL, Figures, figures
 from torchlint.verify.report.words import rule_name, speedup
 
 if TYPE_CHECKING:
-    from torchlint.verify.model import Report, Result
+    from torchlint.verify.model import Caution, Interval, Report, Result
 
+LABELLED = "cpu-only"  # the caution that every format tells as a label of its own
 FEW = 3  # codes that a name has room for
 Role: TypeAlias = Literal["before", "single", "together", "kept"]
 
@@ -40,6 +41,14 @@ class Row:
     def verdict(self) -> str:
         """The verdict in words, empty where there is none to tell."""
         return self.result.verdict.value if self.is_judged else ""
+
+    @property
+    def ratio(self) -> Interval | None:
+        """The speed-up, where enough pairs of runs were made to speak of one."""
+        judgement = self.result.judgement
+        if self.role == "before" or judgement is None or judgement.speed is Speed.OPEN:
+            return None
+        return judgement.interval
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -86,10 +95,7 @@ def headline(report: Report) -> Row | None:
         (
             row
             for row in reversed(rows(report))
-            if wanted
-            and frozenset(row.result.configuration.codes) == wanted
-            and row.result.judgement
-            and row.result.judgement.interval
+            if row.ratio and wanted and frozenset(row.result.configuration.codes) == wanted
         ),
         None,
     )
@@ -98,9 +104,9 @@ def headline(report: Report) -> Row | None:
 def proof_words(report: Report) -> str:
     """Return what the fixes to keep do together: how fast it is, and how near the results."""
     row = headline(report)
-    if row is None or row.result.judgement is None or row.result.judgement.interval is None:
+    if row is None or row.ratio is None:
         return ""
-    ratio, between = speedup(row.result.judgement.interval)
+    ratio, between = speedup(row.ratio)
     agreement = row.result.agreement
     return f"{ratio} as fast ({between})" + (
         f"; results: {agreement.same.words}" if agreement else ""
@@ -112,6 +118,11 @@ def nothing_words(report: Report) -> str:
     if report.before.verdict is Verdict.FAILED:
         return "the script failed before any fix was tried"
     return "none of the fixes proved itself" if report.singles else "there was no fix to try"
+
+
+def cautions(report: Report) -> list[Caution]:
+    """Return the cautions, without the one that says what the label of a CPU says everywhere."""
+    return [each for each in report.cautions if each.kind != LABELLED]
 
 
 def stderr_tail(result: Result, most: int = 6) -> list[str]:

@@ -9,7 +9,7 @@ from torchlint.report.paint import visible
 from torchlint.verify.model import Verdict
 from torchlint.verify.report.columns import measured
 from torchlint.verify.report.grid import Column, draw, fit
-from torchlint.verify.report.rows import nothing_words, proof_words, rows, stderr_tail
+from torchlint.verify.report.rows import cautions, nothing_words, proof_words, rows, stderr_tail
 from torchlint.verify.report.words import (
     BRIEF,
     CPU_LABEL,
@@ -59,7 +59,7 @@ def lines(report: Report, width: int = WIDEST) -> Iterator[Line]:
             if tail not in tails:  # all together often fail as one of them did alone
                 yield from ([("  | ", "bright_blue"), (visible(line), "")] for line in tail)
                 tails.append(tail)
-    for caution in report.cautions:
+    for caution in cautions(report):
         yield []
         yield from _paragraph("caution: ", "bold yellow", visible(caution.text), width)
         yield from _paragraph("   help: ", "bold cyan", visible(caution.remedy), width)
@@ -121,10 +121,9 @@ def _mark(row: Row) -> str:
 
 
 def _ratio(row: Row) -> str:
-    judgement = row.result.judgement
-    if row.role == "before" or judgement is None or judgement.interval is None:
+    if row.ratio is None:
         return ""
-    ratio, between = speedup(judgement.interval)
+    ratio, between = speedup(row.ratio)
     return f"{ratio:<6} {between}"
 
 

@@ -77,6 +77,8 @@ def spread(interval: Interval, size: float) -> tuple[str, str]:
     Both have the digits that the half calls for: one of its own, two where the first is a 1.
     """
     half = max(interval.high - interval.middle, interval.middle - interval.low) / size
+    if half >= interval.middle / size:
+        return f"~{number(interval.middle / size, 1)}", ""  # hardly known
     if half <= 0 or not math.isfinite(half):
         return number(interval.middle / size), ""
     power = math.floor(math.log10(half))
