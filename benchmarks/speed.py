@@ -267,7 +267,8 @@ def over_all_files(
         found = samples[command.name]
         row(command.name, f"{found.show('s')}  {lines / found.median:,.0f} lines/s of all")
     cost = samples[check.name]
-    against("torchlint / parse of parsed files", cost.over(samples[bare_parsed.name]), 1.5)
+    # with the facts that cross files: callers, definitions, where batches go
+    against("torchlint / parse of parsed files", cost.over(samples[bare_parsed.name]), 1.6)
     row("torchlint / parse of all files", cost.over(samples[bare.name]).show("x"))
     if torchfix:
         fixed = samples["torchfix --select ALL"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
@@ -41,10 +41,16 @@ def literal(node: cst.CSTNode | None) -> str | None:
         case cst.Name(value="True" | "False" | "None"):
             return node.value
         case cst.SimpleString():
-            value = node.evaluated_value
-            return value if isinstance(value, str) else None
+            return _content(node.value)
         case _:
             return None
+
+
+@lru_cache(4096)
+def _content(code: str) -> str | None:
+    """Return what a plain string holds, by how it is written."""
+    value = cst.SimpleString(code).evaluated_value
+    return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,8 @@ class Loaders:
         program, func = self._program, call.func
         if len(call.args) < 2 or (isinstance(func, cst.Name) and program.is_builtin(func)):
             return  # it takes a device and something to move
+        if not any(self._may_be_device(arg) for arg in call.args):
+            return  # most calls: this is cheaper to see than where they lead
         if program.calls.target(call) or program.calls.elsewhere(call):
             return  # what moves the batch is inside it
         name = program.qualified(func)
@@ -249,21 +251,20 @@ class Loaders:
 
     def _device_argument(self, call: cst.Call) -> tuple[Device, cst.BaseExpression | None]:
         """Return the argument of a function that certainly names a device."""
-        for arg in call.args:
-            keyword = None if arg.keyword is None else arg.keyword.value
-            last = dotted(arg.value).rpartition(".")[2]
-            if "device" in (keyword, last) or self._is_device(arg.value):
+        for arg in filter(self._may_be_device, call.args):
+            sure = _is_called_device(arg) or isinstance(arg.value, cst.Call)
+            if sure or self._program.value(arg.value).kind is Kind.DEVICE:
                 return self._program.values.device(arg.value) or Device.UNKNOWN, arg.value
         return Device.UNKNOWN, None
 
-    def _is_device(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a device; most are seen not to be, by their name."""
-        if isinstance(node, cst.Call):
-            return self._program.qualified(node.func) == "torch.device"
-        last = dotted(node).rpartition(".")[2].lower()
-        if len(last) > 1 and not any(word in last for word in ("dev", "gpu", "cuda")):
-            return False
-        return bool(last) and self._program.value(node).kind is Kind.DEVICE
+    def _may_be_device(self, arg: cst.Arg) -> bool:
+        """Whether an argument may be a device, by what it is called; most are seen not to be."""
+        if type(arg.value) is cst.Call:
+            call = self._program.qualified(arg.value.func)
+            return call == "torch.device" or _is_called_device(arg)
+        last = dotted(arg.value).rpartition(".")[2].lower()
+        named = len(last) == 1 or any(word in last for word in ("dev", "gpu", "cuda"))
+        return named or _is_called_device(arg)
 
     def _prepares(self, func: cst.Attribute) -> bool:
         """Whether a method belongs to a framework's object, which moves what a loader gives."""
@@ -685,6 +686,12 @@ class Loaders:
                 return None if around is None else (id(around.node), node.attr.value)
             case _:
                 return None
+
+
+def _is_called_device(arg: cst.Arg) -> bool:
+    """Whether an argument is passed as ``device``, or by a name that ends in it."""
+    keyword = None if arg.keyword is None else arg.keyword.value
+    return "device" in (keyword, dotted(arg.value).rpartition(".")[2])
 
 
 def _target_of(statement: cst.CSTNode | None) -> str:

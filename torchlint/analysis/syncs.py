@@ -74,6 +74,7 @@ _SHOWS = frozenset(
     {"info", "debug", "warning", "add_scalar", "add_scalars", "set_postfix", "set_description",
      "set_postfix_str", "set_description_str", "log", "log_metric", "log_metrics", "log_scalar"}
 )  # fmt: skip
+_STEPS = (Role.TRAIN, Role.EVAL, Role.FORWARD)
 _LOOKED_AT = _SHOWS.union(
     _SCALARS, ("item", "cpu", "tolist", "to", "isnan", "isfinite", "isinf", "print")
 )  # the last names of all calls below
@@ -83,7 +84,11 @@ def syncs(program: Program) -> list[Sync]:
     """Every read of a GPU tensor that runs per step, training or evaluation."""
     if not program.devices.gpu:
         return []
-    calls = (call for call in program.index.of(cst.Call) if _last_name(call.func) in _LOOKED_AT)
+    calls = (
+        call
+        for call in program.index.of(cst.Call)
+        if _last_name(call.func) in _LOOKED_AT and program.context(call).role in _STEPS
+    )
     found = [sync for call in calls for sync in _of_call(program, call)]
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
@@ -174,7 +179,7 @@ def _sync(
     if not (sure or derived) or not program.on_gpu(value) or _for_environment(program, node):
         return
     context = program.context(node)
-    if context.role in (Role.TRAIN, Role.EVAL, Role.FORWARD) and not without_gpu(program, node):
+    if context.role in _STEPS and not without_gpu(program, node):
         yield Sync(node, tensor, read, context, sure)
 
 
