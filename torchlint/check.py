@@ -292,11 +292,9 @@ class _Run:
     @property
     def color(self) -> bool:
         """Whether the report is coloured: on a terminal, unless the environment says otherwise."""
-        if self.options["color"] != "auto":
-            return bool(self.options["color"] == "always")
-        if self.options["output_file"] or os.environ.get("NO_COLOR"):
-            return False
-        return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+        from torchlint.report.paint import is_colored  # noqa: PLC0415
+
+        return is_colored(self.options["color"], to_file=bool(self.options["output_file"]))
 
     def write(self, text: Iterable[str], *, to_stderr: bool = False) -> None:
         """Write to --output-file or standard output; a closed pipe is no reason to complain."""

@@ -222,6 +222,124 @@ def check(paths: tuple[Path, ...], **options: Any) -> int:
     return run(paths or (Path(),), options)
 
 
+class VerifyCommand(click.Command):
+    """`verify`, which says where the script's own options belong."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Explain an unknown option: most likely it is the script's."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise UsageError(
+                f"verify has no option {error.option_name}; the script's own arguments go after "
+                "`--`: `torchlint verify train.py -- --epochs 1`"
+            ) from None
+
+
+@cli.command(cls=VerifyCommand)
+@click.argument("words", nargs=-1, metavar="[SCRIPT] [-- ARGUMENTS]...")
+@click.option("-m", "--module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@codes("select", "Rules whose fixes are verified  [default: as for check]")
+@codes("ignore", "Rules whose fixes are not.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=2),
+    help="Optimizer steps of a run  [default: as many as the pilot run says are needed]",
+)
+@click.option(
+    "--pairs",
+    metavar="N|N..M",
+    default="5..15",
+    show_default=True,
+    help="Pairs of runs of each comparison, at least and at most.",
+)
+@click.option(
+    "--time-budget",
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="Begin nothing new after this time.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu")),
+    default="auto",
+    show_default=True,
+    help="Where the script is to run; cpu hides the GPUs from it.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("auto", "lockstep", "sequential")),
+    default="auto",
+    show_default=True,
+    help="Whether two runs take turns, or stand one after the other.",
+)
+@click.option(
+    "--launcher", metavar="COMMAND", help="What starts the script, such as `torchrun ...`."
+)
+@click.option(
+    "--python",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Python that has torch  [default: torchlint's own, else `python`]",
+)
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the project, which every run gets a copy of.",
+)
+@click.option("--apply", is_flag=True, help="Write the fixes that are worth keeping.")
+@click.option("--json", type=click.Path(path_type=Path), help="Write everything to this file.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), help="Write a report for a pull request."
+)
+@click.option(
+    "--fail-if-slower",
+    metavar="PERCENT",
+    type=click.FloatRange(min=0),
+    help="Exit 1 if the kept fixes, or any fix, are slower by more than this.",
+)
+@click.option(
+    "--keep-going", is_flag=True, help="Measure the speed of fixes that change results, too."
+)
+@click.option(
+    "--torch-version", metavar="VERSION", help="Lowest torch version the code runs with, or `any`."
+)
+@click.option(
+    "--config",
+    "config",
+    metavar="FILE|KEY=VALUE",
+    multiple=True,
+    help="A configuration file, or a setting in TOML.",
+)
+@click.option(
+    "--isolated", is_flag=True, help="Read no configuration file and no project metadata."
+)
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    help="When to use colour.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress on the terminal.")
+def verify(words: tuple[str, ...], **options: Any) -> int:
+    """Run a training script before and after each fix: how much faster it is, and is it the same.
+
+    Nothing of the project is written to, except by --apply: every run gets a copy.
+
+    Exit codes: 0 verified, 1 slower than --fail-if-slower allows, 2 the use or the script is at
+    fault.
+    """
+    try:
+        from torchlint.verify.command import verify as run  # noqa: PLC0415  only this command needs it
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"verify needs {error.name}; install it with `pip install 'torchlint[verify]'`"
+        ) from None
+
+    return run(words, options)
+
+
 @cli.command()
 @click.argument("name", required=False, metavar="[CODE]")
 @click.option("--all", "everything", is_flag=True, help="Every rule.")

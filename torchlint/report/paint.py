@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import unicodedata
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,6 +14,18 @@ Fragment: TypeAlias = tuple[str, str]  # text, and a style in rich's words ("" f
 Line: TypeAlias = list[Fragment]
 
 TAB = "    "
+
+
+def is_colored(choice: str, *, to_file: bool = False) -> bool:
+    """Whether a report is coloured: on a terminal, unless the environment says otherwise.
+
+    ``choice`` is "auto", "always" or "never".
+    """
+    if choice != "auto":
+        return choice == "always"
+    if to_file or os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
 
 
 def paint(lines: Iterable[Line], *, color: bool) -> Iterator[str]:

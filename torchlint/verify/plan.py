@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import importlib.util
@@ -28,7 +29,7 @@ from torchlint.verify.model import BEFORE, Command, Configuration
 from torchlint.writing import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torchlint.config import Settings
     from torchlint.rule import Diagnostic
@@ -102,12 +103,24 @@ def shown_command(command: Command) -> str:
     return shlex.join([*(command.launcher or ("python",)), *what, *command.arguments])
 
 
+def apply_command(fixer: Fixer, codes: Sequence[str]) -> str:
+    """Return the command that applies the fixes of just these rules, where they are verified."""
+    if not codes:
+        return ""
+    made = fixer.with_codes(codes)
+    unsafe = ["--unsafe-fixes"] if made.safety is Safety.UNSAFE else []
+    paths = [shown(fixer.command.root / name, fixer.command.folder) for name in sorted(made.files)]
+    words = ["torchlint", "check", "--fix", *unsafe, "--fixable", ",".join(codes), *paths]
+    return shlex.join(words)
+
+
 @dataclass(slots=True)
 class Fixer:
     """Makes configurations: the project's files with the fixes of some rules in them.
 
     Nothing is written.  ``values`` and ``pinned`` are what the command line says of settings and of
-    the configuration file; ``complain`` is told of files that cannot be checked.
+    the configuration file; ``complain`` is told of files that cannot be checked.  ``originals`` are
+    the bytes of the files that some configuration changes, by their path below the root.
     """
 
     command: Command
@@ -115,6 +128,7 @@ class Fixer:
     pinned: Path | None
     isolated: bool
     complain: Callable[[str], None]
+    originals: dict[str, bytes] = field(default_factory=dict)
     _made: dict[tuple[str, ...], Configuration] = field(default_factory=dict)
     _files: tuple[Path, ...] | None = None
     _targets: Targets | None = None
@@ -172,6 +186,7 @@ class Fixer:
         )
 
     def _configuration(self, codes: tuple[str, ...], changed: list[Checked]) -> Configuration:
+        self.originals.update((self._place(file), file.source.data) for file in changed)
         applied = [finding for file in changed for finding in file.applied]
         return Configuration(
             name=" + ".join(codes),
@@ -226,13 +241,42 @@ def level_of(finding: Diagnostic) -> Level:
 
 
 def touched(before: str, after: str) -> frozenset[int]:
-    """Return the lines (from 1) of a text that another one changes; of an insertion, the next."""
-    matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
-    lines: set[int] = set()
-    for tag, start, end, _, _ in matcher.get_opcodes():
+    """Return the lines (from 1) of the statements of a text that another text changes.
+
+    Of what is inserted between two statements it is the next one; inserted imports do not count.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    heads = sorted(_heads(before), key=lambda head: (head.start, -head.stop))
+    found: set[int] = set()
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    for tag, start, end, first, last in matcher.get_opcodes():
+        if tag == "insert" and all(
+            line.startswith(("import ", "from ")) for line in new[first:last]
+        ):
+            continue
         if tag != "equal":
-            lines.update(range(start + 1, max(end, start + 1) + 1))
-    return frozenset(lines)
+            changed = range(start + 1, max(end, start + 1) + 1)
+            found.update(*(_own(heads, changed)))
+    return frozenset(found)
+
+
+def _own(heads: Sequence[range], changed: range) -> Iterator[range]:
+    """Yield the heads that hold changed lines; where none does, the next one."""
+    own = [head for head in heads if head.start < changed.stop and changed.start < head.stop]
+    yield from own or [head for head in heads if head.start >= changed.start][:1] or [changed]
+
+
+def _heads(text: str) -> Iterator[range]:
+    """Yield the lines of each statement; of one with a body, those before the body."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # this Python is not the judge of syntax
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            yield range(node.lineno, max(end, node.lineno) + 1)
 
 
 def apply(configuration: Configuration, root: Path, originals: Mapping[str, bytes]) -> None:
@@ -242,10 +286,13 @@ def apply(configuration: Configuration, root: Path, originals: Mapping[str, byte
         UnreadableFileError: a file has changed since it was verified, or cannot be written.
 
     """
+    changes = []
     for name, data in configuration.files.items():
         source = read_source(root / name, name)
         if source.data != originals[name]:
             raise UnreadableFileError(
                 root / name, "changed while it was verified", "verify it again"
             )
+        changes.append((source, data))
+    for source, data in changes:
         write_atomically(source, data)
