@@ -59,7 +59,9 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
     )
     assert verdict([], CHANGED, None)[1] == "results diverged: evidence"
     wild = configuration("TL607", level=Level.E3)
-    assert result_of(wild, [], agreement(Same.DIVERGED), judged(1.2)).verdict is Verdict.FASTER
+    meant = result_of(wild, [], agreement(Same.DIVERGED), judged(1.2))
+    assert meant.verdict is Verdict.CHANGES_RESULTS
+    assert meant.why == "results are other ones, as the fix means them to be: evidence"
 
 
 @pytest.mark.parametrize(

@@ -226,15 +226,20 @@ class Session:
         """Take one pair of each comparison, in random order; a configuration is run but once."""
         if self.how.turns.mode == "lockstep":
             for each in self.rng.sample(left, len(left)):
-                self._in_lockstep(each)
+                if not self.is_over:
+                    self._in_lockstep(each)
             return
         block = {id(known): known for each in left for known in (each.first, each.second)}
         order = self.rng.sample(list(block.values()), len(block))
-        runs = {id(known): self._run(known, Phase.TIMING, self.how.bounds) for known in order}
+        runs: dict[int, Run] = {}
+        for known in order:
+            if not self.is_over:
+                runs[id(known)] = self._run(known, Phase.TIMING, self.how.bounds)
         for each in left:
-            pair = runs[id(each.first)], runs[id(each.second)]
-            sample = sequential_sample(*pair, self.how.anchor, self.how.bounds.warmup)
-            _take(each, sample)
+            before, after = runs.get(id(each.first)), runs.get(id(each.second))
+            if before and after:
+                warmup = self.how.bounds.warmup
+                _take(each, sequential_sample(before, after, self.how.anchor, warmup))
 
     def _in_lockstep(self, comparison: Comparison) -> None:
         first, second = comparison.first, comparison.second

@@ -58,7 +58,7 @@ def _verdict(
             return Verdict.FAILED, _failure(run)
     if unexercised:
         return Verdict.NOT_EXERCISED, unexercised
-    if agreement and not agreement.allowed:
+    if agreement and not (agreement.allowed and agreement.same is not Same.DIVERGED):
         return Verdict.CHANGES_RESULTS, _change(configuration, agreement)
     if agreement is None or judgement is None:
         return Verdict.NOT_MEASURED, "not measured: the time was over before"
@@ -81,6 +81,8 @@ def _change(configuration: Configuration, agreement: Agreement) -> str:
             f"results are not the same ({words}): {agreement.why}; the fix is called safe, so this "
             "is a bug of torchlint, please report it"
         )
+    if agreement.allowed:
+        return f"results are other ones, as the fix means them to be: {agreement.why}"
     if agreement.same is Same.DIVERGED:
         return f"results diverged: {agreement.why}"
     may = MAY[configuration.level]
