@@ -144,6 +144,14 @@ def test_of_a_large_project_only_what_the_script_imports_is_checked(
     assert {file.name for file in fixer(project).files} == {"train.py", "layers.py"}
 
 
+def test_files_that_are_not_imported_are_left_alone(project: Path) -> None:
+    (project / "other.py").write_text(SCRIPT)
+    made = fixer(project)
+    assert set(made.with_codes(("TL901",)).files) == {"train.py", "other.py"}
+    made.keep_to({"train.py"})
+    assert set(made.with_codes(("TL901",)).files) == {"train.py"}
+
+
 def test_the_script_is_checked_even_where_it_is_excluded(project: Path) -> None:
     made = fixer(project, exclude=["train.py"])
     assert [file.name for file in made.files] == ["train.py"]

@@ -29,7 +29,7 @@ from torchlint.verify.model import BEFORE, Command, Configuration
 from torchlint.writing import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from torchlint.config import Settings
     from torchlint.rule import Diagnostic
@@ -143,6 +143,12 @@ class Fixer:
             script = self.command.script
             self._files = chosen if script is None or script in chosen else (script, *chosen)
         return self._files
+
+    def keep_to(self, names: Collection[str]) -> None:
+        """From now on, fix only these of the files, given by their path below the root."""
+        root = self.command.root
+        self._files = tuple(f for f in self.files if f.relative_to(root).as_posix() in names)
+        self._made.clear()
 
     def _imported(self, found: Iterable[Path]) -> Iterable[Path]:
         """Return the script and what it imports, at any distance."""

@@ -17,7 +17,7 @@ from torchlint.verify.steptimes import lockstep_sample, sequential_sample
 from torchlint.verify.verdict import result_of, unexercised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchlint.verify.model import (
@@ -134,27 +134,40 @@ class Session:
         """What is known of the project as it is."""
         return self.known[()]
 
-    def begin(self, singles: Sequence[Configuration]) -> Measuring:
-        """Run the script once as it is, and learn how it steps and which fixed lines it reaches.
+    def begin(self, singles: Sequence[Configuration]) -> tuple[Configuration, ...]:
+        """Run the script once as it is, and learn how it steps and what it imports.
+
+        Returns the configurations again, without the files that the script does not import.
 
         Raises:
             TorchlintError: it fails, or never steps.
 
         """
         self.started = self.clock()
+        before = replace(self.fixer.before(), lines=_all_lines(singles))
+        self.known = {(): Known(before)}
         # the pilot, two traces as it is, one of each fix and of all, and the rounds of timing
         self.planned = 4 + len(singles) + self.limits.fewest * (len(singles) + 2)
-        before = replace(self.fixer.before(), lines=_all_lines(singles))
-        self.known = {one.codes: Known(one) for one in (before, *singles)}
         asked = Bounds(self.limits.steps or PILOT_STEPS, 0, self.limits.seconds)
         pilot = self._run(self.before, Phase.PILOT, asked)
         anchor = check_pilot(pilot)
-        for one in singles:
-            self.known[one.codes].unexercised = unexercised(one, pilot)
-        seconds, asked_steps = self.limits.seconds, self.limits.steps
-        bounds = bounds_of(pilot, anchor, asked=asked_steps, seconds=seconds, runs=self.planned)
+        seconds, steps = self.limits.seconds, self.limits.steps
+        bounds = bounds_of(pilot, anchor, asked=steps, seconds=seconds, runs=self.planned)
         self.how = Measuring(pilot, anchor, bounds, self._turns(pilot, anchor))
-        return self.how
+        return tuple(self._imported(singles))
+
+    def _imported(self, singles: Sequence[Configuration]) -> Iterator[Configuration]:
+        """Yield what the fixes do to the files that the script imports."""
+        files = {file for one in singles for file in one.files}
+        modules = [name for record in self.how.pilot.records for name in record.modules]
+        found = {file for file in files if any(name.endswith(f"/{file}") for name in modules)}
+        if found and found != files:
+            self.fixer.keep_to(found)
+        for one in singles:
+            if not found:
+                yield one
+            elif not found.isdisjoint(one.files):
+                yield self.fixer.with_codes(one.codes)
 
     def _turns(self, pilot: Run, anchor: Anchor) -> Turns:
         """Return how runs are timed: as asked for, else as the pilot allows."""
@@ -166,7 +179,9 @@ class Session:
     def with_codes(self, codes: Sequence[str], name: str = "") -> Known:
         """Return what is known of the configuration with the fixes of some rules."""
         made = self.fixer.with_codes(codes, name) if codes else self.before.configuration
-        return self.known.setdefault(made.codes, Known(made))
+        if made.codes not in self.known:
+            self.known[made.codes] = Known(made, unexercised=unexercised(made, self.how.pilot))
+        return self.known[made.codes]
 
     def trace(self, known: Known) -> None:
         """Compare what a configuration computes with what the script computes as it is."""

@@ -27,7 +27,7 @@ def verification(session: Session, singles: Sequence[Configuration]) -> Report:
         TorchlintError: the script cannot be run as it is, or never steps.
 
     """
-    session.begin(singles)
+    singles = session.begin(singles)
     kept, interrupted = keep.Kept((), {}), False
     try:
         _measure(session, singles)
@@ -39,7 +39,7 @@ def verification(session: Session, singles: Sequence[Configuration]) -> Report:
 
 def _measure(session: Session, singles: Sequence[Configuration]) -> None:
     """Trace each fix and all together, and time those that compute what they should."""
-    known = [session.known[one.codes] for one in singles]
+    known = [session.with_codes(one.codes) for one in singles]
     for each in known:
         session.trace(each)
     running = [each for each in known if session.may_be_timed(each)]
@@ -53,7 +53,7 @@ def _measure(session: Session, singles: Sequence[Configuration]) -> None:
 
 def _choose(session: Session, singles: Sequence[Configuration]) -> keep.Kept:
     """Choose the fixes to keep, with the runs that this needs."""
-    results = {one.codes[0]: session.result(session.known[one.codes]) for one in singles}
+    results = {one.codes[0]: session.result(session.with_codes(one.codes)) for one in singles}
 
     def works(codes: tuple[str, ...]) -> bool:
         return session.works(session.with_codes(codes))
@@ -78,7 +78,7 @@ def _report(
     session: Session, singles: Sequence[Configuration], kept: keep.Kept, *, interrupted: bool
 ) -> Report:
     """Put together what is known."""
-    known = [session.known[one.codes] for one in singles]
+    known = [session.with_codes(one.codes) for one in singles]
     results = [_told(session.result(each), kept) for each in known]
     running = _codes(each for each in known if session.may_be_timed(each))
     together = session.known.get(running) if len(running) > 1 else None
