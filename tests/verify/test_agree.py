@@ -11,7 +11,7 @@ import pytest
 from torchlint.edits import Safety
 from torchlint.rule import Level
 from torchlint.verify.agree import agreement, needs_other_seed
-from torchlint.verify.curves import differences, limits
+from torchlint.verify.curves import differences, limits, times_seed
 from torchlint.verify.model import Ending, Phase, Record, Run, Same, Trace
 
 STEPS = 40
@@ -100,6 +100,12 @@ def test_what_two_runs_of_the_original_differ_by_is_allowed() -> None:
     assert agree(near, level=Level.E0, safety=Safety.SAFE).allowed is False
 
 
+def test_losses_alone_can_show_that_a_script_does_not_repeat_itself() -> None:
+    again = replace(BEFORE, losses=changed(BEFORE.losses, 0, 1e-6))
+    near = after(losses=changed(BEFORE.losses, 0, 2e-6))
+    assert agree(near, again=again, level=Level.E0).allowed
+
+
 def test_but_never_more_than_a_share_of_the_spread_of_seeds() -> None:
     again = after(losses=changed(BEFORE.losses, 0, 0.05))
     wild = after(losses=changed(BEFORE.losses, 0, 0.2))
@@ -149,6 +155,20 @@ def test_batches_that_the_original_does_not_repeat_tell_nothing() -> None:
 def test_a_scaled_loss_has_diverged_even_when_the_stream_changed() -> None:
     found = agree(after(losses=losses(2, factor=0.5), random="k"), level=Level.E2)
     assert (found.same, found.allowed) == (Same.DIVERGED, False)
+
+
+def test_with_the_same_streams_less_is_allowed_than_with_others() -> None:
+    apart = 1.6 * max(differences(BEFORE.losses, OTHER.losses))
+    far = after(losses=changed(BEFORE.losses, 0, apart / 2))
+    assert agree(far).same is Same.DIVERGED
+    assert agree(replace(far, random="k")).same is Same.RANDOM_STREAM
+
+
+def test_a_part_in_which_another_seed_changes_nothing_is_held_against_the_whole() -> None:
+    flat = (1.0,) * STEPS
+    other = (*flat[:10], *(1.1,) * (STEPS - 10))
+    assert times_seed(flat, other, (1.001, *flat[1:])) < 0.1
+    assert times_seed(flat, flat, (1.001, *flat[1:])) == math.inf
 
 
 def test_a_broken_training_has_diverged() -> None:

@@ -157,6 +157,7 @@ def test_a_noisy_whole_is_no_reason_to_leave_out() -> None:
     world = World(gains(1.3, 1.2))
     noisy = Judgement(Speed.NOISY, Interval(0.7, 1.0, 1.4), 0.3, ())
     world.known[(), ("TL0", "TL1")] = noisy
+    world.known[("TL0", "TL1"), ("TL0",)] = judged(1.5)
     assert world.choose().codes == ("TL0", "TL1")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -105,9 +107,16 @@ def test_at_the_end_it_is_no_change_or_noise_by_what_would_have_shown() -> None:
 
 
 def test_hopeless_noise_is_given_up_early() -> None:
-    assert judge(around(1, 0.5, 7)).speed is Speed.OPEN
-    assert judge(around(1, 0.5, 8)).speed is Speed.NOISY
-    assert judge(around(1, 0.08, 8)).speed is Speed.OPEN
+    assert judge(around(1, 0.6, 9)).speed is Speed.OPEN
+    assert judge(around(1, 0.6, 10)).speed is Speed.NOISY
+    assert judge(around(1, 0.08, 10)).speed is Speed.OPEN
+
+
+def test_what_may_yet_turn_out_faster_is_not_given_up() -> None:
+    noisy = around(1, 0.6, 10)
+    low = paired_interval(noisy).low
+    promising = pairs(*(sample.ratio * 1.01 / low for sample in noisy))
+    assert judge(promising).speed is Speed.OPEN
 
 
 def test_one_disturbed_launch_does_not_hide_a_change() -> None:
@@ -116,6 +125,15 @@ def test_one_disturbed_launch_does_not_hide_a_change() -> None:
 
 def test_one_lucky_launch_makes_no_change() -> None:
     assert judge((*around(1, 0.02, 9), *pairs(3.0))).speed is not Speed.FASTER
+
+
+def test_the_simulation_gives_the_same_table_every_time() -> None:
+    path = Path(__file__).parents[2] / "benchmarks" / "verify_statistics.py"
+    table = runpy.run_path(str(path))
+    lines = [table["row"]("normal, 1 %", 40) for _ in range(2)]
+    assert lines[0] == lines[1]
+    assert lines[0].split()[3:5] == ["0.0", "0.0"]
+    assert lines[0].split()[6::2] == ["100"] * 4
 
 
 def test_no_false_verdict_in_a_hundred_comparisons_of_a_script_with_itself() -> None:

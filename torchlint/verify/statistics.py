@@ -28,8 +28,8 @@ FEWEST, MOST = 5, 15  # pairs
 ENOUGH = 1.05  # no change of this size is left: there is nothing more to look for
 NOISY = 1.15  # a change must be this large to show: nothing can be said
 TRIM = 0.15  # share of the pairs that is cut on either side
-PATIENCE = 8  # pairs after which a hopeless comparison may be given up
-HOPELESS = 1.3  # half the width of the interval that it would have in the end
+PATIENCE = 10  # pairs after which a hopeless comparison may be given up
+HOPELESS = 1.4  # half the width of the interval that it would have in the end
 
 
 @lru_cache
@@ -99,8 +99,13 @@ def _trimmed(values: Sequence[float]) -> tuple[float, float]:
     kept = logs[cut : len(logs) - cut]
     winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
     error = stdev(winsorised) * math.sqrt((len(logs) - 1) / (len(kept) * (len(kept) - 1)))
-    quantile = student_quantile((1 + CONFIDENCE) / 2, len(kept) - 1)
-    return fmean(kept), quantile * error
+    return fmean(kept), _quantile(len(logs)) * error
+
+
+def _quantile(count: int) -> float:
+    """Return the errors in half an interval of so many values."""
+    kept = count - 2 * int(TRIM * count)
+    return student_quantile((1 + CONFIDENCE) / 2, kept - 1)
 
 
 def judge(
@@ -136,5 +141,5 @@ def _hopeless(samples: Sequence[Sample], interval: Interval, most: int) -> bool:
     """Tell whether all the pairs that may come would leave the interval far too wide."""
     if len(samples) < PATIENCE or not interval.low < 1 < interval.high:
         return False
-    half = math.log(interval.high / interval.middle) * math.sqrt(len(samples) / most)
-    return math.expm1(half) > HOPELESS - 1
+    error = math.log(interval.high / interval.middle) / _quantile(len(samples))
+    return error * math.sqrt(len(samples) / most) * _quantile(most) > math.log(HOPELESS)
