@@ -67,16 +67,16 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
 @pytest.mark.parametrize(
     ("judgement", "expected", "words"),
     [
-        (judged(1.24), Verdict.FASTER, "1.24 times faster (1.23..1.25)"),
+        (judged(1.24), Verdict.FASTER, "1.24 times as fast (1.23..1.25)"),
         (judged(0.8), Verdict.SLOWER, "a step takes 1.25 times as long (1.24..1.26)"),
         (judged(1), Verdict.NO_CHANGE, "no measurable change; a change of 2.7 % would have shown"),
         (
             judged(1, 0.2, 5, last=True), Verdict.NOISY,
-            "too noisy to say (0.48..1.91 times faster); only a change of 101 % would have shown",
+            "too noisy to say (0.48..1.91 times as fast); only a change of 101 % would have shown",
         ),
         (
             judged(1.5, count=3, last=True), Verdict.NOT_MEASURED,
-            "not measured: 3 of at least 5 pairs of runs were made before the time was over",
+            "not measured: only 3 pairs of runs were made before the time was over",
         ),
         (
             judged(1, count=0), Verdict.NOT_MEASURED,

@@ -56,7 +56,7 @@ def _finding(file: Reported, source: list[str], finding: Diagnostic, view: View)
 def _advice(file: Reported, advice: list[Diagnostic], view: View) -> Iterator[Line]:
     yield [
         (f"advice on {file.filename}", COLORS[Severity.INFO]),
-        (" (each holds under an assumption: measure before you keep it)", ""),
+        (" (each holds under an assumption: let `torchlint verify` measure it)", ""),
     ]
     for finding in advice:
         mark = " [*]" if view.is_applicable(finding) else ""

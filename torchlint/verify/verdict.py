@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchlint.edits import Safety
 from torchlint.rule import Level
 from torchlint.verify.model import Ending, Result, Same, Speed, Verdict
-from torchlint.verify.statistics import FEWEST, log_interval
+from torchlint.verify.statistics import log_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,20 +94,20 @@ def speed_words(judgement: Judgement) -> str:
     interval, seen = judgement.interval, judgement.seen
     if judgement.speed is Speed.OPEN or interval is None or seen is None:
         count = len(judgement.samples)
-        made = f"{count} of at least {FEWEST} pairs of runs were made" if count else "no pair was"
-        return f"not measured: {made} before the time was over"
+        made = f"only {count} pairs of runs were" if count else "no pair of runs was"
+        return f"not measured: {made} made before the time was over"
     share = f"{100 * seen:.{0 if seen > 0.0995 else 1}f} %"
     match judgement.speed:
         case Speed.FASTER:
             between = f"{interval.low:.2f}..{interval.high:.2f}"
-            return f"{interval.middle:.2f} times faster ({between})"
+            return f"{interval.middle:.2f} times as fast ({between})"
         case Speed.SLOWER:
             between = f"{1 / interval.high:.2f}..{1 / interval.low:.2f}"
             return f"a step takes {1 / interval.middle:.2f} times as long ({between})"
         case Speed.NO_CHANGE:
             return f"no measurable change; a change of {share} would have shown"
     between = f"{interval.low:.2f}..{interval.high:.2f}"
-    return f"too noisy to say ({between} times faster); only a change of {share} would have shown"
+    return f"too noisy to say ({between} times as fast); only a change of {share} would have shown"
 
 
 def unexercised(
