@@ -115,7 +115,7 @@ unsafe fix: Do it (gradients become None)
 5 | +     zero()
   |
 
-advice on train.py (each holds under an assumption: measure before you keep it)
+advice on train.py (each holds under an assumption: let `torchlint verify` measure it)
        1:1 TL703 drop the bias
 
 Found 3 findings (0 errors, 2 warnings, 1 info).

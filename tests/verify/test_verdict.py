@@ -80,7 +80,7 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
         ),
         (
             judged(1, count=0), Verdict.NOT_MEASURED,
-            "not measured: no pair was before the time was over",
+            "not measured: no pair of runs was made before the time was over",
         ),
     ],
 )  # fmt: skip

@@ -122,9 +122,6 @@ def _compare(originals: _Originals, after: Trace) -> Agreement:
     if len(once.losses) == len(again.losses) != len(after.losses):
         counts = f"{len(after.losses)} backwards where {len(once.losses)} were before"
         return say(Same.DIVERGED, counts, math.inf)
-    if len(once.norms) != len(after.norms):
-        counts = f"{len(after.norms)} parameters where {len(once.norms)} were before"
-        return say(Same.DIVERGED, counts, math.inf)
     if largest == math.inf:
         k = found.index(math.inf)
         return say(Same.DIVERGED, f"the loss of backward {k + 1} {_lost(once, after, k)}")
@@ -134,7 +131,8 @@ def _compare(originals: _Originals, after: Trace) -> Agreement:
             why = "losses and parameters are equal, but later random numbers will be others"
             return say(Same.RANDOM_STREAM, why)
         return say(Same.BITWISE, _equal(once))
-    moved = _distance(once.norms, after.norms)
+    reshaped = len(once.norms) != len(after.norms)  # parameters came or went: the losses decide
+    moved = 0.0 if reshaped else _distance(once.norms, after.norms)
     beyond = [
         k
         for k, (each, limit) in enumerate(
@@ -147,7 +145,11 @@ def _compare(originals: _Originals, after: Trace) -> Agreement:
         if each > limit
     ]
     where = _where(first, largest)
-    if not beyond and moved <= max(NORMS, REPEATS * _distance(once.norms, again.norms)):
+    if reshaped:
+        counts = f"{len(after.norms)} parameters where {len(once.norms)} were before"
+        where = f"{counts}; {where}"
+    nearby = max(NORMS, REPEATS * _distance(once.norms, again.norms))
+    if moved <= nearby and not (beyond or reshaped):
         return say(Same.TOLERANCE, f"{where}: rounding{_repeated(originals)}")
     if other is None:
         return say(Same.DIVERGED, f"{where}; no run with another seed to compare that with")
