@@ -45,6 +45,10 @@ def get_ready(path: str, start: int) -> None:
             from .lines import count  # noqa: PLC0415  # only pilots count
 
             early.lines = count(plan)
+        if plan.phase == "trace":
+            from .seeds import seed_early  # noqa: PLC0415  # only traces are made repeatable
+
+            seed_early(plan.reseed)
         after_import("torch", early.torch_came)
 
 

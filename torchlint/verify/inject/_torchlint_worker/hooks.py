@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bound import Bound
     from .state import State
+    from .trace import Trace
 
 
 def install(torch: Any, state: State, bound: Bound) -> None:
@@ -20,6 +21,28 @@ def install(torch: Any, state: State, bound: Bound) -> None:
     if plan.phase != "timing" or (plan.anchor and plan.anchor.kind == "backward"):
         _hook_backwards(torch, state, bound)
     _hook_loaders(torch.utils.data.dataloader, state, bound)
+    if state.trace is not None:
+        _hook_traces(state.trace)
+
+
+def _hook_traces(trace: Trace) -> None:
+    def steps(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        trace.steps(optimizer)
+
+    steps._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001
+    sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(steps)
+    scaler = sys.modules["torch.cuda.amp.grad_scaler"].GradScaler
+    scaler = next(each for each in reversed(scaler.__mro__) if "scale" in vars(each))
+    scale = scaler.scale
+
+    @functools.wraps(scale)
+    def scaling(self: Any, outputs: Any) -> Any:
+        scaled = scale(self, outputs)
+        trace.scales(outputs, scaled)
+        return scaled
+
+    scaler.scale = scaling
+    trace.reads.watch()
 
 
 def _hook_steps(state: State, bound: Bound) -> None:
@@ -42,7 +65,8 @@ def _hook_backwards(torch: Any, state: State, bound: Bound) -> None:
     def backward(*args: Any, **kwargs: Any) -> Any:
         nonlocal depth
         if depth == 0 and state.trace is not None:
-            state.trace.goes_backward(args[0] if args else kwargs.get("tensors"))
+            tensors = args[0] if args else kwargs.get("tensors")
+            state.trace.goes_backward(tensors, trained=bool(state.steppers))
         depth += 1
         try:
             given = run(*args, **kwargs)
@@ -66,11 +90,15 @@ def _hook_loaders(dataloader: Any, state: State, bound: Bound) -> None:
         nonlocal depth
         began = perf_counter_ns()
         depth += 1
+        if state.trace is not None:
+            state.trace.reads.loading = True
         try:
             return call(of)
         finally:
             depth -= 1
             if depth == 0:
+                if state.trace is not None:
+                    state.trace.reads.loading = False
                 end = perf_counter_ns()
                 state.waits.append((end, end - began))
 

@@ -54,7 +54,7 @@ def _content(state: State, ended: str) -> dict[str, Any]:
         "writes": list(dict.fromkeys(state.writes))[:_WRITES],
         "trace": state.trace.content(state) if state.trace else None,
         "memory": device.memory(),
-        "busy": None,
+        "busy": state.trace.busy.share if state.trace else None,
     }
 
 

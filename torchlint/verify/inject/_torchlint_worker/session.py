@@ -10,6 +10,8 @@ from . import family, hooks
 from .bound import bound_for
 from .device import Device
 from .ending import Ending
+from .finder import after_import
+from .seeds import seed_torch
 from .state import State
 from .writes import guard_torch
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 def begin(torch: Any, early: Early) -> None:
     """Install all hooks that the plan's phase needs, and the ways out."""
     state = State(early, torch, Device(torch))
+    if state.trace is not None:
+        seed_torch(torch, state.plan.reseed)
+        after_import("torch._inductor.config", _draw_as_eager_does)
     ending = Ending(state)
     hooks.install(torch, state, bound_for(state, ending.end))
     guard_torch(torch, early.guard)
@@ -27,3 +32,8 @@ def begin(torch: Any, early: Early) -> None:
     atexit.register(ending.exits)
     os._exit = ending.exits_at_once
     os.register_at_fork(after_in_child=state.clear)  # a child's record is of its own steps
+
+
+def _draw_as_eager_does(config: Any) -> None:
+    """Let compiled code draw the random numbers that eager code would: else dropout differs."""
+    config.fallback_random = True

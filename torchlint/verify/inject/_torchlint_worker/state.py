@@ -6,6 +6,8 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .trace import Trace
+
 if TYPE_CHECKING:
     from .device import Device
     from .early import Early
@@ -33,7 +35,7 @@ class State:
         self.writes = early.guard.noted
         self.torch = torch
         self.device = device
-        self.trace: Any = None
+        self.trace = Trace(torch, early.plan) if early.plan.phase == "trace" else None
         self.clear()
 
     def clear(self) -> None:

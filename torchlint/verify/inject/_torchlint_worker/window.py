@@ -20,7 +20,6 @@ class Window:
         self.state = state
         self.end = end
         self.first = max(plan.warmup, 1)
-        self.last = plan.steps
         self.turn = Turn(plan.turns) if plan.turns else None
         self.times: list[int] | None = None  # of the anchor, once the window is open
 
@@ -33,6 +32,8 @@ class Window:
             self._open(times)
         else:
             self.state.device.mark()
+            if self.state.trace is not None:
+                self.state.trace.window_step(self.state.device)
         if self.turn and (count - self.first) % self.turn.size == 0:
             self._take_turns(times)
 
@@ -40,24 +41,26 @@ class Window:
         """Wait for the device: the last step's time is that of its end."""
         if self.times:
             self.state.device.close(self.times, self.first)
+            if self.state.trace is not None:
+                self.state.trace.window_closes(self.state.device)
 
     def _open(self, times: list[int]) -> None:
         self.state.device.open()
+        if self.state.trace is not None:
+            self.state.trace.window_opens(self.state.device)
         self.times = times
         times[-1] = perf_counter_ns()
 
     def _take_turns(self, times: list[int]) -> None:
-        """Say that a turn is over and wait for the next one; none follows the last step."""
-        count, turn = len(times), self.turn
+        """Say that a turn is over and wait until the harness says how it goes on."""
+        turn = self.turn
         if turn is None:
             return
-        if count > self.first:
+        if len(times) > self.first:
             self.state.device.wait()
             times[-1] = perf_counter_ns()
             self.state.turns.append((times[-1] - turn.began) / 1e9)
         turn.say(self.state.turns)
-        if count >= self.last:
-            return
         if not turn.goes_on():
             self.end()
 
