@@ -51,6 +51,7 @@ class Project:
 
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_plain: bool = False  # runs without the worker
 
     @property
     def copy(self) -> Path:
@@ -119,7 +120,11 @@ class Project:
             "OMP_NUM_THREADS": "1",
             **self.environment,
             "PYTHONPATH": path,
-            VARIABLE: str(self.folder / "plan.json"),
+            **(
+                {}
+                if "_TORCHLINT_OFF" in self.environment
+                else {VARIABLE: str(self.folder / "plan.json")}
+            ),
         }
 
 

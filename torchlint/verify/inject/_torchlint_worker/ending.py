@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 from time import monotonic, sleep
@@ -41,10 +43,19 @@ class Ending:
         for stream in sys.stdout, sys.stderr:
             with contextlib.suppress(Exception):
                 stream.flush()
-        with contextlib.suppress(Exception):
-            _end_children()
+        self._end_children()
         self.leave(code)
         raise AssertionError
+
+    def _end_children(self) -> None:
+        for step in (
+            functools.partial(_forget_workers, self.state.torch, self.state.loaders),
+            _kill_children,
+            _give_back,
+            _end_tracker,
+        ):
+            with contextlib.suppress(Exception):
+                step()
 
     def exits(self) -> None:
         """Write what is known when the script ends by itself, or by its own error."""
@@ -73,15 +84,38 @@ class Ending:
             sleep(0.01)
 
 
-def _end_children() -> None:
-    """Kill and join workers; then give back what only an orderly exit gives back."""
+def _forget_workers(torch: Any, iterators: Any) -> None:
+    """Let no death of a worker raise: torch watches them, in a handler of SIGCHLD."""
+    for iterator in list(iterators):
+        torch.utils.data._utils.signal_handling._remove_worker_pids(id(iterator))  # noqa: SLF001
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _kill_children() -> None:
     children = multiprocessing.active_children()
     for child in children:
         child.kill()
     for child in children:
         child.join(_CHILD)
+
+
+def _give_back() -> None:
+    """Remove the semaphores and folders of multiprocessing that only an orderly exit removes."""
     finalizers: Any = getattr(sys.modules.get("multiprocessing.util"), "_finalizer_registry", {})
     for finalizer in list(finalizers.values()):
         name = getattr(getattr(finalizer, "_callback", None), "__qualname__", "")
         if name.startswith(("SemLock.", "_remove_temp_dir")):
             finalizer()
+
+
+def _end_tracker() -> None:
+    """Close multiprocessing's tracker and wait for it, where this process started it."""
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    own = getattr(tracker, "_resource_tracker", None)
+    if own is None or own._pid is None or own._fd is None:  # noqa: SLF001
+        return
+    os.close(own._fd)  # noqa: SLF001
+    latest = monotonic() + _CHILD
+    while os.waitpid(own._pid, os.WNOHANG)[0] == 0 and monotonic() < latest:  # noqa: SLF001
+        sleep(0.005)

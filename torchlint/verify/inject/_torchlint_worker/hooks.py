@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ def _hook_traces(trace: Trace) -> None:
     def steps(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         trace.steps(optimizer)
 
-    steps._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001
     sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(steps)
     scaler = sys.modules["torch.cuda.amp.grad_scaler"].GradScaler
     scaler = next(each for each in reversed(scaler.__mro__) if "scale" in vars(each))
@@ -53,7 +51,6 @@ def _hook_steps(state: State, bound: Bound) -> None:
             state.ranks()
         bound.stepped(stepper)
 
-    stepped._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001
     sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
 
 
@@ -83,7 +80,6 @@ def _hook_backwards(torch: Any, state: State, bound: Bound) -> None:
 def _hook_loaders(dataloader: Any, state: State, bound: Bound) -> None:
     iterator_type = dataloader._BaseDataLoaderIter  # noqa: SLF001
     start, following = dataloader.DataLoader.__iter__, iterator_type.__next__
-    alive: weakref.WeakSet[Any] = weakref.WeakSet()
     depth = 0  # a dataset may read from a loader of its own
 
     def timed(call: Any, of: Any) -> Any:
@@ -105,8 +101,8 @@ def _hook_loaders(dataloader: Any, state: State, bound: Bound) -> None:
     @functools.wraps(start)
     def __iter__(self: Any) -> Any:  # noqa: N807
         iterator = timed(start, self)
-        alive.add(iterator)
-        count = sum(len(getattr(each, "_workers", ())) for each in alive)
+        state.loaders.add(iterator)
+        count = sum(len(getattr(each, "_workers", ())) for each in state.loaders)
         state.workers = max(state.workers, count)
         return iterator
 

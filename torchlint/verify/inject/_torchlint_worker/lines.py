@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import mmap
 import os
 import sys
@@ -57,12 +58,16 @@ class Lines:
         self.root = plan.root
         self.counts = _shared(os.path.join(plan.records, _FILE), max(size, 1))
 
+    def places_of(self, name: str) -> dict[int, int] | None:
+        """Return where lines of a file are counted, by the name that its code has."""
+        if name not in self.files:
+            self.files[name] = self.places.get(os.path.realpath(os.path.join(self.start, name)))
+        return self.files[name]
+
     def places_in(self, code: CodeType) -> dict[int, int] | None:
         """Return where lines of a code object's file are counted; None if it has none of them."""
         name = code.co_filename
-        if name not in self.files:
-            self.files[name] = self.places.get(os.path.realpath(os.path.join(self.start, name)))
-        places = self.files[name]
+        places = self.places_of(name)
         if places is None:
             return None
         key = name, code.co_name, code.co_firstlineno
@@ -81,6 +86,21 @@ class Lines:
                 for line, (first, last) in found.items()
             }
         return given
+
+    def count_compiled(self, guards: Any) -> None:
+        """Count a line when it is compiled: what runs later is a graph that has no lines."""
+        note = getattr(guards.TracingContext, "set_current_loc", None)
+        if note is None:
+            return
+
+        @functools.wraps(note)
+        def noted(filename: str, line: int, *args: Any, **kwargs: Any) -> Any:
+            place = (self.places_of(filename) or {}).get(line)
+            if place is not None:
+                self.counts[place] += 1
+            return note(filename, line, *args, **kwargs)
+
+        guards.TracingContext.set_current_loc = staticmethod(noted)
 
     def called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         """Trace a call, for `sys.settrace`: go on only in code that has a wanted line."""

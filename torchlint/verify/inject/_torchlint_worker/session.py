@@ -25,6 +25,9 @@ def begin(torch: Any, early: Early) -> None:
     if state.trace is not None:
         seed_torch(torch, state.plan.reseed)
         after_import("torch._inductor.config", _draw_as_eager_does)
+    after_import("torch._dynamo.trace_rules", _do_not_compile)
+    if state.lines is not None:
+        after_import("torch._guards", state.lines.count_compiled)
     ending = Ending(state)
     hooks.install(torch, state, bound_for(state, ending.end))
     guard_torch(torch, early.guard)
@@ -32,6 +35,12 @@ def begin(torch: Any, early: Early) -> None:
     atexit.register(ending.exits)
     os._exit = ending.exits_at_once
     os.register_at_fork(after_in_child=state.clear)  # a child's record is of its own steps
+
+
+def _do_not_compile(rules: Any) -> None:
+    """Let the compiler leave the hooks alone; it would make graphs of them, and of what they do."""
+    if hasattr(rules, "add"):
+        rules.add(__name__.partition(".")[0])
 
 
 def _draw_as_eager_does(config: Any) -> None:

@@ -48,6 +48,7 @@ class State:
         self.waits: list[tuple[int, int]] = []
         self.turns: list[float] = []
         self.workers = 0
+        self.loaders: weakref.WeakSet[Any] = weakref.WeakSet()  # the iterators that are alive
         if self.trace is not None:
             self.trace.clear()
 
