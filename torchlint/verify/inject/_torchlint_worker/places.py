@@ -46,18 +46,27 @@ def use_copy(plan: Plan) -> None:
             mapping.update({name: in_copy(path, plan) for name, path in mapping.items()})
 
 
-def imported_files(plan: Plan) -> list[str]:
-    """Return the files of imported modules: those of the copy, and those of the user's own tree."""
-    files = set()
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and path.endswith(".py") and not is_installed(path):
-            path = os.path.abspath(path)
-            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-            if not os.path.isfile(path):
-                continue  # torch names some of its modules after files that are not there
-            if below(path, plan.root) or below(real, plan.root):
-                files.add(real if below(real, plan.root) else path)
-            elif below(real, plan.original):
-                files.add(real)
-    return sorted(files)
+def main_file() -> str | None:
+    """Return the script's file; when the script is over, Python has forgotten it."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.abspath(path) if isinstance(path, str) else None
+
+
+def imported_files(plan: Plan, main: str | None) -> list[str]:
+    """Return the files of modules that were imported: those of the copy, and of the user's tree."""
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    paths = {path for path in [main, *modules] if isinstance(path, str) and path.endswith(".py")}
+    files = (_as_named(os.path.abspath(path), plan) for path in paths if not is_installed(path))
+    return sorted({file for file in files if file is not None})
+
+
+def _as_named(path: str, plan: Plan) -> str | None:
+    """Return a file's name below the copy or the user's tree; a linked file counts to the copy."""
+    if not os.path.isfile(path):
+        return None  # torch names some of its modules after files that are not there
+    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    if below(real, plan.root):
+        return real
+    if below(path, plan.root):
+        return path
+    return real if below(real, plan.original) else None

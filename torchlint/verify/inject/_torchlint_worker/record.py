@@ -50,7 +50,7 @@ def _content(state: State, ended: str) -> dict[str, Any]:
         "workers": state.workers,
         "turns": state.turns,
         "reached": state.lines.reached() if state.lines else {},
-        "modules": places.imported_files(state.plan),
+        "modules": places.imported_files(state.plan, state.main),
         "writes": list(dict.fromkeys(state.writes))[:_WRITES],
         "trace": state.trace.content(state) if state.trace else None,
         "memory": device.memory(),

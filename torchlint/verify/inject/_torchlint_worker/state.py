@@ -6,6 +6,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .places import main_file
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class State:
         self.start = early.start
         self.lines = early.lines
         self.writes = early.guard.noted
+        self.main = main_file()
         self.torch = torch
         self.device = device
         self.trace = Trace(torch, early.plan) if early.plan.phase == "trace" else None

@@ -1,0 +1,54 @@
+"""Lockstep: the worker stops after its turns, says how long they were, and goes on when told."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+from worker_tools import TOY, Project
+
+from torchlint.verify.model import Anchor, Bounds, Phase
+from torchlint.verify.record import Turns
+
+BOUNDS = Bounds(steps=10, warmup=2, seconds=60, anchor=Anchor("optimizer", 0))
+
+
+class Partner:
+    """The harness's side of the two FIFOs; answers with the given lines, in their order."""
+
+    def __init__(self, folder, answers) -> None:
+        self.turns = Turns(4, folder / "go", folder / "done")
+        for path in (self.turns.go, self.turns.done):
+            os.mkfifo(path)
+        self.heard: list[dict[str, object]] = []
+        self.answers = answers
+        self.thread = threading.Thread(target=self._talk, daemon=True)
+        self.thread.start()
+
+    def _talk(self) -> None:
+        with self.turns.done.open() as done, self.turns.go.open("w") as go:
+            for answer in self.answers:
+                self.heard.append(json.loads(done.readline()))
+                go.write(answer + "\n")
+                go.flush()
+            done.read()
+
+
+@pytest.mark.parametrize(
+    ("answers", "steps"), [(["go", "go", "end"], 10), (["go", "end"], 6), (["end"], 2)]
+)
+def test_turns_are_made_until_the_harness_ends_them(tmp_path, answers, steps) -> None:
+    partner = Partner(tmp_path, answers)
+    ran = Project(tmp_path).run(
+        TOY + "while True: step()\n", Phase.TIMING, BOUNDS, turns=partner.turns
+    )
+    partner.thread.join(10)
+    record = ran.only
+    assert (ran.code, record.ended) == (0, "bound")
+    assert len(record.steps[0]) == steps
+    assert [said["turn"] for said in partner.heard] == list(range(len(answers)))
+    assert [said["seconds"] for said in partner.heard] == [None, *record.turns]
+    assert len(record.turns) == len(answers) - 1
+    assert all(0 < length <= record.steps[0][-1] - record.steps[0][0] for length in record.turns)
