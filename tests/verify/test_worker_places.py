@@ -223,3 +223,25 @@ def test_another_tracer_is_left_alone(tmp_path) -> None:
     script = TOY + "import sys\nprint(sys.gettrace().__module__)\nstep()\n"
     ran = project.run(script, lines={"train.py": frozenset({4})})
     assert ran.out == "sitecustomize\n"
+
+
+def test_a_library_that_writes_outside_of_python_is_asked_too(project, kept) -> None:
+    project.write(
+        "safetensors/__init__.py",
+        """
+        def serialize_file(tensors, filename, metadata=None):
+            print("wrote", filename)
+        """,
+    )
+    project.write("safetensors/torch.py", "from safetensors import serialize_file\n")
+    ran = project.run(
+        f"""
+from safetensors.torch import serialize_file
+serialize_file({{}}, "own.safetensors")
+try:
+    serialize_file({{}}, filename={str(kept)!r})
+except PermissionError as error:
+    print("refused", error.filename)
+"""
+    )
+    assert ran.out == f"wrote own.safetensors\nrefused {kept}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Callable
 
@@ -38,8 +39,10 @@ class Bound:
         if anchor and anchor.kind == "optimizer" and anchor.which == stepper.index:
             self.window.step(stepper.times)
             self._reached(len(stepper.times) >= self.steps)
+            stepper.due = min(self.window.due(len(stepper.times)), self.steps)
         else:
             self._reached(enough=False)
+            stepper.due = sys.maxsize
 
     def went_backward(self) -> None:
         """Look at the end of an outermost backward whose time has just been noted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import places, writes
 from .finder import after_import
 from .plan import read
+from .writes import guard_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +51,7 @@ def get_ready(path: str, start: int) -> None:
             from .seeds import seed_early  # noqa: PLC0415  # only traces are made repeatable
 
             seed_early(plan.reseed)
+        after_import("safetensors", functools.partial(guard_safetensors, judge=early.guard))
         after_import("torch", early.torch_came)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_wanted: dict[str, Callable[[Any], None]] = {}
+_wanted: dict[str, list[Callable[[Any], None]]] = {}
 
 
 def after_import(name: str, call: Callable[[Any], None]) -> None:
@@ -19,7 +19,7 @@ def after_import(name: str, call: Callable[[Any], None]) -> None:
     if module is not None:
         call(module)
         return
-    _wanted[name] = call
+    _wanted.setdefault(name, []).append(call)
     if Finder not in sys.meta_path:
         sys.meta_path.insert(0, Finder)
 
@@ -53,6 +53,7 @@ def _add_call(loader: Any, name: str) -> None:
         run(module)
         if module.__name__ == name and name in _wanted:
             loader.__dict__.pop("exec_module", None)
-            _wanted.pop(name)(module)
+            for call in _wanted.pop(name):
+                call(module)
 
     loader.exec_module = exec_module

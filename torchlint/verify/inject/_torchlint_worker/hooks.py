@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
+
+from .finder import after_import
 
 if TYPE_CHECKING:
     from .bound import Bound
@@ -15,22 +16,28 @@ if TYPE_CHECKING:
 
 def install(torch: Any, state: State, bound: Bound) -> None:
     """Hook into torch; timed runs see backwards only where these are the steps."""
-    _hook_steps(state, bound)
+    after_import("torch.optim.optimizer", functools.partial(_hook_steps, state, bound))
     plan = state.plan
     if plan.phase != "timing" or (plan.anchor and plan.anchor.kind == "backward"):
         _hook_backwards(torch, state, bound)
-    _hook_loaders(torch.utils.data.dataloader, state, bound)
+    after_import("torch.utils.data.dataloader", functools.partial(_hook_loaders, state, bound))
     if state.trace is not None:
-        _hook_traces(state.trace)
+        trace = state.trace
+        after_import("torch.optim.optimizer", functools.partial(_hook_first_steps, trace))
+        after_import("torch.cuda.amp.grad_scaler", functools.partial(_hook_scaler, trace))
+        trace.reads.watch()
 
 
-def _hook_traces(trace: Trace) -> None:
+def _hook_first_steps(trace: Trace, module: Any) -> None:
     def steps(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         trace.steps(optimizer)
 
-    sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(steps)
-    scaler = sys.modules["torch.cuda.amp.grad_scaler"].GradScaler
-    scaler = next(each for each in reversed(scaler.__mro__) if "scale" in vars(each))
+    module.register_optimizer_step_pre_hook(steps)
+
+
+def _hook_scaler(trace: Trace, module: Any) -> None:
+    kinds = module.GradScaler.__mro__  # torch.amp's has the method where there is one
+    scaler = next(each for each in kinds if "scale" in vars(each))
     scale = scaler.scale
 
     @functools.wraps(scale)
@@ -40,18 +47,19 @@ def _hook_traces(trace: Trace) -> None:
         return scaled
 
     scaler.scale = scaling
-    trace.reads.watch()
 
 
-def _hook_steps(state: State, bound: Bound) -> None:
+def _hook_steps(state: State, bound: Bound, module: Any) -> None:
     def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        stepper = state.stepper(optimizer)
-        stepper.times.append(perf_counter_ns())
-        if len(stepper.times) == 1:
-            state.ranks()
-        bound.stepped(stepper)
+        last = state.last  # most scripts have one optimizer: looking it up costs time
+        if last is None or last.optimizer() is not optimizer:
+            last = state.last = state.stepper(optimizer)
+        now = perf_counter_ns()
+        last.times.append(now)
+        if len(last.times) >= last.due or now > bound.latest:
+            bound.stepped(last)
 
-    sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
+    module.register_optimizer_step_post_hook(stepped)
 
 
 def _hook_backwards(torch: Any, state: State, bound: Bound) -> None:
@@ -77,7 +85,7 @@ def _hook_backwards(torch: Any, state: State, bound: Bound) -> None:
     torch.autograd.backward = backward
 
 
-def _hook_loaders(dataloader: Any, state: State, bound: Bound) -> None:
+def _hook_loaders(state: State, bound: Bound, dataloader: Any) -> None:
     iterator_type = dataloader._BaseDataLoaderIter  # noqa: SLF001
     start, following = dataloader.DataLoader.__iter__, iterator_type.__next__
     depth = 0  # a dataset may read from a loader of its own

@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
 
 class Stepper:
-    """An optimizer that stepped: ``index`` is its place in the order of first steps."""
+    """An optimizer that stepped: ``index`` is its place in the order of first steps.
 
-    __slots__ = ("index", "name", "optimizer", "times")
+    At the step with the number ``due`` there is something to do; before it, time is only noted.
+    """
+
+    __slots__ = ("due", "index", "name", "optimizer", "times")
 
     def __init__(self, optimizer: Any, index: int) -> None:
         self.optimizer = weakref.ref(optimizer)
         self.index = index
         self.name = type(optimizer).__name__
         self.times: list[int] = []
+        self.due = 0.0
 
 
 class State:
@@ -45,6 +49,7 @@ class State:
         self.pid = os.getpid()
         self.rank: tuple[int, int] | None = None
         self.steppers: list[Stepper] = []
+        self.last: Stepper | None = None
         self.known: dict[int, Stepper] = {}
         self.backwards: list[int] = []
         self.waits: list[tuple[int, int]] = []
@@ -60,6 +65,7 @@ class State:
         if known is None or known.optimizer() is not optimizer:
             known = self.known[id(optimizer)] = Stepper(optimizer, len(self.steppers))
             self.steppers.append(known)
+            self.ranks()
         return known
 
     def trained(self) -> bool:

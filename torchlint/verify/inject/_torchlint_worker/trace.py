@@ -38,7 +38,7 @@ class Trace:
         """Begin anew, as in a process that was forked."""
         self.losses: list[Any] = []
         self.batches: list[str] = []
-        self.initial: list[tuple[Any, str]] = []  # optimizer, hash before its first step
+        self.initial: dict[int, tuple[Any, str]] = {}  # optimizer, hash before its first step
         self.leaves: list[Any] = []  # what the last loss was computed from, without an optimizer
         self.first_leaves = ""
         self.scaled: tuple[Any, Any] | None = None
@@ -83,9 +83,9 @@ class Trace:
 
     def steps(self, optimizer: Any) -> None:
         """Hash the parameters of an optimizer that is about to make its first step."""
-        if all(known is not optimizer for known, _ in self.initial):
+        if id(optimizer) not in self.initial:
             with self.unseen():
-                self.initial.append((optimizer, self._hash(_parameters(optimizer))))
+                self.initial[id(optimizer)] = optimizer, self._hash(_parameters(optimizer))
 
     def window_opens(self, device: Device) -> None:
         """Look from here on how busy the device is."""
@@ -105,11 +105,10 @@ class Trace:
         """Return this part of the record."""
         with self.unseen():
             optimizers = [stepper.optimizer() for stepper in state.steppers]
-            initial = {id(optimizer): text for optimizer, text in self.initial}
             parameters = [each for one in optimizers for each in _parameters(one)] or self.leaves
             first = Digest(self.torch)
             for optimizer in optimizers:
-                first.say(initial.get(id(optimizer), ""))
+                first.say(self.initial.get(id(optimizer), (None, ""))[1])
             return {
                 "losses": [None if loss is None else float(loss) for loss in self.losses],
                 "batches": self.batches,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from math import inf
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Callable
 
@@ -36,6 +37,16 @@ class Window:
                 self.state.trace.window_step(self.state.device)
         if self.turn and (count - self.first) % self.turn.size == 0:
             self._take_turns(times)
+
+    def due(self, count: int) -> float:
+        """Return the number of the first step after ``count`` with something to do."""
+        if count < self.first:
+            return self.first
+        if self.state.trace is not None or self.state.device.is_cuda():
+            return count + 1
+        if self.turn:
+            return count + self.turn.size - (count - self.first) % self.turn.size
+        return inf
 
     def close(self) -> None:
         """Wait for the device: the last step's time is that of its end."""

@@ -121,11 +121,23 @@ def guard_torch(torch: Any, judge: Guard) -> None:
     writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
     if writer is None:
         return
-    start = writer.__init__
+    writer.__init__ = _checking(writer.__init__, 1, judge)
 
-    @functools.wraps(start)
-    def __init__(self: Any, name: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        judge.check(name)
-        start(self, name, *args, **kwargs)
 
-    writer.__init__ = __init__
+def guard_safetensors(safetensors: Any, judge: Guard) -> None:
+    """Look also at the files that safetensors opens in Rust."""
+    write = getattr(safetensors, "serialize_file", None)
+    if write is not None:
+        safetensors.serialize_file = _checking(write, 1, judge)
+
+
+def _checking(call: Any, place: int, judge: Guard) -> Any:
+    """Return the same call that looks first at the path in one of its arguments."""
+
+    @functools.wraps(call)
+    def checking(*args: Any, **kwargs: Any) -> Any:
+        for path in args[place : place + 1] or [kwargs.get("filename")]:
+            judge.check(path)
+        return call(*args, **kwargs)
+
+    return checking
