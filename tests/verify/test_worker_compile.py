@@ -54,3 +54,11 @@ def test_a_compiled_script_computes_the_same_in_as_many_graphs(tmp_path, plain, 
         assert list(ran.only.trace.losses) == losses
     if phase is Phase.PILOT:
         assert all(ran.only.reached["train.py"].values())
+
+
+@pytest.mark.parametrize(("phase", "value"), [(Phase.TRACE, True), (Phase.TIMING, False)])
+def test_only_traces_draw_random_numbers_as_eager_code_does(tmp_path, phase, value) -> None:
+    script = (
+        "import torch\nimport torch._inductor.config as config\nprint(config.fallback_random)\n"
+    )
+    assert Project(tmp_path).run(script, phase, BOUNDS).out == f"{value}\n"

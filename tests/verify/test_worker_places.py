@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from worker_tools import TOY, Project
 
@@ -245,3 +247,19 @@ except PermissionError as error:
 """
     )
     assert ran.out == f"wrote own.safetensors\nrefused {kept}\n"
+
+
+def test_a_module_is_run_with_its_relative_imports(project) -> None:
+    project.write("package/__init__.py", "")
+    project.write("package/tools.py", "def double(value):\n    return value * 2\n")
+    script = TOY + "from .tools import double\nwhile True:\n    double(step())\n"
+    project.write("package/train.py", script)
+    record = project.run(
+        "",
+        command=(sys.executable, "-m", "package.train"),
+        lines={"package/tools.py": frozenset({2}), "package/train.py": frozenset({14})},
+    ).only
+    assert record.reached == {"package/tools.py": {2: 5}, "package/train.py": {14: 6}}
+    assert {str(project.copy / "package" / name) for name in ("tools.py", "train.py")} <= set(
+        record.modules
+    )
