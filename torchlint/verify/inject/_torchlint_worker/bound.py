@@ -31,7 +31,7 @@ class Bound:
         self.anchor = state.plan.anchor
         self.steps = state.plan.steps
         self.window = Window(state, end)
-        self.latest = state.start + int(state.plan.seconds * _SHARE * 1e9)
+        self.latest = state.start + state.plan.seconds * _SHARE * 1e9  # may be infinite
 
     def stepped(self, stepper: Stepper) -> None:
         """Look at an optimizer's step whose time has just been noted."""
