@@ -37,7 +37,9 @@ def test_a_failure_is_told_with_the_last_words_of_the_script() -> None:
         "the script with it fails (exit code 1): ValueError: no"
     )
     killed = run(ending=Ending.FAILED, code=-9)
-    assert verdict([killed], None, None)[1] == "the script with it fails (killed by signal 9)"
+    assert verdict([killed], None, None)[1] == (
+        "the script with it fails (killed by signal 9 (SIGKILL): perhaps out of memory)"
+    )
     late = run(ending=Ending.TIMEOUT, code=None, seconds=61.0)
     assert verdict([late], None, None)[1] == "the script with it did not come to an end in 61 s"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
 from torchlint.verify.model import Anchor, Ending
+from torchlint.verify.process import in_words
 
 if TYPE_CHECKING:
     from torchlint.verify.model import Run
@@ -64,9 +65,7 @@ def how(run: Run) -> str:
     """Return how a run ended, in words."""
     if run.ending is Ending.TIMEOUT:
         return f"ended by torchlint after {run.seconds:.0f} s"
-    if run.code is not None and run.code < 0:
-        return f"killed by signal {-run.code}"
-    return f"exit code {run.code}"
+    return in_words(run.code).removeprefix("ended with ")
 
 
 def _with_words(problem: str, run: Run, remedy: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.edits import Safety
 from torchlint.rule import Level
+from torchlint.verify.errors import how
 from torchlint.verify.model import Ending, Result, Same, Speed, Verdict
 from torchlint.verify.statistics import log_interval
 
@@ -68,10 +69,8 @@ def _verdict(
 def _failure(run: Run) -> str:
     if run.ending is Ending.TIMEOUT:
         return f"the script with it did not come to an end in {run.seconds:.0f} s"
-    code = run.code or 0
-    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     said = [line.strip() for line in run.stderr.splitlines() if line.strip()]
-    return f"the script with it fails ({how})" + (f": {said[-1]}" if said else "")
+    return f"the script with it fails ({how(run)})" + (f": {said[-1]}" if said else "")
 
 
 def _change(configuration: Configuration, agreement: Agreement) -> str:
