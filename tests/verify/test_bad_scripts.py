@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-import subprocess
-import sys
+import json
 import textwrap
-import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from bad_scripts_tools import Caller, Done, environment, own_process, stand_in
-from executor_tools import MARK, Place, place, unchanged
+from bad_scripts_tools import Caller, Done, stand_in
+from executor_tools import MARK, Place, place
 
-from torchlint.verify import processes, record, sandbox
+from torchlint import cli
+from torchlint.verify import processes, record
 from torchlint.verify.plan import Fixer
 from torchlint.verify.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
+
+    from torchlint.run import Checked
+    from torchlint.verify.model import Configuration
 
 MEASURED, FAULT, INTERRUPTED = 0, 2, 130  # exit codes
 
@@ -193,7 +192,128 @@ def test_a_script_with_bad_manners_is_measured(
     assert done.says("not measured"), done.out
 
 
-def results(done: Done) -> dict[str, str]:
-    """Return the verdict of each fix, as the JSON has it."""
-    told = json.loads(Path("../told.json").read_text("utf-8"))
-    return {one["codes"][0]: one["verdict"] for one in told["fixes"]}
+def plant(monkeypatch: pytest.MonkeyPatch, code: str, old: bytes, new: bytes) -> None:
+    """Let the fix of a rule write something else."""
+    usual = Fixer._configuration
+
+    def planted(self: Fixer, codes: tuple[str, ...], changed: list[Checked]) -> Configuration:
+        made = usual(self, codes, changed)
+        if code not in codes:
+            return made
+        assert all(old in data for data in made.files.values())
+        return replace(made, files={n: data.replace(old, new) for n, data in made.files.items()})
+
+    monkeypatch.setattr(Fixer, "_configuration", planted)
+
+
+def results(here: Place) -> dict[str, dict[str, Any]]:
+    """Return what the report says of each configuration, by its name."""
+    told = json.loads((here.root.parent / "told.json").read_text("utf-8"))
+    return {one["name"]: one for one in told["configurations"]}
+
+
+TOLD = ("--json", "../told.json")
+LOOP = "for step in train(99): pass"
+ANOMALY = b"set_detect_anomaly(False)"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_fix_that_breaks_the_script(
+    here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "TL901", ANOMALY, b"no_such_thing()")
+    done = verify(TRAINING + LOOP, *TOLD)
+    assert done.code == MEASURED, done.err
+    result = results(here)["TL901"]
+    assert (result["verdict"], result["keep"]) == ("failed", False)
+    assert "fails (exit code 1): AttributeError" in result["why"]
+    assert "no_such_thing" in result["why"]
+    assert done.says(result["why"]), done.out
+
+
+@pytest.mark.usefixtures("quick")
+def test_two_fixes_that_only_fail_together(here: Place, verify: Caller) -> None:
+    code = TRAINING + textwrap.dedent("""
+        for step in train(99):
+            if model.weight.grad is None and not torch.is_anomaly_enabled():
+                raise ValueError("not both")
+    """)
+    done = verify(code, "--select", "TL901,TL602", *TOLD)
+    assert done.code == MEASURED, done.err
+    told = results(here)
+    assert {told[code]["verdict"] for code in ("TL901", "TL602")} == {"faster"}
+    assert "ValueError: not both" in told["all"]["why"]
+    assert sum(told[code]["keep"] for code in ("TL901", "TL602")) == 1
+    assert done.says("left out: fails or changes results together with TL"), done.out
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_safe_fix_that_is_not(
+    here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "TL901", ANOMALY, ANOMALY + b"  # OTHER")
+    done = verify(TRAINING + LOOP, *TOLD)
+    assert done.code == MEASURED, done.err
+    result = results(here)["TL901"]
+    assert (result["verdict"], result["keep"]) == ("changes-results", False)
+    assert done.says("a bug of torchlint, please report it"), done.out
+
+
+TEN = """
+import numpy as np
+import torch
+from torch.cuda.amp import GradScaler, autocast
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.autograd.set_detect_anomaly(True)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(4, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = GradScaler()
+loader = DataLoader(TensorDataset(torch.rand(512, 4)), batch_size=8, num_workers=2)
+
+
+def train():
+    total, history = 0.0, []
+    for (x,) in loader:
+        x = x.to(device)
+        noise = torch.randn(8, 4).to(device)
+        weights = torch.tensor(np.ones(4))
+        rows = torch.tensor([np.ones(4), np.zeros(4)])
+        with autocast():
+            loss = (model(x + noise) * weights.to(device)).square().mean()
+        optimizer.zero_grad(set_to_none=False)
+        scaler.scale(loss).backward()
+        optimizer.step()
+        torch.cuda.empty_cache()
+        torch.cuda.synchronize()
+        total += loss.item()
+        history.append(loss)
+    return total
+
+
+for epoch in range(99):
+    train()
+"""
+TEN_CODES = "TL102 TL201 TL208 TL209 TL301 TL302 TL303 TL402 TL602 TL901".split()
+
+
+@pytest.mark.usefixtures("quick")
+def test_of_ten_fixes_the_harmful_one_is_left_out(
+    here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [code for code in TEN_CODES if code != "TL302"]
+    verify.write(TEN)
+    fix = ("--fix-only", "--unsafe-fixes", "--select", ",".join(others))
+    assert cli.main(["check", "--isolated", *fix, "train.py"]) == 0
+    expected = (here.root / "train.py").read_text("utf-8")
+    verify.write(TEN)
+    old = b"weights = torch.as_tensor(np.ones(4))"
+    plant(monkeypatch, "TL302", old, old + b"  # SLOW")
+    done = verify.changing("--select", ",".join(TEN_CODES), "--apply", *TOLD)
+    assert done.code == MEASURED, done.err
+    told = results(here)
+    assert [code for code in TEN_CODES if told[code]["keep"]] == others
+    assert told["TL302"]["verdict"] == "slower"
+    assert done.says(f"Applied {', '.join(others)} to train.py."), done.out
+    assert (here.root / "train.py").read_text("utf-8") == expected

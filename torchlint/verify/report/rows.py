@@ -58,9 +58,10 @@ class Row:
             return ()
         if result.verdict is not Verdict.FASTER:
             return (result.why,)
-        changed = result.agreement is not None and result.agreement.same is not Same.BITWISE
-        if not changed or self.role != "single" or result.agreement is None:
+        if self.role != "single":
             return ()
+        if result.agreement is None or result.agreement.same is Same.BITWISE:
+            return () if result.keep else (result.why,)  # which says why it is left out
         return (result.why, result.agreement.why)
 
 
