@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -307,3 +308,11 @@ def test_in_another_thread_signals_stay_as_they_are(here: Place) -> None:
     thread.start()
     thread.join()
     assert codes == [0]
+
+
+def test_a_semaphore_that_another_process_still_has_is_left_alone() -> None:
+    before = shared_memory.Before(shared_memory.look(), time.time())
+    semaphore = multiprocessing.get_context("spawn").Semaphore(1)
+    file = SHARED / f"sem.{semaphore._semlock.name[1:]}"
+    shared_memory.sweep(before, set())
+    assert file.exists()  # a process that is spawned now opens it by its name

@@ -13,6 +13,8 @@ import psutil
 FOLDER = Path("/dev/shm")  # noqa: S108 - where Linux keeps shared memory
 # torch_PID_... (file_system strategy), sem.mp-... and psm_... (multiprocessing), nccl-...
 NAME = re.compile(r"(torch_(?P<pid>\d+)_|sem\.(mp-|loky-)|psm_|nccl-|mp-|pymp-)")
+# a line of /proc/PID/maps: address, permissions, offset, device, inode, path
+MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+) +/dev/shm/", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def sweep(before: Before, pids: set[int]) -> None:
         match = NAME.match(name)
         assert match is not None
         pid = match["pid"]
-        if str(FOLDER / name) in held:
+        if _inode(name) in held:
             continue
         if pid is None or int(pid) in pids or not psutil.pid_exists(int(pid)):
             with contextlib.suppress(OSError):
@@ -64,15 +66,27 @@ def _is_ours(name: str, since: float) -> bool:
     )
 
 
-def _held() -> set[str]:
-    """Return the files in /dev/shm that a process of this user has mapped or open."""
-    held: set[str] = set()
+def _held() -> set[int]:
+    """Return the inodes of files in /dev/shm that a process has mapped or open.
+
+    By inode and not by name: glibc maps a semaphore under a temporary name, which it then links to
+    the real one, so that the name in the map is of a deleted file.
+    """
+    held: set[int] = set()
     for pid in psutil.pids():
         with contextlib.suppress(OSError):
             maps = Path(f"/proc/{pid}/maps").read_text("utf-8", errors="replace")
-            held |= set(re.findall(r"/dev/shm/\S+", maps))  # noqa: S108 - see FOLDER
+            held |= {int(inode) for inode in MAPPED.findall(maps)}
         with contextlib.suppress(OSError):
             for entry in Path(f"/proc/{pid}/fd").iterdir():
                 with contextlib.suppress(OSError):
-                    held.add(str(entry.readlink()))
+                    if str(entry.readlink()).startswith(f"{FOLDER}/"):
+                        held.add(entry.stat().st_ino)
     return held
+
+
+def _inode(name: str) -> int | None:
+    try:
+        return (FOLDER / name).lstat().st_ino
+    except OSError:
+        return None
