@@ -88,7 +88,8 @@ def end():
             random="r", reads=[],
         )
     path = os.path.join(plan["records"], "0-1.json")
-    open(path + ".part", "w").write(json.dumps(told))
+    with open(path + ".part", "w") as file:
+        file.write(json.dumps(told))
     os.rename(path + ".part", path)
     os._exit(0)
 """

@@ -24,7 +24,7 @@ from torchlint.verify.verification import verification
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchlint.verify.model import Report
+    from torchlint.verify.model import Command, Configuration, Report
 
 DONE, SLOWER, INTERRUPTED = 0, 1, 130
 FORMATS: dict[str, Callable[[Report], str]] = {
@@ -52,6 +52,23 @@ def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
     if not singles:
         print("Nothing to verify: none of the selected rules has a fix for this project.")
         return DONE
+    try:
+        report = _measured(command, fixer, singles, limits, options)
+    except KeyboardInterrupt:
+        print("interrupted in the first run: nothing is known yet", file=sys.stderr)
+        return INTERRUPTED
+    _write(report, options)
+    return _finish(report, fixer, options)
+
+
+def _measured(
+    command: Command,
+    fixer: Fixer,
+    singles: Sequence[Configuration],
+    limits: Limits,
+    options: Mapping[str, Any],
+) -> Report:
+    """Run what has to be run; nothing of it is left afterwards, whatever happens."""
     with (
         watching(sys.stderr, quiet=options["quiet"]) as tell,
         ProjectExecutor(command, environment=_environment(options["device"])) as executor,
@@ -65,9 +82,7 @@ def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
             keep_going=options["keep_going"],
             tree=command.root if executor.way == "copy" else None,
         )
-        report = verification(session, singles)
-    _write(report, options)
-    return _finish(report, fixer, options)
+        return verification(session, singles)
 
 
 def _write(report: Report, options: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from torchlint.verify import lockstep, record
 from torchlint.verify.model import Ending, Phase, Run
 from torchlint.verify.process import LINGER, launch, signals_interrupt
 from torchlint.verify.sandbox import Sandbox
+from torchlint.verify.temporary import check_space, no_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -151,6 +152,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
         """Launch a run in a copy of its own; both are gone afterwards."""
         with contextlib.ExitStack() as stack:
             workspace = stack.enter_context(self._sandbox.fresh(configuration.files))
+            stack.enter_context(no_space(workspace.folder.parent))
             channel = stack.enter_context(lockstep.opened(workspace.folder)) if in_turns else None
             plan = workspace.folder / "plan.json"
             record.write_plan(
@@ -216,10 +218,13 @@ def _finish(trial: _Trial, *, in_time: bool) -> Run:
     code = live.code
     stderr = live.end(0.0 if code is None else LINGER)
     records = record.read_records(trial.workspace.records)
+    ending = _ending(code, records, in_time=in_time)
+    if ending is Ending.FAILED:  # not its own fault, perhaps
+        check_space(trial.workspace.folder.parent)
     return Run(
         configuration=trial.configuration,
         phase=trial.phase,
-        ending=_ending(code, records, in_time=in_time),
+        ending=ending,
         code=code,
         stderr=stderr,
         seconds=time.monotonic() - live.started,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PREFIX = "torchlint-verify-"
 OWNER = "owner"  # the file that the session that owns a folder holds a lock on
 SHARED = "shared-memory"  # what lay there before the run in this folder
+FULL = 64 * 1024  # bytes: a disk with less is full
 UNMARKED = 3600.0  # seconds after which a folder without an owner's file counts as left
 
 
@@ -125,20 +126,38 @@ def no_space(folder: Path) -> Iterator[None]:
     """Say in plain words that a disk is full, or a folder cannot be written to.
 
     Raises:
-        TorchlintError: instead of the system's error.
+        TorchlintError: instead of the system's error, or of one that a full disk is behind.
 
     """
     try:
         yield
+    except TorchlintError:
+        check_space(folder)
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise TorchlintError(
-                f"{folder}: no space is left on the disk for a copy of the project; "
-                "free some, or set TMPDIR to a folder on a larger disk"
-            ) from None
+            raise _full(folder) from None
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and not error.filename2:
             raise TorchlintError(
                 f"{error.filename or folder}: {(error.strerror or '').lower()}; "
                 "set TMPDIR to a folder that can be written to"
             ) from None
         raise
+
+
+def check_space(folder: Path) -> None:
+    """Look whether what failed may have failed for want of space.
+
+    Raises:
+        TorchlintError: the disk is full.
+
+    """
+    if shutil.disk_usage(folder).free < FULL:
+        raise _full(folder)
+
+
+def _full(folder: Path) -> TorchlintError:
+    return TorchlintError(
+        f"{folder}: no space is left on the disk for a copy of the project and what a run writes; "
+        "free some, or set TMPDIR to a folder on a larger disk"
+    )
