@@ -40,6 +40,9 @@ other work (with `non_blocking=True`).
 - Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
   asking to pin those raises.
 - Loaders that are only looked at: one batch, once or now and then.
+- Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
+  copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
+  tensors are pinned.
 
 Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
 its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
@@ -75,6 +78,7 @@ import libcst as cst
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
+from torchlint.analysis.pinning import gives_arrays, moves_labels_only
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.values import Device
@@ -105,7 +109,11 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
         if not (pinned.absent or refused(program, pinned)):
             continue
         moves = moves_of(program, call)
-        if moves and not (yields_gpu_tensors(program, call) or makes_sparse(program)):
+        if not moves or moves_labels_only(moves):
+            continue
+        if yields_gpu_tensors(program, call) or makes_sparse(program):
+            continue
+        if not gives_arrays(program, call):
             yield finding(program, call, pinned, moves)
 
 

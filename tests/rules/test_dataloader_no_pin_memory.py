@@ -178,6 +178,35 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
             """,
             id="given away: what happens there is not seen",
         ),
+        pytest.param(
+            loaded(
+                "64",
+                loop="for x, targets in loader:\n    targets = targets.to(device)\n"
+                "    x = torch.cat((x, x.flip(1))).to(device)\n    model(x, targets).backward()\n",
+            ),
+            id="only the labels go as they were loaded",
+        ),
+        pytest.param(
+            """
+            import numpy as np
+            from torch.utils.data import DataLoader
+            from tools import to_device
+
+            class Texts:
+                def __getitem__(self, index):
+                    return np.load(self.files[index])
+                def pad(self, samples):
+                    return np.stack(samples)
+                def collate_fn(self, samples):
+                    return [self.pad(samples)]
+
+            texts = Texts()
+            loader = DataLoader(texts, num_workers=4, collate_fn=texts.collate_fn)
+            for batch in loader:
+                to_device(batch, "cuda")
+            """,
+            id="arrays, which nothing pins",
+        ),
     ],
 )
 def test_is_silent(source):
