@@ -59,6 +59,42 @@ def test_models(source, found):
     assert called(source) == found
 
 
+PARTS = """
+def train(net, teacher, loader):
+    head = nn.Linear(3, 3)
+    grow = nn.Upsample(scale_factor=2)
+    for x, y in loader:
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        pytest.param(["loss = head(x)"], "head(x)", id="of what was loaded"),
+        pytest.param(["z = augment(x)", "loss = head(z)"], "head(z)", id="of what is no model"),
+        pytest.param(
+            ["with torch.no_grad():", "    z = teacher_net(x)", "loss = head(z)"],
+            "head(z)",
+            id="of a model that is not trained",
+        ),
+        pytest.param(["loss = grow(x)"], None, id="a layer without parameters"),
+        pytest.param(["z, _ = net(x)", "loss = head(z[1:])"], "net(x)", id="a part of the output"),
+        pytest.param(
+            ["z = net(x)", "a, b = z.chunk(2)", "if y:", "    loss = head(a)"],
+            "net(x)",
+            id="under an option, after other lines",
+        ),
+        pytest.param(["z = net(x)", "loss = grow(z)"], "net(x)", id="before such a layer"),
+    ],
+)
+def test_the_model_itself_is_named(lines, named):
+    source = PARTS + "".join(f"        {line}\n" for line in [*lines, "loss.backward()"])
+    program = parsed(source, HEAD)
+    assert [program.code(step.forward) for step in training_steps(program)] == (
+        [] if named is None else [named]
+    )
+
+
 def test_plain():
     step = plain(script("x = x * 2", *PLAIN[:3], "clip(model)", PLAIN[3]))
     assert step is not None

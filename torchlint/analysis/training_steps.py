@@ -25,6 +25,13 @@ _METHODS = frozenset(
      "train", "format", "append", "update", "float", "mean", "sum", "squeeze", "numpy"}
 )  # fmt: skip
 _LOSS = re.compile(r"loss|criteri|metric", re.IGNORECASE)
+_MODEL = re.compile(r"model|net|encoder|backbone|classifier|generator|student", re.IGNORECASE)
+_BARE = re.compile(  # layers without parameters
+    r"torch\.nn\.(Upsample\w*|Upsampling\w+|Softmax\w*|LogSoftmax|Sigmoid|Tanh|\w*ReLU\w*|"
+    r"Dropout\w*|\w+Pool\d?d?|Flatten|Unfold|Fold|\w+Pad\dd|PixelShuffle|Identity)$"
+)
+_FURTHEST = 8  # how many lines and calls back a model is looked for
+_EXPRESSIONS = (cst.Name, cst.Call, cst.Subscript)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,9 +68,50 @@ def training_steps(program: Program) -> Iterator[TrainingStep]:
         if place is not None:
             places.setdefault(id(place), (place, []))[1].append(call)
     for place, backwards in places.values():
-        forward = next(_models(program, place, backwards), None)
+        called = (
+            model_before(program, place, call) for call in _models(program, place, backwards)
+        )
+        forward = next((call for call in called if call is not None), None)
         if forward is not None:
             yield TrainingStep(place, tuple(backwards), forward)
+
+
+def model_before(program: Program, place: cst.CSTNode, call: cst.Call) -> cst.Call | None:
+    """Return the call of the model whose output a part of it, or a loss, is called with.
+
+    The call itself, where no such model is seen; None of a layer without parameters.
+    """
+    node: cst.BaseExpression | None = call.args[0].value if call.args else None
+    for _ in range(_FURTHEST):
+        match node:
+            case cst.Subscript(value=inner) | cst.Call(func=cst.Attribute(value=inner)) if (
+                not isinstance(inner, cst.Name) or inner.value != "self"
+            ):
+                node = inner
+            case cst.Name():
+                made = [binding.value for binding in program.flow.reaching(node)]
+                node = made[0] if len(made) == 1 and isinstance(made[0], _EXPRESSIONS) else None
+            case _:
+                break
+        if isinstance(node, cst.Call) and _looks_like_a_model(program, place, node):
+            return node
+    return None if _BARE.match(program.value(call.func).type) else call
+
+
+def _looks_like_a_model(program: Program, place: cst.CSTNode, call: cst.Call) -> bool:
+    """Whether a call in a step is that of a model by its name, or by what it is made of."""
+    name = dotted(call.func).rpartition(".")[2]
+    return (
+        _MODEL.search(name) is not None
+        and not _LOSS.search(name)
+        and (not isinstance(call.func, cst.Attribute) or dotted(call.func) == f"self.{name}")
+        and program.value(call.func).kind in (Kind.MODULE, Kind.UNKNOWN)
+        and program.calls.target(call) is None
+        and not program.qualified(call.func).partition(".")[0]
+        and program.index.inside(call, place)
+        and not _without_gradients(program, call)
+        and not without_gpu(program, call)
+    )
 
 
 def models(program: Program, step: TrainingStep) -> list[cst.Call]:
