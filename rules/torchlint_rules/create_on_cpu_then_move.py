@@ -34,7 +34,8 @@ training step the difference is paid again and again.
   choice.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
-- What a script makes once, outside of its functions and loops: an example, noise to look at.
+- What a script makes once, outside of loops and of functions that may run more often: an example,
+  noise to look at, what an object starts with.
 - TL301b and TL301c outside of training steps and forward passes.
 
 Reported as information where it does not run in every training step or forward pass, and where the
@@ -82,6 +83,7 @@ from torchlint.analysis.creation import (
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.loops import Role
+from torchlint.analysis.once import runs_once
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -137,12 +139,6 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
     )
-
-
-def runs_once(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node runs as the script starts: outside of functions and loops."""
-    kinds = (cst.FunctionDef, cst.Lambda, cst.For, cst.While, cst.CompFor)
-    return not any(isinstance(above, kinds) for above in program.index.ancestors(node))
 
 
 def every_step(context: Context) -> bool:

@@ -34,7 +34,8 @@ with `--torch-version`.
 
 ## Leaves alone
 A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.7 by
-what the project uses (`loss.data[0]` runs up to 0.4); a condition as the argument
+what the project uses (`loss.data[0]` runs up to 0.4); what a script runs once, outside
+of loops, before there is a gradient to fill; a condition as the argument
 (`set_to_none=args.none`); objects whose class in this file has
 a `zero_grad` of its own, and those that may be of such a class in a file near by;
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
@@ -67,6 +68,7 @@ from packaging.version import Version
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.gradients import Gradients, gradients
 from torchlint.analysis.index import dotted
+from torchlint.analysis.once import runs_once
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
@@ -99,9 +101,14 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         given = program.argument(call, "set_to_none", "torch.optim.Optimizer.zero_grad")
         if known is None or given.given is Given.UNSURE:
             continue
-        if given.absent and not call.args:
+        plain = given.absent and not call.args
+        if not plain and (given.literal() != "False" or grads.fills):
+            continue
+        if runs_once(program, call):
+            continue  # there is nothing to fill before the first backward pass
+        if plain:
             yield from bare(program, call, grads, known=known)
-        elif given.literal() == "False" and not grads.fills:
+        else:
             yield explicit(program, call, given.arg, grads)
     loops = list(zeroing_loops(program))
     stray = [

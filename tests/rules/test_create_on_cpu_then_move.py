@@ -45,6 +45,12 @@ def forward(line: str, head: str = HEAD) -> str:
         pytest.param(step("z = torch.zeros(3, device=device)"), id="made where it is wanted"),
         pytest.param(f"{HEAD}noise = torch.randn(8).to(device)\n", id="once, as the script starts"),
         pytest.param(
+            f"{HEAD}class Weights:\n    def __init__(self, n):\n"
+            "        self.kept = torch.ones(n).to(device)\n"
+            "def main():\n    train(Weights(3))\n",
+            id="what an object that is made once starts with",
+        ),
+        pytest.param(
             f"{HEAD}if __name__ == '__main__':\n    out = Net().cuda()(torch.rand(8).cuda())\n",
             id="an example",
         ),

@@ -42,6 +42,20 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
         pytest.param(script("optimizer.zero_grad(**options)"), id="the arguments are not known"),
         pytest.param(script("optimizer.zero_grad"), id="it is not called"),
         pytest.param(
+            """
+            import torch
+
+            def fit(model, optimizer):
+                optimizer.zero_grad()
+                train(model, optimizer)
+
+            def main():
+                model = torch.nn.Linear(4, 2)
+                fit(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            """,
+            id="once, before there is a gradient",
+        ),
+        pytest.param(
             script("optimizer.zero_grad(set_to_none=False)", tail=CAPTURE),
             id="a CUDA graph keeps the addresses",
         ),
@@ -255,7 +269,8 @@ def test_optimizers_of_this_file():
         pass
 
     opt = Lookahead(model.parameters())
-    opt.zero_grad()
+    for x in data:
+        opt.zero_grad()
     """
     [found] = check(source, CODE)
     assert found.fix is not None
@@ -267,7 +282,8 @@ def test_optimizers_of_other_libraries():
     from lion import Lion
 
     opt = Lion(model.parameters())
-    opt.zero_grad()
+    for x in data:
+        opt.zero_grad()
     """
     [found] = check(source, CODE)
     assert found.fix is None, "its zero_grad may take no argument"

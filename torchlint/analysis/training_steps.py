@@ -68,9 +68,7 @@ def training_steps(program: Program) -> Iterator[TrainingStep]:
         if place is not None:
             places.setdefault(id(place), (place, []))[1].append(call)
     for place, backwards in places.values():
-        called = (
-            model_before(program, place, call) for call in _models(program, place, backwards)
-        )
+        called = (model_before(program, place, call) for call in _models(program, place, backwards))
         forward = next((call for call in called if call is not None), None)
         if forward is not None:
             yield TrainingStep(place, tuple(backwards), forward)
