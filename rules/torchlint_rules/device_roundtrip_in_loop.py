@@ -38,7 +38,7 @@ from one copy after the loop.
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
 - copies once an epoch or after the loop, to save or to plot, and those of an evaluation that writes
-  files turn by turn;
+  files or shows images turn by turn, or says in a comment that it spares the memory of the GPU;
 - tensors that are on the host already, modules, scripts for the CPU only;
 - actions that a simulator needs on the host.
 
@@ -79,7 +79,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 
-WRITES = re.compile(r"save|write|imsave|dump|export", re.IGNORECASE)
+WRITES = re.compile(r"save|write|imsave|dump|export|imshow", re.IGNORECASE)
+SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 
 
 def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
@@ -88,6 +89,8 @@ def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
     for sync in every_step(program):
         if sync.read is not Read.COPY or writes_results(program, sync):
             continue
+        if sync.context.role is Role.EVAL and spares_memory(program, sync):
+            continue
         place = program.smallest_statement(sync.node)
         if id(place) not in seen:
             seen.add(id(place))
@@ -95,15 +98,30 @@ def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
 
 
 def writes_results(program: Program, sync: Sync) -> bool:
-    """Whether an evaluation writes its results turn by turn: it needs them on the host."""
-    loop = sync.context.loop
-    if sync.context.role is not Role.EVAL or loop is None:
+    """Whether an evaluation writes or shows its results turn by turn: it needs them on the host."""
+    if sync.context.role is not Role.EVAL:
         return False
-    for call in program.index.below(loop, cst.Call):
-        name = dotted(call.func).rpartition(".")[2]
-        if WRITES.search(name) and not program.context(call).guarded:
-            return True
+    for place in (sync.context.loop, program.function(sync.node)):
+        for call in () if place is None else program.index.below(place, cst.Call):
+            name = dotted(call.func).rpartition(".")[2]
+            if WRITES.search(name) and not program.context(call).guarded:
+                return place is sync.context.loop or name == "imshow"
     return False
+
+
+def spares_memory(program: Program, sync: Sync) -> bool:
+    """Whether a comment above a copy, or above the line before it, says that it spares memory."""
+    line = program.statement(sync.node)
+    block = program.parent(line)
+    if not isinstance(block, cst.IndentedBlock):
+        return False
+    place = next(i for i, one in enumerate(block.body) if one is line)
+    return any(
+        above.comment is not None and SPARES.search(above.comment.value) is not None
+        for one in block.body[max(0, place - 1) : place + 1]
+        if isinstance(one, cst.SimpleStatementLine)
+        for above in one.leading_lines
+    )
 
 
 def finding(program: Program, sync: Sync) -> Finding:

@@ -93,6 +93,19 @@ CASES = [
     # names
     pytest.param("x = 1\nprobe(x)", "NUMBER", id="a name"),
     pytest.param("probe(nobody)", "UNKNOWN", id="a name of nobody"),
+    pytest.param(
+        "def f(d=torch.device('cpu')):\n    probe(d)", "DEVICE @MAYBE", id="a device by default"
+    ),
+    pytest.param(
+        "def f(a: torch.Tensor, k=1):\n    return a.sum()\nprobe(f(torch.ones(3), k=2))",
+        "TENSOR @CPU",
+        id="a function of a tensor on the host",
+    ),
+    pytest.param(
+        "def f(a: torch.Tensor):\n    return a.sum()\nprobe(f(x))",
+        "TENSOR",
+        id="a function of nobody knows what",
+    ),
     pytest.param("probe(len)", "FUNCTION len", id="a builtin function"),
     pytest.param("from x import *\nprobe(len(y))", "UNKNOWN", id="after a star import"),
     pytest.param("def len(x): return 'a'\nprobe(len(y))", "STRING", id="len of this file"),

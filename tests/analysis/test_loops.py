@@ -289,6 +289,12 @@ CASES = [
         id="a metric of every step",
     ),
     pytest.param(
+        TRAINING + "validate()\ndef validate():\n    run()\ndef run():\n    with torch.no_grad():\n"
+        "        for v in val_loader:\n            probe()",
+        "EVAL",
+        id="a part of an evaluation called in training",
+    ),
+    pytest.param(
         "def validate():\n    for v in val_loader:\n        g(v)\ndef g(v): probe()",
         "EVAL",
         id="called in evaluation",

@@ -137,6 +137,29 @@ def test_an_evaluation_that_writes_its_results_needs_them_on_the_host() -> None:
     assert found.severity.word == "info"
 
 
+@pytest.mark.parametrize(
+    ("keep", "show"),
+    [
+        ("# on the host, to bound GPU memory\n            rows.append(out.cpu())", "pass"),
+        ("view(out)", "cv2.imshow('flow', out.cpu().numpy())"),
+    ],
+)
+def test_an_evaluation_that_shows_images_or_spares_memory(keep: str, show: str) -> None:
+    source = f"""\
+    import cv2, torch
+
+    def view(out):
+        {show}
+
+    def evaluate(model, loader, rows):
+        model = model.cuda()
+        for x in loader:
+            out = model(x.cuda())
+            {keep}
+    """
+    silent(textwrap.dedent(source), CODE)
+
+
 def test_a_copy_right_after_a_read_is_information() -> None:
     first, second = check(loop("kept.append(out.cpu())\nkept.append(loss.cpu())"), CODE)
     assert [first.severity.word, second.severity.word] == ["warning", "info"]

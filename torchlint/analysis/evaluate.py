@@ -336,7 +336,8 @@ class Evaluator:
             if function.name.value == "forward" and program.is_method(function):
                 return Value(Kind.UNKNOWN, device=Device.MAYBE)  # modules are called with tensors
             # a default says what the value may be, not what it is
-            return default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
+            chosen = default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
+            return chosen.on(Device.MAYBE) if chosen.device is Device.CPU else chosen
         return join((*given, *default))
 
     def _given_elsewhere(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
@@ -530,7 +531,7 @@ class Evaluator:
         match function:
             case Value(kind=Kind.FUNCTION, made=cst.FunctionDef() as made):
                 plain = all(self._is_transparent(item) for item in made.decorators)
-                return self.returned(made) if plain else self.derived(node)
+                return self._placed(self.returned(made), node) if plain else self.derived(node)
             case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
                 return self._value(made.body)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
@@ -541,6 +542,14 @@ class Evaluator:
                 return function
             case _:
                 return self.derived(node)
+
+    def _placed(self, result: Value, node: cst.Call) -> Value:
+        """Put a tensor that a function computes on the host where all of its tensors are there."""
+        if result.kind is not Kind.TENSOR or result.device is not Device.UNKNOWN:
+            return result
+        given = [self._value(arg.value) for arg in node.args]
+        places = {value.device for value in given if value.kind is Kind.TENSOR}
+        return result.on(Device.CPU) if places == {Device.CPU} else result
 
     def _called_elsewhere(self, name: str, node: cst.Call) -> Value | None:
         """Return what a call of a function or class of another file gives; None if not known."""

@@ -383,15 +383,18 @@ class Loops:
     def _evaluation(self, loop: Loop) -> Context:
         """Return a loop without gradients: evaluation, or a metric of every training step."""
         function = self._program.function(loop)
-        if function is not None and not self._named_eval(function):
+        if function is not None and not self._is_evaluation(function):
             caller = self._of_function(function)
             if caller.role is Role.TRAIN:
                 return caller
         return Context(Role.EVAL, loop=loop)
 
-    @staticmethod
-    def _named_eval(function: cst.FunctionDef) -> bool:
-        return _EVAL_NAME.search(function.name.value) is not None
+    def _is_evaluation(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is an evaluation by its name, or part of such a one."""
+        if _named_eval(function):
+            return True
+        callers = [other.function(call) for other, call in self._program.sites_everywhere(function)]
+        return bool(callers) and all(one is not None and _named_eval(one) for one in callers)
 
     def _of_function(self, function: cst.FunctionDef) -> Context:
         key = id(function)
@@ -541,6 +544,10 @@ class Loops:
                 ):
                     return True
         return False
+
+
+def _named_eval(function: cst.FunctionDef) -> bool:
+    return _EVAL_NAME.search(function.name.value) is not None
 
 
 def _is_switch(test: cst.BaseExpression) -> bool:

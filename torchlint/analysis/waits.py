@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.syncs import Read, is_sink
-from torchlint.analysis.values import Kind
+from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,7 @@ _HOST_KINDS = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.NDARRAY, Kind.NPSCALAR, Kind.LIST,
      Kind.TUPLE, Kind.DICT, Kind.ITERATOR, Kind.SCHEDULER}
 )  # fmt: skip
+_PLAIN_KINDS = frozenset({Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.NPSCALAR})
 # Methods that queue nothing, whatever they are called on.
 _VIEWS = frozenset(
     {"size", "dim", "numel", "detach", "item", "tolist", "numpy", "view", "unsqueeze", "squeeze",
@@ -154,7 +155,7 @@ def _on_gpu(program: Program, node: cst.BaseExpression) -> bool:
 
 def _call_queues(program: Program, call: cst.Call, depth: int) -> bool:
     name = program.qualified(call.func)
-    if name.startswith(_HOST) or is_sink(program, call):
+    if name.startswith(_HOST) or is_sink(program, call) or _is_of_host(program, call):
         return False
     match call.func:
         case cst.Name(value=function) if program.is_builtin(call.func):
@@ -173,6 +174,31 @@ def _call_queues(program: Program, call: cst.Call, depth: int) -> bool:
         known = depth < _DEPTH and not _given_tensors(program, call)
         return not known or _function_queues(program, target, depth + 1)
     return not _keeps_numbers(program, call)
+
+
+def _is_of_host(program: Program, call: cst.Call) -> bool:
+    """Whether a call computes with arrays, or with tensors on the host, and nothing else."""
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
+            value = program.value(receiver)
+            if value.kind is Kind.TENSOR:
+                return value.device is Device.CPU and method not in ("to", "cuda")
+        case _:
+            pass
+    given = [_is_on_host(program, arg.value) for arg in call.args]
+    return True in given and False not in given and program.value(call.func).kind is not Kind.MODULE
+
+
+def _is_on_host(program: Program, node: cst.BaseExpression) -> bool | None:
+    """Whether an argument is data on the host; None of a number or an option."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("cpu" | "numpy")), args=[]):
+            return True
+        case _:
+            value = program.value(node)
+    if value.kind in _PLAIN_KINDS:
+        return None
+    return value.kind is Kind.NDARRAY or (value.kind is Kind.TENSOR and value.device is Device.CPU)
 
 
 def _function_queues(program: Program, function: cst.FunctionDef, depth: int) -> bool:
