@@ -104,8 +104,8 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         plain = given.absent and not call.args
         if not plain and (given.literal() != "False" or grads.fills):
             continue
-        if runs_once(program, call):
-            continue  # there is nothing to fill before the first backward pass
+        if finds_nothing(program, call):
+            continue
         if plain:
             yield from bare(program, call, grads, known=known)
         else:
@@ -118,6 +118,15 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
     ]
     if not stray:
         yield from (one_by_one(program, loop) for loop in loops)
+
+
+def finds_nothing(program: Program, call: cst.Call) -> bool:
+    """Whether a script zeroes once, before there is a gradient to fill."""
+    function, place = program.function(call), program.index.order(call)
+    return runs_once(program, call) and not any(
+        program.function(one) is function and program.index.order(one) < place
+        for one, _ in program.method_calls("backward")
+    )
 
 
 def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
