@@ -132,7 +132,8 @@ def test_a_profiler_of_the_script_has_precedence(torch) -> None:
 def syncs(torch, tmp_path, monkeypatch):
     """The counting of synchronisations, taken back after the test."""
     torch.__file__ = str(tmp_path / "torch" / "__init__.py")
-    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)
+    for name in ("_showwarnmsg", "filterwarnings", "simplefilter", "resetwarnings"):
+        monkeypatch.setattr(warnings, name, getattr(warnings, name))
     with warnings.catch_warnings():
         yield Syncs(torch, Reads(torch, SimpleNamespace(root=str(tmp_path))))
 

@@ -46,13 +46,21 @@ class Busy:
         wait()
         length = perf_counter_ns() - self.began - spent
         profile.__exit__(None, None, None)
-        spans = [
-            (event.start_ns(), event.start_ns() + event.duration_ns())
-            for event in profile.profiler.kineto_results.events()
-            if "CUDA" in str(event.device_type())
-        ]
+        spans = [_span(each) for each in profile.profiler.kineto_results.events() if _is_work(each)]
         if spans and length > 0:
             self.share = min(1.0, covered(spans) / length)
+
+
+def _is_work(event: Any) -> bool:
+    """Whether an event is a kernel or a copy: ranges that a script names hold idle time as well."""
+    is_named = getattr(event, "is_user_annotation", bool)()
+    return "CUDA" in str(event.device_type()) and not is_named
+
+
+def _span(event: Any) -> tuple[int, int]:
+    if hasattr(event, "start_ns"):
+        return event.start_ns(), event.start_ns() + event.duration_ns()
+    return event.start_us() * 1000, (event.start_us() + event.duration_us()) * 1000  # torch < 2.4
 
 
 def covered(spans: Iterable[tuple[int, int]]) -> int:

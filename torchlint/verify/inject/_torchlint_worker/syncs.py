@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .reads import Reads
 
 _TEXT = "called a synchronizing CUDA operation"
+_FILTERING = ("filterwarnings", "simplefilter", "resetwarnings")
 
 
 class Syncs:
@@ -20,19 +21,26 @@ class Syncs:
         self.torch = torch
         self.reads = reads
         self.filter: Any = None
+        self.filterwarnings = warnings.filterwarnings
 
     def keep(self) -> None:
-        """Begin once CUDA is in use; go before filters that the script has set since."""
+        """Begin once CUDA is in use; look whether the script has put other filters first."""
         if self.filter is None:
             if not self.torch.cuda.is_initialized():
                 return
             self._begin()
+        self._go_first()
+
+    def _go_first(self) -> None:
+        """Come before all filters: by one that makes errors of warnings the script would fail."""
         if not warnings.filters or warnings.filters[0] is not self.filter:
-            warnings.filterwarnings("always", message=_TEXT)
+            self.filterwarnings("always", message=_TEXT)
             self.filter = warnings.filters[0]
 
     def _begin(self) -> None:
-        self.torch.cuda.set_sync_debug_mode("warn")
+        with warnings.catch_warnings():  # that the mode is a prototype; some make errors of it
+            warnings.simplefilter("ignore")
+            self.torch.cuda.set_sync_debug_mode("warn")
         show = warnings._showwarnmsg  # type: ignore[attr-defined]  # noqa: SLF001
         wait = self.torch.cuda.synchronize
 
@@ -49,6 +57,16 @@ class Syncs:
 
         warnings._showwarnmsg = showing  # type: ignore[attr-defined]  # noqa: SLF001
         self.torch.cuda.synchronize = synchronize
+        for name in _FILTERING:
+            setattr(warnings, name, self._then_going_first(getattr(warnings, name)))
+
+    def _then_going_first(self, call: Any) -> Any:
+        @functools.wraps(call)
+        def filtering(*args: Any, **kwargs: Any) -> None:
+            call(*args, **kwargs)
+            self._go_first()
+
+        return filtering
 
     def _note(self, call: str, frame: Any) -> None:
         if not self.reads.paused and not self.reads.reading:

@@ -1,0 +1,52 @@
+"""How processes of these tests come to a GPU, be it one or one that torch only pretends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+FAKE = Path(__file__).parent / "fake" / "site-packages"
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """How processes come to their GPU: its name, and what it needs in the environment."""
+
+    name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether there is a GPU."""
+        return not self.environment
+
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """The variables for a process that is not started by the worker's own tools."""
+        own = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
+        return {**own, **self.environment}
+
+    def python(self, *words: str | Path, timeout: float = 540) -> subprocess.CompletedProcess[str]:
+        """Run Python to its end in this environment."""
+        return subprocess.run(
+            [sys.executable, *map(str, words)],
+            env=self.whole_environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def fake_cuda(**more: str) -> Cuda:
+    """Return the pretended GPU; nothing is compiled for it."""
+    return Cuda("Fake GPU", {"PYTHONPATH": str(FAKE), "TORCHDYNAMO_DISABLE": "1", **more})
