@@ -11,7 +11,9 @@ import pytest
 from torchlint.edits import Safety
 from torchlint.errors import TorchlintError
 from torchlint.rule import Level
+from torchlint.verify.errors import anchor_of, check_pilot
 from torchlint.verify.model import (
+    Anchor,
     Bounds,
     Command,
     Configuration,
@@ -275,3 +277,47 @@ def test_a_noisy_machine_says_so(command: Command) -> None:
     report = verify(session(command, FakeExecutor(noise=0.4)), "TL1")
     assert report.singles[0].verdict is Verdict.NOISY
     assert report.kept == ()
+
+
+def record(**fields: object) -> Record:
+    made = {"rank": 0, "world": 1, "ended": "bound", "device": "cpu", "torch": "2.13.0"}
+    made |= {"optimizers": (), "waits": (), "start": 0.0, "workers": 0}
+    return Record(**{"steps": (), "backwards": (), **made, **fields})
+
+
+def pilot(*records: Record, ending: Ending = Ending.BOUND) -> Run:
+    return Run("before", Phase.PILOT, ending, 0, "", 1.0, 1, records)
+
+
+def test_a_step_is_one_of_the_optimizer_that_steps_least_often() -> None:
+    often, seldom = tuple(range(1, 21)), (5.0, 10.0, 15.0, 20.0)
+    found = anchor_of(pilot(record(steps=(often, seldom), backwards=often)))
+    assert found == Anchor("optimizer", 1)
+
+
+def test_an_optimizer_that_steps_no_more_is_not_the_anchor() -> None:
+    often = tuple(range(1, 21))
+    found = anchor_of(pilot(record(steps=((1.0, 2.0), often), backwards=often)))
+    assert found == Anchor("optimizer", 1)
+
+
+def test_without_an_optimizer_a_backward_is_a_step() -> None:
+    assert anchor_of(pilot(record(backwards=(1.0, 2.0, 3.0)))) == Anchor("backward")
+
+
+def test_gradients_may_come_without_a_backward() -> None:
+    assert anchor_of(pilot(record(steps=((1.0, 2.0, 3.0),)))) == Anchor("optimizer", 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "complaint"),
+    [
+        (pilot(), "without a single optimizer step or backward pass"),
+        (pilot(record(backwards=(1.0,))), "after fewer than two optimizer steps"),
+        (pilot(record(), ending=Ending.TIMEOUT), "no two optimizer steps in 1 s"),
+    ],
+    ids=["never steps", "steps once", "no end"],
+)
+def test_a_script_without_steps(run: Run, complaint: str) -> None:
+    with pytest.raises(TorchlintError, match=complaint):
+        check_pilot(run)

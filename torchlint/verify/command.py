@@ -148,8 +148,9 @@ def pairs(text: str) -> tuple[int, int]:
 
 
 def _environment(device: str) -> dict[str, str]:
-    """Return what is set for the script: on a CPU it is to see no GPU."""
-    return {**os.environ, **({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {})}
+    """Return the script's environment: on a CPU it sees no GPU; sets have one order in all runs."""
+    environment = {"PYTHONHASHSEED": "0", **os.environ}
+    return environment | ({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {})
 
 
 def _finish(report: Report, fixer: Fixer, options: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from torchlint.verify.model import Anchor, Ending
 from torchlint.verify.process import in_words
 
 if TYPE_CHECKING:
-    from torchlint.verify.model import Run
+    from torchlint.verify.model import Record, Run
 
 LAST = 8  # lines of its standard error that are shown
 
@@ -46,11 +46,11 @@ def check_pilot(pilot: Run) -> Anchor:
 
 def anchor_of(pilot: Run) -> Anchor | None:
     """Return what counts as a step: the optimizer that steps least often but more than once."""
-    record = max(pilot.records, key=lambda each: len(each.backwards), default=None)
-    if record is None or not record.backwards:
+    record = max(pilot.records, key=lambda each: len(_events(each)), default=None)
+    if record is None or not _events(record):
         return None
-    begun, ended = record.backwards[0], record.backwards[-1]
-    half = (begun + ended) / 2  # one that steps no more is not what the training is made of
+    events = _events(record)
+    half = (min(events) + max(events)) / 2  # what steps no more is not what the training is made of
     counts = {
         place: len(times)
         for place, times in enumerate(record.steps)
@@ -59,6 +59,11 @@ def anchor_of(pilot: Run) -> Anchor | None:
     if counts:
         return Anchor("optimizer", min(counts, key=lambda place: (counts[place], place)))
     return Anchor("backward") if len(record.backwards) > 1 else None
+
+
+def _events(record: Record) -> list[float]:
+    """Return the times of all backwards and steps of a process."""
+    return [*record.backwards, *(time for times in record.steps for time in times)]
 
 
 def how(run: Run) -> str:
