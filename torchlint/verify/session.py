@@ -180,7 +180,9 @@ class Session:
         """Return what is known of the configuration with the fixes of some rules."""
         made = self.fixer.with_codes(codes, name) if codes else self.before.configuration
         if made.codes not in self.known:
-            self.known[made.codes] = Known(made, unexercised=unexercised(made, self.how.pilot))
+            pilot = self.how.pilot
+            why = unexercised(made, pilot, [pilot], self.tree)
+            self.known[made.codes] = Known(made, unexercised=why)
         return self.known[made.codes]
 
     def trace(self, known: Known) -> None:
