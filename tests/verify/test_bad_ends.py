@@ -76,12 +76,20 @@ def begun(here: Place, phase: str) -> subprocess.Popen[str]:
     return harness
 
 
-@pytest.mark.parametrize("phase", ["pilot", "trace", "timing"])
-def test_ctrl_c_says_what_is_known(here: Place, phase: str) -> None:
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    [
+        ("pilot", signal.SIGINT),
+        ("trace", signal.SIGINT),
+        ("timing", signal.SIGINT),
+        ("trace", signal.SIGTERM),
+    ],
+)
+def test_an_interrupt_says_what_is_known(here: Place, phase: str, number: signal.Signals) -> None:
     here.write({"train.py": TRAINING + HANGING})
     with unchanged(here.root):
         harness = begun(here, phase)
-        harness.send_signal(signal.SIGINT)
+        harness.send_signal(number)
         out, err = harness.communicate(timeout=60)
     assert harness.returncode == INTERRUPTED
     if phase == "pilot":

@@ -12,7 +12,7 @@ from bad_scripts_tools import Caller, Done, stand_in
 from executor_tools import MARK, Place, place
 
 from torchlint import cli
-from torchlint.verify import processes, record
+from torchlint.verify import executor, pilot, processes, record
 from torchlint.verify.plan import Fixer
 from torchlint.verify.session import Session
 
@@ -192,6 +192,40 @@ def test_a_script_with_bad_manners_is_measured(
     assert done.says("not measured"), done.out
 
 
+QUICK_MANNERS = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+if not os.fork():
+    os.setsid()
+    time.sleep(99)
+here = os.path.dirname(os.path.abspath(__file__))
+os.chdir("/")
+try:
+    for step in train(999):
+        try:
+            open(os.path.join(here, f"{step}.pt"), "w").close()
+            print("out" * 9999)
+            print("err" * 9999, file=sys.stderr)
+        except:
+            pass
+finally:
+    os._exit(7)
+"""
+
+
+@pytest.mark.usefixtures("quick")
+def test_bad_manners_in_every_phase(
+    here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "LINGER", 0.1)  # seconds, which the child uses up each time
+    done = verify(TRAINING + QUICK_MANNERS, *TOLD)
+    assert done.code == MEASURED, done.err
+    told = results(here)
+    assert (told["TL901"]["verdict"], told["TL901"]["keep"]) == ("faster", True)
+    phases = [run["phase"] for run in told["TL901"]["runs"]]
+    assert phases == ["trace", "timing", "timing", "timing"]
+
+
 def plant(monkeypatch: pytest.MonkeyPatch, code: str, old: bytes, new: bytes) -> None:
     """Let the fix of a rule write something else."""
     usual = Fixer._configuration
@@ -232,6 +266,21 @@ def test_a_fix_that_breaks_the_script(
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_fix_with_which_the_script_never_ends(
+    here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilot, "START", 4.0)  # seconds
+    monkeypatch.setattr(pilot, "SLACK", 1.0)
+    plant(monkeypatch, "TL901", ANOMALY, b"is_anomaly_enabled() or time.sleep(99)")
+    plant(monkeypatch, "TL901", b"torch.autograd.is_", b"torch.is_")
+    done = verify(TRAINING + LOOP, *TOLD)
+    assert done.code == MEASURED, done.err
+    result = results(here)["TL901"]
+    assert (result["verdict"], result["keep"]) == ("failed", False)
+    assert done.says("the script with it did not come to an end in"), done.out
+
+
+@pytest.mark.usefixtures("quick")
 def test_two_fixes_that_only_fail_together(here: Place, verify: Caller) -> None:
     code = TRAINING + textwrap.dedent("""
         for step in train(99):
@@ -247,16 +296,17 @@ def test_two_fixes_that_only_fail_together(here: Place, verify: Caller) -> None:
     assert done.says("left out: fails or changes results together with TL"), done.out
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_safe_fix_that_is_not(
     here: Place, verify: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch, "TL901", ANOMALY, ANOMALY + b"  # OTHER")
+    """With torch itself: what another start of the random numbers changes has to be seen."""
+    plant(monkeypatch, "TL901", ANOMALY, ANOMALY + b"; torch.manual_seed(7)")
     done = verify(TRAINING + LOOP, *TOLD)
     assert done.code == MEASURED, done.err
     result = results(here)["TL901"]
     assert (result["verdict"], result["keep"]) == ("changes-results", False)
     assert done.says("a bug of torchlint, please report it"), done.out
+    assert {run["phase"] for run in result["runs"]} == {"trace"}
 
 
 TEN = """
