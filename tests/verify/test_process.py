@@ -69,15 +69,25 @@ def test_megabytes_of_output_neither_block_it_nor_are_kept(here: Place) -> None:
     """)  # fmt: skip
     assert wait(live)
     lines = live.end().splitlines()
+    assert len(live.stderr._kept) <= 4 * TAIL
     assert lines[-1] == "y" * 80 + " 99999"
     assert lines[0].startswith("yyy")
     assert TAIL - 200 < sum(len(line) + 1 for line in lines) <= TAIL
 
 
 def test_standard_input_is_empty(here: Place) -> None:
-    live = start(here, "input()")
-    assert wait(live)
-    assert "EOFError" in live.end()
+    code = """
+        import os, pathlib, sys, time
+        from torchlint.verify.process import launch
+        root = pathlib.Path(sys.argv[1])
+        live = launch((sys.executable, "-c", "input()"), root, os.environ, root / "plan.json")
+        live.wait(time.monotonic() + 20)
+        print(live.end())
+    """
+    words = [sys.executable, "-c", textwrap.dedent(code), str(here.root)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as harness:
+        assert harness.stdout is not None  # its own input is open, and stays so
+        assert harness.stdout.read().strip().endswith(b"EOFError: EOF when reading a line")
 
 
 def test_a_missing_program_is_an_error_that_names_it(here: Place) -> None:
@@ -97,11 +107,16 @@ def test_a_missing_program_is_an_error_that_names_it(here: Place) -> None:
         pytest.param(
             "os.fork() or (os.setsid(), time.sleep(0.5), os.execve(sys.executable, "
             "[sys.executable, '-c', 'import time; time.sleep(99)'], {'TORCHLINT_TEST_MARK': "
-            "os.environ['TORCHLINT_TEST_MARK']})); time.sleep(1); ready(); time.sleep(99)",
+            "os.environ['TORCHLINT_TEST_MARK']})); time.sleep(1); ready()",
             id="other-environment",
         ),
         pytest.param("os.kill(os.getpid(), signal.SIGSTOP) if ready() else 0", id="stopped"),
         pytest.param("ready(); os._exit(3)", id="ends"),
+        pytest.param(
+            "os.fork() or os.execv(sys.executable, [sys.executable, '-c', 'import time; "
+            "time.sleep(99)  # multiprocessing.resource_tracker']); time.sleep(1); ready()",
+            id="like-a-tracker",
+        ),
         pytest.param(
             "signal.signal(15, lambda *_: os.fork() or time.sleep(99)); ready(); time.sleep(99)",
             id="forks-when-ended",
@@ -211,11 +226,11 @@ def test_shared_memory_of_its_processes_is_removed(here: Place) -> None:
 
 
 def test_python_removes_the_shared_memory_it_tracks(here: Place) -> None:
-    live = start(here, """
-        import multiprocessing, time
+    live = start(here, f"""
+        import signal, time
         from multiprocessing.shared_memory import SharedMemory
-        memory = SharedMemory(create=True, size=1000)
-        lock = multiprocessing.get_context("spawn").Lock()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        memory = SharedMemory("no_known_name_{here.mark[:8]}", create=True, size=1000)
         open("ready", "w").write(memory.name)
         time.sleep(99)
     """)  # fmt: skip

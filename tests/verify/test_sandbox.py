@@ -232,6 +232,7 @@ def test_words_below_the_project_lead_into_the_copy(here: Place) -> None:
             f"--out={root}/new": f"--out={copy}/new",
             f"{root}/a:{root}:/b": f"{copy}/a:{copy}:/b",
             root: copy,
+            f"{{'out': '{root}/new', 1: ['{root}']}}": f"{{'out': '{copy}/new', 1: ['{copy}']}}",
             f"{root}/": f"{copy}/",
             f"{root}/.venv/bin/python": f"{root}/.venv/bin/python",
             f"{root}er/train.py": f"{root}er/train.py",

@@ -16,6 +16,7 @@ from torchlint.verify.record import VARIABLE
 
 LINUX = sys.platform == "linux"
 PROC = Path("/proc")
+HAS_CHILDREN = (PROC / "thread-self" / "children").exists()  # Linux may be built without
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 TRACKER_GRACE = 1.0  # seconds for Python's resource tracker to remove what the others left
 ROUNDS = 20  # of looking for processes that were started while others were ended
@@ -66,7 +67,7 @@ def tree(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    if not LINUX:
+    if not HAS_CHILDREN:
         try:
             return [child.pid for child in psutil.Process(pid).children()]
         except psutil.Error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Way = Literal["overlay", "copy"]
 MARGIN = 64 * copying.MEBI  # bytes that stay free on the disk beside a copy
 NEIGHBOURS = 1_000  # entries beside the project that are linked beside its copy
+EDGE = r"""[=,:;"'(){}\[\]]"""  # what stands before and after a path in a word of a command
 SOCKET = 60  # characters of TMPDIR: a socket in it may have 104 or 108 in all
 
 
@@ -66,7 +67,7 @@ class Workspace:
         if self.root == self.original:
             return word
         for root in {str(self.original), str(self.original.resolve())}:
-            path = rf"(^|[=,:])({re.escape(root)})((?:/[^=,:]*)?)(?=$|[=,:])"
+            path = rf"(^|{EDGE})({re.escape(root)})((?:/(?:(?!{EDGE}).)*)?)(?=$|{EDGE})"
             word = re.sub(path, self._moved, word)
         return word
 
