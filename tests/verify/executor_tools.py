@@ -38,8 +38,13 @@ class Place:
             file.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     @property
+    def log(self) -> Path:
+        """A file for scripts to write to, outside of the project."""
+        return self.root.parent / "log"
+
+    @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, MARK: self.mark}
+        return {**os.environ, MARK: self.mark, "TORCHLINT_TEST_LOG": str(self.log)}
 
     def processes(self) -> list[str]:
         """Return the commands of processes that were started with this environment."""

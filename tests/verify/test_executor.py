@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from executor_tools import SHARED, Place, place, unchanged
+from executor_tools import Place, place, unchanged
 
 from torchlint.errors import TorchlintError
-from torchlint.verify import processes
+from torchlint.verify import copying, processes
+from torchlint.verify.copying import Limits
 from torchlint.verify.executor import ProjectExecutor
 from torchlint.verify.model import (
     BEFORE,
@@ -94,6 +95,7 @@ def configured(files: dict[str, bytes] | None = None, name: str = BEFORE) -> Con
 def executor(
     here: Place, way: str, code: str, *arguments: str, module: str | None = None,
     launcher: tuple[str, ...] = (), python: Path = PYTHON, seed: int = 0,
+    limits: Limits | None = None,
 ) -> ProjectExecutor:  # fmt: skip
     """Open an executor for a script; the test is skipped where the system forbids the way."""
     here.write({"train.py": textwrap.dedent(code)})
@@ -104,6 +106,7 @@ def executor(
         rng=random.Random(seed),  # noqa: S311  which goes first
         environment=here.environment,
         try_overlay=way == "overlay",
+        limits=limits,
     )
     if opened.way != way:
         opened.close()
@@ -228,6 +231,29 @@ def test_each_run_has_its_own_files_and_folders(here: Place, way: str) -> None:
             assert done.ending is Ending.FINISHED
 
 
+def test_data_that_a_run_wrote_to_through_a_link_is_named(here: Place) -> None:
+    here.write({"data.bin": b"x" * 99, "other.bin": b"x" * 99})
+    code = "import os; os.system('echo >> data.bin; cat other.bin; echo > new.bin')"
+    with executor(here, "copy", code, limits=Limits(linked=10)) as opened:
+        done = opened.run(configured(), Phase.TIMING, SHORT)
+    assert done.touched == ("data.bin",)
+    assert not (here.root / "new.bin").exists()
+
+
+def test_an_interrupt_while_copying_leaves_nothing(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with executor(here, "copy", "") as opened:
+        monkeypatch.setattr(copying, "_copy_git", interrupt)
+        here.write({".git/HEAD": ""})
+        with pytest.raises(KeyboardInterrupt):
+            opened.run(configured(), Phase.TIMING, SHORT)
+        assert [path.name for path in opened._sandbox.session.folder.iterdir()] == ["owner"]
+
+
 @both
 @pytest.mark.parametrize("launcher", [(), ("nice", "-n", "1"), ("env", "A=1", "python")])
 def test_modules_and_launchers(here: Place, way: str, launcher: tuple[str, ...]) -> None:
@@ -277,7 +303,7 @@ TURNS = """
     import os, sys, time
     from speaker import Turns
     import which
-    log = open("/dev/shm/psm_tl" + os.environ["TORCHLINT_TEST_MARK"][:8], "a", buffering=1)
+    log = open(os.environ["TORCHLINT_TEST_LOG"], "a", buffering=1)
     def work():
         print(which.NAME, "works", time.monotonic(), file=log)
     turns = Turns()
@@ -290,16 +316,13 @@ TURNS = """
 @both
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_runs_take_turns(here: Place, way: str, seed: int) -> None:
-    log = SHARED / f"psm_tl{here.mark[:8]}"
-    log.touch()  # it was there before: it is not taken away
     with executor(here, way, TURNS, seed=seed) as opened, unchanged(here.root):
         runs = opened.lockstep(
             configured({"which.py": b"NAME = 'A'"}, "one"),
             configured({"which.py": b"NAME = 'B'"}, "two"),
             Bounds(steps=2 + 8 * 5, warmup=2, seconds=60),
         )
-    lines = [line.split() for line in log.read_text().splitlines()]
-    log.unlink()
+    lines = [line.split() for line in here.log.read_text().splitlines()]
     assert [one.configuration for one in runs] == ["one", "two"]
     assert all(one.ending is Ending.BOUND and one.code == 0 for one in runs)
     assert [len(one.records[0].turns) for one in runs] == [4, 4]
@@ -310,14 +333,13 @@ def test_two_runs_take_turns(here: Place, way: str, seed: int) -> None:
 
 
 def test_chance_says_which_is_first(here: Place) -> None:
-    log = SHARED / f"psm_tl{here.mark[:8]}"
-    log.touch()
     pair = configured({"which.py": b"NAME = 'A'"}), configured({"which.py": b"NAME = 'B'"})
     with executor(here, "copy", TURNS) as opened:
         for _ in range(8):
             opened.lockstep(*pair, Bounds(steps=2, warmup=2, seconds=60))
-    names = [line.split()[0] for line in log.read_text().splitlines() if line.endswith("begins")]
-    log.unlink()
+    names = [
+        line.split()[0] for line in here.log.read_text().splitlines() if line.endswith("begins")
+    ]
     assert len(names) == 16
     assert set(names[::2]) == {"A", "B"}
 
@@ -327,7 +349,7 @@ def test_the_idle_run_stands_still_with_its_children(here: Place, way: str) -> N
     code = """
         import os, time
         from speaker import Turns, record
-        log = "/dev/shm/psm_tl" + os.environ["TORCHLINT_TEST_MARK"][:8]
+        log = os.environ["TORCHLINT_TEST_LOG"]
         me = str(os.getpid())
         if os.fork() == 0:
             while os.getppid() != 1:
@@ -340,14 +362,12 @@ def test_the_idle_run_stands_still_with_its_children(here: Place, way: str) -> N
                 turns.turn(lambda: time.sleep(0.05))
                 open(log, "a").write(f"{me} other {time.monotonic()}\\n")
     """
-    log = SHARED / f"psm_tl{here.mark[:8]}"
-    log.touch()
     with executor(here, way, code) as opened:
         opened.lockstep(configured(), configured(), Bounds(steps=34, warmup=2, seconds=60))
     lines = [
-        (pid, what, float(at)) for pid, what, at in map(str.split, log.read_text().splitlines())
+        (pid, what, float(at))
+        for pid, what, at in map(str.split, here.log.read_text().splitlines())
     ]
-    log.unlink()
     begins = [(pid, at) for pid, what, at in lines if what == "begin"]
     assert len(begins) >= 8
     for pid, at in begins:  # in the middle of a turn, only its own child writes
@@ -451,7 +471,7 @@ def test_an_interrupt_leaves_nothing(
             os.setsid()
             time.sleep(99)
         turns = Turns() if plan["turns"] else None
-        name = "/dev/shm/psm_tl" + os.environ["TORCHLINT_TEST_MARK"][:8]
+        name = os.environ["TORCHLINT_TEST_LOG"]
         open(name, "a").close()
         time.sleep(99)
     """)})  # fmt: skip
@@ -464,7 +484,7 @@ def test_an_interrupt_leaves_nothing(
         assert harness.stdout is not None
         made = harness.stdout.readline().strip()
         deadline = time.monotonic() + 60
-        while not (SHARED / f"psm_tl{here.mark[:8]}").exists():
+        while not here.log.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         harness.send_signal(number)

@@ -210,18 +210,20 @@ def test_shared_memory_of_its_processes_is_removed(here: Place) -> None:
     (SHARED / f"psm_before{mark}").touch()
     live = start(here, f"""
         import os, signal
-        for name in (f"torch_{{os.getpid()}}_{mark}_1", "sem.mp-{mark}", "psm_{mark}", "my_{mark}"):
-            open(f"/dev/shm/{{name}}", "w").close()
+        names = f"torch_{{os.getpid()}}_{mark}_1", "sem.mp-{mark}", "psm_{mark}", "my_{mark}"
+        held = [open(f"/dev/shm/{{name}}", "w") for name in names]
         open(f"/dev/shm/torch_{os.getpid()}_{mark}_2", "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
+        open("ready", "w").close()
+        signal.pause()
     """)  # fmt: skip
-    assert wait(live)
+    until(live, here.root / "ready")
+    (SHARED / f"psm_other{mark}").touch()
     with (SHARED / f"psm_held{mark}").open("w"):
         live.end()
         left = sorted(path.name for path in SHARED.iterdir() if mark in path.name)
     for name in left:
         (SHARED / name).unlink()
-    expected = {f"psm_before{mark}", f"psm_held{mark}", f"my_{mark}"}
+    expected = {f"psm_{what}{mark}" for what in ("before", "held", "other")} | {f"my_{mark}"}
     assert set(left) == expected | {f"torch_{os.getpid()}_{mark}_2"}
 
 
@@ -246,7 +248,7 @@ def test_shared_memory_of_others_is_none_of_ours() -> None:
     before = shared_memory.Before(frozenset(), time.time() + 3600)
     file = SHARED / f"psm_tlt{os.getpid()}"
     file.touch()
-    shared_memory.sweep(before, set())
+    shared_memory.sweep(before, set(), {file.stat().st_ino})  # older than the run
     assert file.exists()
     file.unlink()
 
@@ -329,5 +331,5 @@ def test_a_semaphore_that_another_process_still_has_is_left_alone() -> None:
     before = shared_memory.Before(shared_memory.look(), time.time())
     semaphore = multiprocessing.get_context("spawn").Semaphore(1)
     file = SHARED / f"sem.{semaphore._semlock.name[1:]}"
-    shared_memory.sweep(before, set())
+    shared_memory.sweep(before, set(), {file.stat().st_ino})
     assert file.exists()  # a process that is spawned now opens it by its name

@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_before_and_while_copying(
     here.write({"a.py": ""})
     with sandbox(here.root, "copy") as made:
         with monkeypatch.context() as full:
-            full.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))
+            full.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1 << 20))
             with pytest.raises(TorchlintError, match=r"MiB are free.*TMPDIR"), made.fresh({}):
                 pass
 
@@ -279,7 +279,7 @@ def harness(here: Place, way: str) -> subprocess.Popen[str]:
             import os
             folder = (str(space.root),) if space.prefix else ()
             script = "import os, time; os.fork() and os._exit(0); os.setsid(); " \\
-                "open('/dev/shm/psm_tlt{here.mark[:8]}', 'w').close(); " \\
+                "held = open('/dev/shm/psm_tlt{here.mark[:8]}', 'w'); " \\
                 "open('checkpoint', 'w').close(); time.sleep(60)"
             words = (*space.prefix, *folder, sys.executable, "-c", script)
             launch(words, space.root, dict(os.environ), space.folder / "plan.json").wait(

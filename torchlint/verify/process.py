@@ -74,7 +74,10 @@ class Live:
     stderr: Tail
     started: float  # seconds of time.monotonic
     seen: set[processes.Process] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)  # names in shared memory that came since
+    held: set[int] = field(default_factory=set)  # inodes there that its processes had
     rss: int = 0  # bytes: the largest sum of the peaks of processes that lived at once
+    said: str | None = None  # the tail of stderr, once all have ended
 
     @property
     def code(self) -> int | None:
@@ -82,10 +85,13 @@ class Live:
         return self.popen.poll()
 
     def look(self) -> None:
-        """Remember the processes that there are, and the memory they have."""
+        """Remember the processes that there are, the memory they have, and what they share."""
         pids = processes.tree(self.popen.pid)
         self.seen |= {process for pid in pids if (process := processes.identify(pid))}
         self.rss = max(self.rss, sum(map(processes.resident_peak, pids)))
+        if new := shared_memory.new_names(self.before) - self.asked:  # ours, or anybody's
+            self.asked |= new
+            self.held |= shared_memory.held_by(process.pid for process in self.seen)
 
     def wait(self, deadline: float, until: Callable[[], bool] = lambda: False) -> bool:
         """Wait until the leader ends or ``until`` says so; False when it is ``deadline`` first."""
@@ -114,6 +120,8 @@ class Live:
 
         ``linger`` is how many seconds they have to end by themselves.
         """
+        if self.said is not None:  # its numbers may be those of other processes by now
+            return self.said
         with uninterrupted():
             deadline = time.monotonic() + linger
             while time.monotonic() < deadline and (
@@ -123,9 +131,10 @@ class Live:
             self.look()
             processes.end(self.popen.pid, str(self.plan), self.seen)
             self.popen.wait()
-            shared_memory.sweep(self.before, {process.pid for process in self.seen})
+            shared_memory.sweep(self.before, {process.pid for process in self.seen}, self.held)
             self.stdout.close()
-            return self.stderr.close()
+            self.said = self.stderr.close()
+        return self.said
 
 
 def launch(words: Sequence[str], folder: Path, environment: Mapping[str, str], plan: Path) -> Live:

@@ -7,8 +7,12 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FOLDER = Path("/dev/shm")  # noqa: S108 - where Linux keeps shared memory
 # torch_PID_... (file_system strategy), sem.mp-... and psm_... (multiprocessing), nccl-...
@@ -33,47 +37,60 @@ def look() -> frozenset[str]:
         return frozenset()
 
 
-def sweep(before: Before, pids: set[int]) -> None:
+def sweep(before: Before, pids: set[int], held: set[int]) -> None:
     """Remove what the processes of a run left; call it when all of them have ended.
 
     A file goes if it came since, is this user's, has a name that torch, NCCL or multiprocessing
-    give, and either the name holds the number of one of the processes, or it holds none and no
-    process has the file open.
+    give, and either the name holds the number of one of them (or of a process that is gone) or its
+    inode is one that they were seen to hold.  What another process holds stays.
     """
-    candidates = [name for name in look() - before.names if _is_ours(name, before.time)]
-    if not candidates:
-        return
-    held = _held()
-    for name in candidates:
-        match = NAME.match(name)
-        assert match is not None
-        pid = match["pid"]
-        if _inode(name) in held:
-            continue
-        if pid is None or int(pid) in pids or not psutil.pid_exists(int(pid)):
+    new = {name: _inode(name, before.time) for name in look() - before.names}
+    leaving = {
+        name: inode
+        for name, inode in new.items()
+        if inode and (inode in held or _was_of(name, pids))
+    }
+    if leaving:
+        others = held_by(psutil.pids())
+        for name in [name for name, inode in leaving.items() if inode not in others]:
             with contextlib.suppress(OSError):
                 (FOLDER / name).unlink()
 
 
-def _is_ours(name: str, since: float) -> bool:
+def _was_of(name: str, pids: set[int]) -> bool:
+    match = NAME.match(name)
+    pid = int(match["pid"]) if match and match["pid"] else None
+    return pid is not None and (pid in pids or not psutil.pid_exists(pid))
+
+
+def _inode(name: str, since: float) -> int | None:
+    """Return the inode of a file that may be of a run which began then."""
     try:
         status = (FOLDER / name).lstat()
     except OSError:
-        return False
+        return None
     # a second of slack: the clock of the file system ticks coarsely
-    return NAME.match(name) is not None and (
-        status.st_uid == os.getuid() and status.st_ctime >= since - 1
-    )
+    is_new = status.st_uid == os.getuid() and status.st_ctime >= since - 1
+    return status.st_ino if is_new and NAME.match(name) else None
 
 
-def _held() -> set[int]:
-    """Return the inodes of files in /dev/shm that a process has mapped or open.
+def new_names(before: Before) -> set[str]:
+    """Return names that came since and do not say whose they are."""
+    return {
+        name
+        for name in look() - before.names
+        if (match := NAME.match(name)) and match["pid"] is None
+    }
+
+
+def held_by(pids: Iterable[int]) -> set[int]:
+    """Return the inodes of the files in /dev/shm that processes have mapped or open.
 
     By inode and not by name: glibc maps a semaphore under a temporary name, which it then links to
     the real one, so that the name in the map is of a deleted file.
     """
     held: set[int] = set()
-    for pid in psutil.pids():
+    for pid in pids:
         with contextlib.suppress(OSError):
             maps = Path(f"/proc/{pid}/maps").read_text("utf-8", errors="replace")
             held |= {int(inode) for inode in MAPPED.findall(maps)}
@@ -83,10 +100,3 @@ def _held() -> set[int]:
                     if str(entry.readlink()).startswith(f"{FOLDER}/"):
                         held.add(entry.stat().st_ino)
     return held
-
-
-def _inode(name: str) -> int | None:
-    try:
-        return (FOLDER / name).lstat().st_ino
-    except OSError:
-        return None

@@ -84,9 +84,10 @@ def _sweep(folder: Path, modified: float) -> None:
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its owner lives
         pids = {process.pid for process in processes.of_plan(f"{folder}{os.sep}")}
+        held = shared_memory.held_by(pids)
         processes.end_plans(folder)
         for before in _remembered(folder):
-            shared_memory.sweep(before, pids)
+            shared_memory.sweep(before, pids, held)
         remove(folder)
     finally:
         os.close(number)
