@@ -33,6 +33,7 @@ for step in range(100):
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # what is looked for is so on a CPU
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     with place(monkeypatch) as made:
         yield made
