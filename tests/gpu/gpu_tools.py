@@ -31,8 +31,9 @@ class Cuda:
     @property
     def whole_environment(self) -> dict[str, str]:
         """The variables for a process that is not started by the worker's own tools."""
-        own = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
-        return {**own, **self.environment}
+        path = [self.environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "rules")]
+        path = os.pathsep.join(filter(None, path))
+        return {**os.environ, **self.environment, "PYTHONPATH": path}
 
     def python(self, *words: str | Path, timeout: float = 540) -> subprocess.CompletedProcess[str]:
         """Run Python to its end in this environment."""

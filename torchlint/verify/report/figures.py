@@ -42,8 +42,9 @@ def figures(result: Result, bounds: Bounds) -> Figures:
     timed = runs_of(result, Phase.TIMING)
     traced, piloted = runs_of(result, Phase.TRACE), runs_of(result, Phase.PILOT)
     steps = [time for run in timed if (time := step_seconds(run, bounds)) is not None]
-    device = [value for run in result.runs for value in _device_memory(run)]
-    host = [run.rss for run in timed or traced if run.rss]
+    measured = timed or traced  # a pilot run counts what its warm-up took as well
+    device = [value for run in measured for value in _device_memory(run)]
+    host = [run.rss for run in measured if run.rss]
     waits = [mean(wait_share(run, bounds) for run in runs) for runs in (timed, piloted)]
     return Figures(
         seconds=mean(steps),
