@@ -138,6 +138,19 @@ def test_no_process_is_left(here: Place, code: str) -> None:
     live.end()  # again: nothing happens
 
 
+def test_one_that_cannot_be_ended_is_an_error_that_names_it(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = start(here, "import time; time.sleep(99)")
+    with monkeypatch.context() as stuck:
+        stuck.setattr(processes, "send", lambda *_: None)
+        stuck.setattr(processes, "GRACE", 0.1)
+        stuck.setattr(processes, "DEATH", 0.1)
+        with pytest.raises(TorchlintError, match=rf"cannot end process {live.popen.pid}: .*hand"):
+            live.end()
+    live.end()
+
+
 def test_those_that_end_by_themselves_have_time_for_it(here: Place) -> None:
     live = start(here, """
         import os, time

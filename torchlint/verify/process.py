@@ -130,7 +130,8 @@ class Live:
                 time.sleep(0.02)
             self.look()
             processes.end(self.popen.pid, str(self.plan), self.seen)
-            self.popen.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it is gone, or an error above
+                self.popen.wait(processes.DEATH)
             shared_memory.sweep(self.before, {process.pid for process in self.seen}, self.held)
             self.stdout.close()
             self.said = self.stderr.close()

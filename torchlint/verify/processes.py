@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from torchlint.errors import TorchlintError
 from torchlint.verify.record import VARIABLE
 
 LINUX = sys.platform == "linux"
@@ -19,6 +20,7 @@ PROC = Path("/proc")
 HAS_CHILDREN = (PROC / "thread-self" / "children").exists()  # Linux may be built without
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 TRACKER_GRACE = 1.0  # seconds for Python's resource tracker to remove what the others left
+DEATH = 30.0  # seconds after SIGKILL: much memory takes a while to be given back
 ROUNDS = 20  # of looking for processes that were started while others were ended
 
 
@@ -181,16 +183,26 @@ def end_plans(folder: Path) -> None:
 
 
 def _end(processes: set[Process], grace: float) -> None:
-    """Ask them to end, and kill those that have not after so many seconds; 0: kill at once."""
+    """Ask them to end, and kill those that have not after so many seconds; 0: kill at once.
+
+    Raises:
+        TorchlintError: even that does not end one.
+
+    """
     trackers = {process for process in processes if _is_tracker(process.pid)}
     others = processes - trackers
     if grace:
         send(others, signal.SIGTERM)
         send(processes, signal.SIGCONT)  # a stopped one does not see the first signal
     send(wait_for(others, grace) if grace else others, signal.SIGKILL)
-    wait_for(others, GRACE)
+    left = wait_for(others, DEATH)
     send(wait_for(trackers, TRACKER_GRACE), signal.SIGKILL)
-    wait_for(trackers, GRACE)
+    if left := left | wait_for(trackers, DEATH):
+        numbers = ", ".join(sorted(str(process.pid) for process in left))
+        raise TorchlintError(
+            f"cannot end process {numbers}: it waits in the system, for a disk or a device "
+            "that does not answer; end it by hand, or restart the machine"
+        )
 
 
 def _is_tracker(pid: int) -> bool:
