@@ -38,6 +38,8 @@ epoch instead.
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.
 - Tensors in memory (`TensorDataset`): they need no workers at all.
+- Code that runs only on a torch below 1.7, by what it uses (`correct[:k].view(-1)` of a transposed
+  tensor).
 
 Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
 the call.
@@ -83,6 +85,7 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
     """Find loaders whose workers are started in every epoch."""
     if program.target is not None and program.target < FIRST:
         return
+    since = " (from torch 1.7 on)" if program.target is None else ""
     for call in program.loaders.calls:
         if not program.argument(call, "persistent_workers").absent:
             continue
@@ -95,7 +98,8 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
                 call,
                 f"the workers of this DataLoader are started anew {where}",
                 None if is_wrapped(program, call) else fix(program, call, workers),
-                help="Pass persistent_workers=True: the workers then wait for the next pass.",
+                help=f"Pass persistent_workers=True{since}: the workers then wait for the next "
+                "pass.",
             )
 
 
@@ -152,7 +156,8 @@ def fix(program: Program, call: cst.Call, workers: Workers) -> Fix | None:
         Safety.UNSAFE,
         (AddArgument(call, "persistent_workers", code),),
         changes="random numbers differ from the second epoch on, "
-        "and workers do not see what happens to the dataset between epochs",
+        "and workers do not see what happens to the dataset between epochs"
+        + ("; torch below 1.7 has no such argument" if program.target is None else ""),
     )
 
 

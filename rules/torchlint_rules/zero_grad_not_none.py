@@ -34,7 +34,8 @@ with `--torch-version`.
 
 ## Leaves alone
 A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.7 by
-what the project uses (`loss.data[0]` runs up to 0.4); what a script runs once, outside
+what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
+tensor up to 1.6); what a script runs once, outside
 of loops, before there is a gradient to fill; a condition as the argument
 (`set_to_none=args.none`); objects whose class in this file has
 a `zero_grad` of its own, and those that may be of such a class in a file near by;
@@ -215,8 +216,8 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     elif target is None:
         message = (
             f"`{text}` fills the gradients with zeros on torch below 2.0 (from 2.0 on it drops "
-            "them): pass `set_to_none=True`, or declare the version the project uses with "
-            "`torch-version` in the configuration or `--torch-version`"
+            "them): pass `set_to_none=True` (there from torch 1.7 on), or declare the version the "
+            "project uses with `torch-version` in the configuration or `--torch-version`"
         )
     else:
         message = (

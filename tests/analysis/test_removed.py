@@ -14,6 +14,13 @@ from torchlint.imports import Imports
 if TYPE_CHECKING:
     from pathlib import Path
 
+TOP = """
+def accuracy(output, target, topk=(1,)):
+    _, pred = output.topk(max(topk), 1, True, True)
+    pred = pred.t()
+    correct = pred.eq(target.view(1, -1).expand_as(pred))
+    return [correct[:k].view(-1).float().sum(0) for k in topk]
+"""
 HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
 
 
@@ -43,6 +50,20 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         ),
         pytest.param("if TORCH_MAJOR < 2:\n    from torch._six import inf", id="asked for"),
         pytest.param("from ._six import inf", id="the project's own"),
+        pytest.param(f"{TOP}\naccuracy(output, target)", id="one row of what is transposed"),
+        pytest.param(f"{TOP}\nother(output, target, (1, 5))", id="a view that nobody asks for"),
+        pytest.param(
+            f"{TOP.replace('view(-1).f', 'reshape(-1).f')}\naccuracy(output, target, (1, 5))",
+            id="a copy of many rows",
+        ),
+        pytest.param(
+            f"{TOP.replace('pred.t()', 'pred.t().contiguous()')}\naccuracy(output, target, (1, 5))",
+            id="rows that lie together",
+        ),
+        pytest.param(
+            f"{TOP}\ntry:\n    accuracy(output, target, (1, 5))\nexcept RuntimeError:\n    pass",
+            id="tried out",
+        ),
     ],
 )
 def test_runs_on_every_version(source: str) -> None:
@@ -66,6 +87,14 @@ def test_runs_on_every_version(source: str) -> None:
         ("from torchtext.legacy import data", "1.11", "torchtext.legacy"),
         ("transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
         ("torchvision.transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
+        (f"{TOP}\naccuracy(output, target, topk=(1, 5))", "1.7", "correct[:k].view(-1)"),
+        (f"{TOP}\naccuracy(output, target, (1, 3))", "1.7", "correct[:k].view(-1)"),
+        (
+            TOP.replace(".eq(target.view(1, -1).expand_as(pred))", " == target")
+            + "\naccuracy(output, target, (1, 3))",
+            "1.7",
+            "correct[:k].view(-1)",
+        ),
         ("from torch.utils.ffi import create_extension", "1.0", "torch.utils.ffi"),
     ],
 )
@@ -95,3 +124,15 @@ def test_a_file_that_is_imported_ends_them_as_well(tmp_path: Path) -> None:
     assert not main.reaches(Version("2.0"))
     assert main.reaches(Version("1.13"))
     assert other.reaches(Version("2.0"))
+
+
+def test_a_step_that_asks_a_helper_for_many_rows_of_a_transposed_tensor(tmp_path: Path) -> None:
+    (tmp_path / "misc.py").write_text(f"import torch\n{TOP}")
+    (tmp_path / "main.py").write_text("from misc import accuracy\naccuracy(o, t, topk=(1, 5))\n")
+    (tmp_path / "other.py").write_text("from misc import accuracy\naccuracy(o, t)\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    main, other = (project.program(str(tmp_path / f"{name}.py")) for name in ("main", "other"))
+    assert main is not None
+    assert other is not None
+    assert not main.reaches(Version("1.7"))
+    assert other.reaches(Version("1.7"))

@@ -29,10 +29,13 @@ _REMOVED = {
     "torch._six": Version("2.0"),
 }  # fmt: skip
 _INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
+_KEPT = Version("1.7")  # what is computed of a transposed tensor is transposed as well from here on
 # Texts without these hold no evidence.
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
+    r"|\(\s*1\s*,\s*\d+\s*,?\s*\)\s*\)"  # accuracy(output, target, topk=(1, 5))
 )
+_STEPS = 6  # names and comparisons on the way from `correct` to `pred.t()`
 _ASKS = re.compile(r"version|hasattr|torch|legacy|compat|old|new", re.IGNORECASE)
 
 
@@ -81,6 +84,84 @@ def _own(program: Program) -> Iterator[Limit]:
     for node in program.index.of(cst.Subscript):
         if _reads_first(program, node) and not _is_asked_for(program, node):
             yield Limit(_INDEXED, program.code(node))
+    for call in program.index.of(cst.Call):
+        if _asks_for_many(call) and not _is_asked_for(program, call):
+            yield from _flattened(program, call)
+
+
+def _asks_for_many(call: cst.Call) -> bool:
+    """``accuracy(output, target, topk=(1, 5))``: a call given numbers of which one is above 1."""
+    match call.args[-1:]:
+        case [cst.Arg(value=cst.Tuple(elements=[_, *_] as items))]:
+            numbers = [item.value for item in items if isinstance(item.value, cst.Integer)]
+            return len(numbers) == len(items) and any(number.value > "1" for number in numbers)
+        case _:
+            return False
+
+
+def _flattened(program: Program, call: cst.Call) -> Iterator[Limit]:
+    """``correct[:k].view(-1)`` in what a call runs, where ``correct`` comes of ``pred.t()``.
+
+    Its rows are the columns of what was transposed, and more than one of them are no view.
+    """
+    home, function = program, program.calls.target(call)
+    if function is None:
+        elsewhere = program.calls.elsewhere(call)
+        if elsewhere is None:
+            return
+        home, function = elsewhere.program, elsewhere.function
+    for view, func in home.method_calls("view"):
+        if (
+            home.function(view) is function
+            and _is_all(view)
+            and (rows := _cut(func.value)) is not None
+            and _is_transposed(home, rows)
+            and not _is_asked_for(home, view)
+        ):
+            yield Limit(_KEPT, home.code(view))
+
+
+def _is_all(call: cst.Call) -> bool:
+    """``.view(-1)``."""
+    match call.args:
+        case [cst.Arg(value=cst.UnaryOperation(cst.Minus(), cst.Integer(value="1")))]:
+            return True
+        case _:
+            return False
+
+
+def _cut(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return ``correct`` of ``correct[:k]``."""
+    match node:
+        case cst.Subscript(
+            value=whole,
+            slice=[cst.SubscriptElement(slice=cst.Slice(lower=None, upper=cst.Name(), step=None))],
+        ):
+            return whole
+        case _:
+            return None
+
+
+def _is_transposed(program: Program, node: cst.BaseExpression) -> bool:
+    """``pred.t()``, or a comparison of it with what has its shape."""
+    for _ in range(_STEPS):
+        match node:
+            case cst.Name():
+                made = list(program.flow.reaching(node))
+                if len(made) != 1 or made[0].path:
+                    return False
+                if not isinstance(made[0].value, cst.BaseExpression):
+                    return False
+                node = made[0].value
+            case cst.Call(func=cst.Attribute(value=left, attr=cst.Name(value="eq")), args=[_]):
+                node = left
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(cst.Equal())]):
+                node = left
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value="t")), args=[]):
+                return True
+            case _:
+                return False
+    return False
 
 
 def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
