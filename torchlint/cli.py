@@ -287,6 +287,12 @@ class VerifyCommand(click.Command):
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the project, which every run gets a copy of.",
 )
+@click.option(
+    "--exclude",
+    metavar="PATTERNS",
+    multiple=True,
+    help="Files and folders to leave out of the copy, separated by commas.",
+)
 @click.option("--apply", is_flag=True, help="Write the fixes that are worth keeping.")
 @click.option("--json", type=click.Path(path_type=Path), help="Write everything to this file.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")

@@ -180,6 +180,13 @@ def test_the_root_holds_the_working_folder(project: Path) -> None:
     assert command_of(Request(("train.py",)), project / "sub").root == project
 
 
+def test_the_working_folder_has_to_be_in_the_project(project: Path) -> None:
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    with pytest.raises(UsageError, match="working folder is not in the project"):
+        command_of(Request((str(project / "train.py"),)), elsewhere)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"), [((), "say what to run"), (("absent.py",), "absent.py: no such file")]
 )

@@ -46,7 +46,7 @@ def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
     working = Path.cwd()
     limits = _limits(options)
     command = command_of(_request(words, options), working)
-    layer, pinned = command_line({**_CHECK, **options}, working)
+    layer, pinned = command_line({**_CHECK, **options, "exclude": ()}, working)
     fixer = Fixer(command, layer.values, pinned, options["isolated"], _complain)
     singles = fixer.singles()
     if not singles:
@@ -71,7 +71,11 @@ def _measured(
     """Run what has to be run; nothing of it is left afterwards, whatever happens."""
     with (
         watching(sys.stderr, quiet=options["quiet"]) as tell,
-        ProjectExecutor(command, environment=_environment(options["device"])) as executor,
+        ProjectExecutor(
+            command,
+            environment=_environment(options["device"]),
+            exclude=[part for each in options["exclude"] for part in each.split(",") if part],
+        ) as executor,
     ):
         session = Session(
             executor,

@@ -66,7 +66,13 @@ def command_of(request: Request, working: Path) -> Command:
         script, arguments = Path(os.path.normpath(working / request.words[0])), request.words[1:]
         if not script.is_file():
             raise UsageError(f"{request.words[0]}: no such file; name the training script")
-    root = Path(os.path.normpath(working / request.root)) if request.root else None
+    given = request.root or _root(script, request.module, working)
+    root = Path(os.path.normpath(working / given))
+    if not working.is_relative_to(root):
+        raise UsageError(
+            f"the working folder is not in the project ({root}), so that what the script writes "
+            "would stay; call torchlint from the project, or name a folder above both by --root"
+        )
     return Command(
         python=request.python or default_python(),
         script=script,
@@ -74,7 +80,7 @@ def command_of(request: Request, working: Path) -> Command:
         arguments=tuple(arguments),
         launcher=request.launcher,
         folder=working,
-        root=root or _root(script, request.module, working),
+        root=root,
     )
 
 
