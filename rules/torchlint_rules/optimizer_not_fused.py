@@ -43,9 +43,11 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 - SGD with momentum in files that may use a gradient scaler, for the reason above.
 - Files for the CPU only, unless the project declares torch 2.4 or newer, where the CPU has a fused
   kernel, and the file trains; Adagrad, unless it declares torch 2.13 or newer.
-- Sparse gradients, complex parameters, optimizers that are compiled or made before their model is
-  moved to the GPU, and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device of
-  another maker.
+- Sparse gradients, complex parameters, and parameters that are integers (a step counter) unless the
+  project declares torch 2.5 or newer.
+- Optimizers that are compiled or made before their model is moved to the GPU (in the constructor of
+  the model, for one), and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device
+  of another maker.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer): `foreach`
   needs few kernels for them.
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`).
@@ -93,7 +95,7 @@ from torchlint.analysis.rewrites import (
     Replace,
     Rewrite,
 )
-from torchlint.analysis.sizes import updates_few
+from torchlint.analysis.sizes import holds_integers, updates_few
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -113,6 +115,7 @@ ON_GPU = {
     ADAGRAD: Version("2.13"),
 }
 ON_CPU = Version("2.4")
+TAKES_INTEGERS = Version("2.5")  # as parameters that get no gradient
 ON_MPS = Version("2.5")  # but for Adagrad
 ACCELERATOR = Version("2.6")  # a file that asks torch.accelerator cannot run on an older torch
 OTHERS = re.compile(
@@ -155,8 +158,15 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)
+        and not refuses_integers(program, call)
         and not (has_little_to_do(program, call) and fused.absent)
     )
+
+
+def refuses_integers(program: Program, call: cst.Call) -> bool:
+    """Whether fused kernels may refuse what the model counts with, though it gets no gradient."""
+    old = program.target is None or program.target < TAKES_INTEGERS
+    return old and holds_integers(program, call)
 
 
 def has_little_to_do(program: Program, call: cst.Call) -> bool:

@@ -93,6 +93,47 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
             """
             import torch
 
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = torch.nn.Sequential(*layers)
+                    self.optimizer = torch.optim.Adam(params=self.parameters())
+
+            model = Net().to("cuda")
+            """,
+            id="made by the model that is moved later",
+        ),
+        pytest.param(
+            """
+            import torch
+            from helpers import split
+
+            model = build()
+            decayed, others = split(model)
+            optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others}])
+            model = model.to("cuda")
+            """,
+            id="parameters by a helper function of a model that is moved later",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = torch.nn.Sequential(*layers)
+                    self.step = torch.nn.Parameter(torch.zeros(1).long(), requires_grad=False)
+
+            model = Net().cuda()
+            optimizer = torch.optim.Adam(model.parameters())
+            """,
+            id="a step counter among the parameters",
+        ),
+        pytest.param(
+            """
+            import torch
+
             class Mine(torch.optim.AdamW):
                 pass
 
@@ -156,6 +197,7 @@ for x in data:
         pytest.param("(latent, noise)", id="two codes"),
         pytest.param("probe.parameters()", id="one layer"),
         pytest.param("wrapped.parameters()", id="one layer, wrapped"),
+        pytest.param("nn.SyncBatchNorm.convert_sync_batchnorm(probe).parameters()", id="converted"),
         pytest.param("nn.Linear(8, 2).cuda().parameters()", id="a layer of torch"),
         pytest.param("nn.Sequential(nn.Linear(8, 2), nn.ReLU()).parameters()", id="and another"),
         pytest.param("filter(lambda p: p.requires_grad, probe.parameters())", id="filtered"),
@@ -233,6 +275,51 @@ def test_reports(made, since):
     assert one.fix.safety is Safety.UNSAFE
     [one] = check(script(made), CODE, "2.13")
     assert "from torch" not in one.message
+
+
+@pytest.mark.parametrize(
+    ("body", "made", "target"),
+    [
+        pytest.param(
+            "self.step = torch.nn.Parameter(torch.zeros(1).long(), requires_grad=False)",
+            "",
+            "2.5",
+            id="a counter that fused kernels take",
+        ),
+        pytest.param(
+            "self.step = torch.nn.Parameter(torch.zeros(1))", "", None, id="a floating number"
+        ),
+        pytest.param("self.to('cuda')", "self", None, id="moved in the constructor"),
+    ],
+)
+def test_a_model_that_keeps_its_own(body, made, target):
+    optimizer = "torch.optim.Adam({}.parameters())"
+    source = f"""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(*layers)
+            {body}
+            {"self.optimizer = " + optimizer.format("self") if made else "pass"}
+
+    model = Net().cuda()
+    {"pass" if made else "optimizer = " + optimizer.format("model")}
+    """
+    [_] = check(source, CODE, target)
+
+
+def test_parameters_by_a_helper_function_of_a_model_that_was_moved():
+    source = """
+    import torch
+    from helpers import split
+
+    model = build().to("cuda")
+    decayed, others = split(model)
+    optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others}])
+    """
+    [_] = check(source, CODE)
 
 
 def test_sgd_without_momentum_has_nothing_to_lose():

@@ -51,6 +51,7 @@ _LEGACY_TENSORS = frozenset(
 _LONG = 40  # parts of an expression that is worked through from the inside
 _CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
             cst.Subscript, cst.UnaryOperation)  # fmt: skip
+_GIVING_BACK = ("torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
 _PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm",
                  "rich.progress.track", "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
 
@@ -881,7 +882,7 @@ class Evaluator:
         space = name[: -len(last) - 1]
         if name == "torch.device":
             return Value(Kind.DEVICE, made=node, device=self._device_call(node))
-        if name == "torch.compile" and node.args:
+        if name in _GIVING_BACK and node.args:
             return self._value(node.args[0].value)
         if last in _LEGACY_TENSORS:
             return Value(Kind.TENSOR, device=Device.CUDA if "cuda" in name else Device.CPU)

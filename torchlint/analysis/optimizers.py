@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
+
+_MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
 
 
 def is_made_by(program: Program, node: cst.BaseExpression, made: cst.Call) -> bool:
@@ -69,12 +71,10 @@ def moved_later(program: Program, made: cst.Call) -> bool:
         return False
     if program.frameworks and any(program.method_calls("prepare", "setup")):
         return True  # a framework moves what it prepares
+    if _is_in_constructor(program, made):
+        return True
     index = program.index
-    models = {
-        dotted(call.func.value)
-        for call in index.below(made.args[0].value, cst.Call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters")
-    } - {""}
+    models = {dotted(node) for node in _models_of(program, made.args[0].value)} - {""}
     moves = [
         (call, func.value)
         for call, func in program.method_calls("to", "cuda")
@@ -85,6 +85,37 @@ def moved_later(program: Program, made: cst.Call) -> bool:
     if any(dotted(node) in models for node in after):
         return bool(models)
     return bool(models - before) and any(_holds_models(program, node) for node in after)
+
+
+def _models_of(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the models whose parameters an optimizer is given: by name, or by a helper function.
+
+    ``decayed, others = split(model)`` are parameters of ``model``.
+    """
+    for call in program.index.below(given, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
+            yield call.func.value
+    for name in program.index.below(given, cst.Name):
+        for binding in program.flow.reaching(name):
+            match binding.value:
+                case cst.Call(func=cst.Name(), args=args) if binding.kind is Bind.ASSIGN:
+                    kinds = ((arg.value, program.value(arg.value).kind) for arg in args)
+                    yield from (node for node, kind in kinds if kind in _MAY_BE_MODELS)
+                case _:
+                    pass
+
+
+def _is_in_constructor(program: Program, made: cst.Call) -> bool:
+    """Whether a module makes the optimizer of its own parameters before anybody can move it."""
+    owner, function = program.classes.around(made), program.function(made)
+    if owner is None or not owner.is_module or function is not owner.methods.get("__init__"):
+        return False
+    calls = program.index.below(made.args[0].value, cst.Call)
+    of_self = any(dotted(call.func) == "self.parameters" for call in calls)
+    return of_self and not any(
+        dotted(func.value) == "self" and program.function(call) is function
+        for call, func in program.method_calls("to", "cuda")
+    )
 
 
 def _holds_models(program: Program, node: cst.BaseExpression) -> bool:

@@ -32,6 +32,9 @@ _EMPTY = frozenset(
 )  # fmt: skip
 _CONTAINERS = (f"{_NN}Sequential", f"{_NN}ModuleList")
 _EMPTY_PARTS = ("Dropout", "Pool", "Pad", "Loss")
+_INTEGERS = frozenset(
+    f"torch.{name}" for name in ("long", "int", "int64", "int32", "int16", "int8", "uint8", "bool")
+)
 _BUILTIN = frozenset({"super", "len", "int", "float", "max", "min", "print", "range", "round"})
 
 
@@ -76,16 +79,59 @@ def _of_models(node: cst.BaseExpression) -> bool:
             return False
 
 
+def holds_integers(program: Program, optimizer: cst.Call) -> bool:
+    """Whether a model that an optimizer updates keeps a number as a parameter: a step counter."""
+    for model in trained_models(program):
+        if model.optimizer is optimizer:
+            home, owner = _class_of(program, model.value.type)
+            if owner is not None and "Parameter(" in home.text and _counts(home, owner):
+                return True
+    return False
+
+
+def _counts(home: Program, owner: Class) -> bool:
+    return any(
+        _is_integer(home, call.args[0].value)
+        for call in home.calls_of("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+        if call.args and home.classes.around(call) in home.classes.lineage(owner)
+    )
+
+
+def _is_integer(program: Program, node: cst.BaseExpression) -> bool:
+    """``torch.zeros(1).long()``, ``torch.zeros(1, dtype=torch.int64)``, ``torch.tensor(0)``."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="long" | "int")), args=[]):
+            return True
+        case cst.Call(args=args):
+            dtypes = [
+                program.qualified(arg.value)
+                for arg in args
+                if arg.keyword is not None and arg.keyword.value == "dtype"
+            ]
+            if dtypes:
+                return dtypes[0] in _INTEGERS
+            made_of = [arg.value for arg in args[:1]]
+            plain = program.qualified(node.func) == "torch.tensor"
+            return plain and bool(made_of) and isinstance(made_of[0], cst.Integer)
+        case _:
+            return False
+
+
+def _class_of(program: Program, kind: str) -> tuple[Program, Class | None]:
+    """Return a class of this file or of another, with the file that defines it."""
+    owner = program.classes.named(kind)
+    if owner is None and program.project is not None and ":" in kind:
+        return program.project.class_of(kind) or (program, None)
+    return program, owner
+
+
 def _tensors(program: Program, model: Trained) -> int | None:
     """Return how many parameters a model has, None where that is not seen."""
     kind, made = model.value.type, model.value.made
     if kind.startswith(_NN):
         seen = isinstance(made, cst.Call) and not _repeats(program, made)
         return _count(program, program.index.below(made, cst.Call)) if made and seen else None
-    home, owner = program, program.classes.named(kind)
-    if owner is None and program.project is not None and ":" in kind:
-        found = program.project.class_of(kind)
-        home, owner = (program, None) if found is None else found
+    home, owner = _class_of(program, kind)
     return None if owner is None else _of_class(home, owner)
 
 
