@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.preferences import Preferences
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL202"
 
@@ -430,3 +434,61 @@ def test_no_fix_in_a_helper_or_a_framework() -> None:
     for source in (helper, "import lightning\n" + loop("print(loss.item())")):
         (found,) = check(source, CODE)
         assert found.fix is None
+
+
+# -- a loss that is computed on the host ----------------------------------------------------------
+
+ENCODER = """
+import torch
+from torch import nn
+
+class Encoder(nn.Module):
+    def __init__(self, device, loss_device):
+        super().__init__()
+        self.loss_device = loss_device
+        self.linear = nn.Linear(4, 4).to(device)
+        self.weight = nn.Parameter(torch.ones(1)).to(loss_device)
+        self.criterion = nn.CrossEntropyLoss().to(loss_device)
+
+    def forward(self, x):
+        return self.linear(x)
+
+    def loss(self, embeds):
+        scores = torch.zeros(len(embeds), 4).to(self.loss_device)
+        scores = (scores + embeds) * self.weight
+        target = torch.arange(len(embeds)).to(self.loss_device)
+        hits = (scores.argmax(1) == target).sum().item()
+        return self.criterion(scores, target), hits
+"""
+TRAINER = """
+import torch
+from model import Encoder
+
+def train(loader):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    loss_device = torch.device({on})
+    model = Encoder(device, loss_device)
+    optimizer = torch.optim.Adam(model.parameters())
+    for x in loader:
+        embeds = model(x.to(device))
+        loss, hits = model.loss(embeds.to(loss_device))
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item(), hits)
+"""
+
+
+def test_a_loss_on_the_device_that_the_constructor_is_told(tmp_path: Path) -> None:
+    files = {"model.py": ENCODER, "train.py": TRAINER.format(on='"cpu"')}
+    for name, code in (("train.py", CODE), ("model.py", CODE), ("model.py", "TL301")):
+        assert check_in(tmp_path, files, name, code) == []
+    files["train.py"] = TRAINER.format(on='"cuda"')
+    [_] = check_in(tmp_path, files, "model.py", CODE)
+    assert len(check_in(tmp_path, files, "model.py", "TL301")) == 2
+
+
+def test_a_device_that_is_the_cpu_in_one_place_only(tmp_path: Path) -> None:
+    other = "import torch\nfrom model import Encoder\nEncoder('cuda', torch.device('cuda'))\n"
+    files = {"model.py": ENCODER, "train.py": TRAINER.format(on='"cpu"'), "other.py": other}
+    [_] = check_in(tmp_path, files, "model.py", CODE)

@@ -770,6 +770,9 @@ class Evaluator:
             return OTHER
         if method == "forward":
             return self._forward(base, node)
+        kept = self._kept(base, method)
+        if kept.kind is Kind.MODULE and kept.device is Device.CPU:
+            return self._forward(kept, node)  # a part that was put on the host
         return self.derived(node)
 
     def _own_method(self, base: Value, method: str, node: cst.Call) -> Value:

@@ -214,7 +214,7 @@ class Project:
         if program.index.scope(function).parent is not None:
             if owner is None or owner.methods.get(word) is not function:
                 return  # inside another function
-            if word == "__init__" and owner.is_module:
+            if word == "__init__" and owner.is_module and not _takes_device(function):
                 return  # layers are made of sizes and options
             word = owner.name if word == "__init__" else word
         if word in _CALLED_BY_TORCH:
@@ -251,6 +251,11 @@ class Project:
             other = self.program(path)
             if other is not None:
                 yield other
+
+
+def _takes_device(function: cst.FunctionDef) -> bool:
+    """Whether a function is told a device: ``def __init__(self, device, loss_device)``."""
+    return any("device" in param.name.value for param in function.params.params)
 
 
 def _method(program: Program, owner: Class | None, name: str) -> Target | None:
