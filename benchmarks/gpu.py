@@ -43,6 +43,7 @@ from torchlint.errors import TorchlintError  # noqa: E402
 from torchlint.verify.command import pairs, seconds  # noqa: E402
 from torchlint.verify.executor import ProjectExecutor  # noqa: E402
 from torchlint.verify.machine import describe  # noqa: E402
+from torchlint.verify.model import Speed  # noqa: E402
 from torchlint.verify.plan import Fixer, Request, command_of, shown_command  # noqa: E402
 from torchlint.verify.report.figures import Figures, figures  # noqa: E402
 from torchlint.verify.report.progress import watching  # noqa: E402
@@ -96,7 +97,8 @@ def main() -> int:
     path = options.evidence / f"{slug(device)}.json"
     evidence = _evidence(path, device)
     if not options.resume:
-        evidence["scripts"] = {}
+        for script in wanted:
+            evidence["scripts"].pop(script.name, None)
     return _measure(wanted, given, evidence, path, options.slice)
 
 
@@ -281,13 +283,14 @@ def _row(session: Session, known: Known) -> dict[str, Any]:
     result = session.result(known)
     numbers = figures(result, session.how.bounds)
     judged, agreement = result.judgement, result.agreement
+    settled = None if judged is None or judged.speed is Speed.OPEN else judged
     return {
         "codes": list(known.configuration.codes),
         "verdict": result.verdict.value if known.configuration.codes else None,
         "why": result.why if known.configuration.codes else None,
         "step seconds": numbers.seconds,
         "step interval": asdict(numbers.step) if numbers.step else None,
-        "speed-up": asdict(judged.interval) if judged and judged.interval else None,
+        "speed-up": asdict(settled.interval) if settled and settled.interval else None,
         "detectable change": judged.seen if judged else None,
         "samples": [asdict(sample) for sample in judged.samples] if judged else [],
         **_device(result, numbers),
@@ -337,4 +340,5 @@ def _tell(entry: dict[str, Any]) -> None:
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
         sys.exit(main())
+    print("stopped; what was measured before stays: go on with --resume", file=sys.stderr)
     sys.exit(130)

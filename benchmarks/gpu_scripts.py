@@ -24,11 +24,11 @@ LARGER = {
     "curve_fit": ("--steps", "1000000"),
     "mixed_precision": ("--steps", "1000000"),
 }
-NANO_GPT = (
-    "--dataset=random", "--compile=False", "--eval_interval=1000000", "--batch_size=8",
-    "--block_size=256", "--gradient_accumulation_steps=2", "--n_layer=6", "--n_head=6",
-    "--n_embd=384", "--max_iters=1000000",
-)  # fmt: skip
+NANO_GPT = tuple(
+    """--dataset=random --compile=False --eval_interval=1000000 --eval_iters=2 --batch_size=8
+    --block_size=256 --gradient_accumulation_steps=2 --n_layer=6 --n_head=6 --n_embd=384
+    --max_iters=1000000""".split()
+)
 DCGAN = ("--dataset", "fake", "--accel", "--batchSize", "128", "--workers", "4", "--niter", "1000")
 
 
