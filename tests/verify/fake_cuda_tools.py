@@ -33,6 +33,9 @@ class Cuda:
     def max_memory_reserved(self, device: int) -> int:
         return 200 + device
 
+    def mem_get_info(self) -> tuple[int, int]:
+        return 300, 1000
+
     def get_device_name(self) -> str:
         return "Fake GPU"
 

@@ -70,6 +70,10 @@ def test_turns_are_for_one_process_that_does_not_wait() -> None:
 def test_turns_need_memory_for_two() -> None:
     assert turns_of(pilot(1), OPTIMIZER, memory=1999).mode == "sequential"
     assert turns_of(pilot(1), OPTIMIZER, memory=2000).mode == "lockstep"
+    on_gpu = {"allocated": 500, "reserved": 600}
+    assert turns_of(pilot(1, memory={**on_gpu, "free": 599}), OPTIMIZER).mode == "sequential"
+    assert turns_of(pilot(1, memory={**on_gpu, "free": 600}), OPTIMIZER).mode == "lockstep"
+    assert turns_of(pilot(1, memory=on_gpu), OPTIMIZER).mode == "lockstep"
 
 
 def test_noise_is_that_of_turns() -> None:

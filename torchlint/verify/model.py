@@ -153,7 +153,7 @@ class Record:
     libraries: Mapping[str, str] = field(default_factory=dict)  # versions beside torch's
     memory: Mapping[str, int] = field(
         default_factory=dict
-    )  # allocated, reserved: peaks on the device
+    )  # on the device: allocated, reserved (peaks), free at the end
     busy: float | None = None  # share of the window in which the device had work, where measured
 
 

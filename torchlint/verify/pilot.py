@@ -94,6 +94,9 @@ def turns_of(
     if wait is not None and wait > WAITING:
         why = f"{wait:.0%} of the time is spent waiting for data, which would go on coming"
         return Turns("sequential", why)
+    peaks = [record.memory for record in pilot.records if record.memory]
+    if any(peak["reserved"] > peak.get("free", math.inf) for peak in peaks):
+        return Turns("sequential", "there is no memory on the GPU for two runs at once")
     if memory is not None and 2 * pilot.rss > memory:
         return Turns("sequential", "there is no memory for two runs at once")
     return Turns("lockstep", "both runs take turns, so that what disturbs one disturbs the other")

@@ -48,7 +48,10 @@ class Device:
             times[place] = origin + int(self.events[0].elapsed_time(event) * 1e6)
 
     def memory(self) -> dict[str, int]:
-        """Return the peaks in bytes since the window began, over all devices of this process."""
+        """Return bytes: peaks since the window began, on all devices, and what is free on one.
+
+        To ask more devices than the current one would take memory on each of them.
+        """
         if not self.is_cuda():
             return {}
         cuda = self.torch.cuda
@@ -56,6 +59,7 @@ class Device:
         return {
             "allocated": sum(cuda.max_memory_allocated(place) for place in count),
             "reserved": sum(cuda.max_memory_reserved(place) for place in count),
+            "free": cuda.mem_get_info()[0],
         }
 
     def name(self, optimizers: list[Any]) -> str:
