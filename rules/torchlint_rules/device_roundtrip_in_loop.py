@@ -43,6 +43,7 @@ from one copy after the loop.
 - actions that a simulator needs on the host.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
+So are those that come right after another wait of the same step, be it in a function that it calls.
 
 ## Fix safety
 A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is

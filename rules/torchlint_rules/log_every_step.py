@@ -41,7 +41,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 Reads in an evaluation loop are reported as information, and so are those that come right after
 another wait of the same step, with nothing queued in between: they wait for their own copy alone,
-but would wait for the GPU in its place. The message names the first of such a group.
+but would wait for the GPU in its place. The message names the first of such a group. A function
+that reads by itself is such a wait, and so is a step of apex's LARC, which reads every parameter.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under

@@ -14,6 +14,28 @@ def accuracy(output, target):
     return (output == target).float().mean()
 
 
+def share(output, target):
+    with torch.no_grad():
+        right = (output == target).sum().item()
+        return right / len(target)
+
+
+def share_or_none(output, target):
+    if unlabelled:
+        return None
+    return (output == target).sum().item() / len(target)
+
+
+def halved(output):
+    largest = output.max().item()
+    return output * 0.5 / largest
+
+
+def settle(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
 class Meter:
     def update(self, value, n=1):
         self.total = value * n
@@ -75,6 +97,10 @@ def of_last(lines: str) -> str:
         pytest.param(
             "try:\n    a = loss.item()\nexcept ValueError:\n    a = top.item()", id="a handler"
         ),
+        pytest.param("c = share_or_none(out, y)\nb = top.item()", id="a wait that may not come"),
+        pytest.param("c = halved(out)\nb = top.item()", id="a function that queues after it waits"),
+        pytest.param("if step % 9 == 0:\n    share(out, y)\nb = top.item()", id="seldom called"),
+        pytest.param("c = share(out, y)\nnet(x)\nb = top.item()", id="a pass after a metric"),
         pytest.param(
             "loss.item()\nfor i in range(3):\n    b = top.item()\n    net(x)", id="its second turn"
         ),
@@ -104,6 +130,9 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("try:\n    a = loss.item()\nfinally:\n    pass\nb = top.item()", "loss.item()"),
         ("a = loss.item()\nfor i in range(3):\n    b = out[i].item()", "loss.item()"),
         ("a = loss.item()\nimport time\nend = time.time() - 3\nb = top.item()", "loss.item()"),
+        ("c = share(out, y)\nb = top.item()", "share(out, y)"),
+        ("c = share(out, y)\nmeter.update(c, len(y))\nb = top.item()", "share(out, y)"),
+        ("settle(x.device)\nb = top.view(-1).to('cpu')", "settle(x.device)"),
         ("a = loss.item()\nlr_scheduler.step_update(step)\nb = top.item()", "loss.item()"),
     ],
 )
@@ -111,7 +140,31 @@ def test_has_been_waited_for(lines: str, before: str) -> None:
     assert of_last(lines) == before
 
 
-def test_a_read_in_another_function_is_not_before() -> None:
+@pytest.mark.parametrize(
+    ("lines", "before"),
+    [
+        pytest.param("loss.item()", "larc.step()", id="a read after LARC"),
+        pytest.param("bank[:] = out.detach() * 2\nloss.item()", "larc.step()", id="little work"),
+        pytest.param("net(x)\nloss.item()", "", id="a forward pass"),
+        pytest.param("optimizer.step()\nloss.backward()\nloss.item()", "", id="a backward pass"),
+        pytest.param(
+            "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\n"
+            "optimizer.step()\nloss.item()",
+            "amp.scale_loss(loss, optimizer)",
+            id="the scaler of apex",
+        ),
+    ],
+)
+def test_optimizers_of_apex_wait_by_themselves(lines: str, before: str) -> None:
+    head = "from apex import amp\nfrom apex.parallel.LARC import LARC\n"
+    script = SCRIPT.replace("\nmeter, ", "\nlarc = LARC(optimizer=optimizer)\nmeter, ")
+    script = script.replace("optimizer.step()\n", "larc.step()\n")
+    program = parsed(script + textwrap.indent(lines, "    "), HEAD + head)
+    found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
+    assert ("" if found is None else program.code(found)) == before
+
+
+def test_a_read_in_another_function_comes_before_where_that_is_called() -> None:
     source = (
         HEAD
         + """
@@ -129,4 +182,5 @@ def train():
 """
     )
     program = parsed(source)
-    assert [waited(program, sync) for sync in program.syncs] == [None, None]
+    found = [waited(program, sync) for sync in program.syncs]
+    assert [one and program.code(one) for one in found] == [None, "show(loss)"]

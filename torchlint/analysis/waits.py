@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.syncs import Read, is_sink
 from torchlint.analysis.values import Device, Kind
 
@@ -30,7 +31,7 @@ _PLAIN_KINDS = frozenset({Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.N
 _VIEWS = frozenset(
     {"size", "dim", "numel", "detach", "item", "tolist", "numpy", "view", "unsqueeze", "squeeze",
      "keys", "values", "items", "get", "format", "append", "extend", "get_lr", "get_last_lr",
-     "state_dict", "get_scale"}
+     "state_dict", "get_scale", "clear", "ljust", "rjust", "join", "strip"}
 )  # fmt: skip
 _KEEPS = frozenset({"update", "add", "put", "meter", "push", "set", "write", "step_update"})
 _REDUCES = frozenset({"sum", "max", "min", "abs", "round", "pow", "divmod", "map", "filter"})
@@ -45,7 +46,7 @@ def waited(program: Program, sync: Sync) -> cst.BaseExpression | None:
     """
     last = max(_before(program, sync), key=program.index.order, default=None)
     if last is None or _queues_between(program, last, sync.node):
-        return None
+        return _waiting_update(program, sync)
     earlier = next((s for s in program.syncs if s.node is last), None)
     return (None if earlier is None else waited(program, earlier)) or last
 
@@ -69,10 +70,137 @@ def _before(program: Program, sync: Sync) -> Iterator[cst.BaseExpression]:
     function, place = program.function(node), index.order(node)
     waits: list[cst.BaseExpression] = [s.node for s in program.syncs if not s.context.guarded]
     waits += [call for call in program.calls_of(*_WAITS) if not program.context(call).guarded]
+    waits += _waiting_calls(program, sync)
     for wait in waits:
         ahead = index.order(wait) < place and not index.inside(node, wait)
         if ahead and program.function(wait) is function and _always_first(program, wait, node):
             yield wait
+
+
+def _waiting_calls(program: Program, sync: Sync) -> Iterator[cst.Call]:
+    """Yield the calls of the function around a read that wait for the GPU in what they run."""
+    function, index = program.function(sync.node), program.index
+    place = function or program.module
+    for call in index.below(place, cst.Call):
+        if index.order(call) < index.order(sync.node) and program.function(call) is function:
+            target = _target(program, call)
+            if target is not None and not program.context(call).guarded and _ends_waiting(*target):
+                yield call
+
+
+def _target(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef] | None:
+    """Return the function that a call runs, with its file."""
+    own = program.calls.target(call)
+    if own is not None:
+        return program, own
+    found = program.calls.elsewhere(call)
+    return None if found is None else (found.program, found.function)
+
+
+def _ends_waiting(home: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function waits for the GPU each time that it runs, and queues nothing after it."""
+    waits: list[cst.CSTNode] = [sync.node for sync in home.syncs if sync.read is not Read.SHOWN]
+    waits += home.calls_of(*_WAITS)
+    return any(
+        _always_runs(home, wait, function) and not _queues_after(home, wait, function)
+        for wait in waits
+        if home.function(wait) is function
+    )
+
+
+def _always_runs(home: Program, wait: cst.CSTNode, function: cst.FunctionDef) -> bool:
+    """Whether a wait runs in each call of a function; where there is a GPU is enough."""
+    child = wait
+    for above in home.index.ancestors(wait):
+        match above:
+            case cst.FunctionDef():
+                break
+            case cst.If(test=test) if "cuda" in home.code(test) and child is above.body:
+                pass
+            case (
+                cst.If() | cst.IfExp() | cst.BooleanOperation() | cst.For() | cst.While()
+                | cst.Try() | cst.TryStar() | cst.Match() | cst.Lambda()
+            ):  # fmt: skip
+                return False
+            case _:
+                pass
+        child = above
+    return not any(
+        home.index.order(one) < home.index.order(wait) for one in _leaving(home, function)
+    )
+
+
+def _leaving(home: Program, function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+    """Yield what leaves a function in its midst."""
+    last = function.body.body[-1]
+    for one in home.returns(function):
+        if not home.index.inside(one, last):
+            yield one
+
+
+def _queues_after(home: Program, wait: cst.CSTNode, function: cst.FunctionDef) -> bool:
+    """Whether a function queues anything after a wait, or by what takes its result."""
+    index = home.index
+    around = {id(above) for above in index.ancestors(wait)}
+    return any(
+        _queues(home, node)
+        for kind in (cst.Call, *_OPERATIONS)
+        for node in index.below(function.body, kind)
+        if index.order(node) >= index.end(wait) or id(node) in around
+    )
+
+
+def _waiting_update(program: Program, sync: Sync) -> cst.BaseExpression | None:
+    """Return what apex updated the parameters with before a read, for which it waits itself.
+
+    LARC reads the norms of every parameter; the scaler of its amp reads whether a gradient is
+    finite, where the block of `scale_loss` ends.
+    """
+    index, node = program.index, sync.node
+    if "apex" not in program.text:
+        return None
+    found = [*_steps_of_larc(program), *_scaled_losses(program)]
+    waits = [
+        wait
+        for wait in found
+        if program.function(wait) is program.function(node)
+        and index.order(wait) < index.order(node)
+        and not program.context(wait).guarded
+        and _always_first(program, wait, node)
+    ]
+    last = max(waits, key=index.order, default=None)
+    if last is None:
+        return None
+    block = program.statement(last)
+    return None if _computes_between(program, index.end(block), node) else last
+
+
+def _steps_of_larc(program: Program) -> Iterator[cst.Call]:
+    """Yield ``optimizer.step()`` of an optimizer that may be apex's LARC."""
+    for call, func in program.method_calls("step"):
+        made = (one for one in origins(program, func.value) if isinstance(one, cst.Call))
+        if any(program.qualified(one.func).endswith(".LARC") for one in made):
+            yield call
+
+
+def _scaled_losses(program: Program) -> Iterator[cst.Call]:
+    """Yield ``scale_loss(...)`` of ``with amp.scale_loss(loss, optimizer) as scaled: ...``."""
+    for call, _ in program.method_calls("scale_loss"):
+        if isinstance(program.parent(call), cst.WithItem):
+            yield call
+
+
+def _computes_between(program: Program, start: int, node: cst.CSTNode) -> bool:
+    """Whether a model runs, forward or backward, between a place and a read."""
+    index = program.index
+    return any(
+        start <= index.order(call) < index.order(node)
+        and (
+            program.value(call.func).kind is Kind.MODULE
+            or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward")
+        )
+        for call in index.of(cst.Call)
+    )
 
 
 def _always_first(program: Program, first: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -165,14 +293,16 @@ def _call_queues(program: Program, call: cst.Call, depth: int) -> bool:
                 return False
             if method == "cpu" and not call.args:
                 return False
+            if method == "to" and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU:
+                return False
             if "sched" in dotted(receiver).rpartition(".")[2].lower():
                 return False
         case _:
             pass
-    target = program.calls.target(call)
+    target = _target(program, call)
     if target is not None:
         known = depth < _DEPTH and not _given_tensors(program, call)
-        return not known or _function_queues(program, target, depth + 1)
+        return not known or _function_queues(*target, depth + 1)
     return not _keeps_numbers(program, call)
 
 
