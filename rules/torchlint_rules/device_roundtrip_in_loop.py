@@ -39,6 +39,8 @@ from one copy after the loop.
 - copies under a periodic condition, on one rank, or asked for by an option;
 - copies once an epoch or after the loop, to save or to plot, and those of an evaluation that writes
   files or shows images turn by turn, or says in a comment that it spares the memory of the GPU;
+- loops without a model that run once an epoch, before its batches (the turns of a clustering), and
+  those over results that the loop before them has copied to the host;
 - tensors that are on the host already, modules, scripts for the CPU only;
 - actions that a simulator needs on the host.
 

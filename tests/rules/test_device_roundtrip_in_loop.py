@@ -176,3 +176,68 @@ def test_a_loop_over_parameters_is_no_evaluation() -> None:
             writer.add_histogram(name, value.data.cpu().numpy())
     """
     silent(source, CODE)
+
+
+# -- loops that are no evaluation -----------------------------------------------------------------
+
+KMEANS = """
+import torch
+
+def train(loader, model, optimizer, bank, sizes):
+    assigned = cluster(model, bank, sizes)
+    for i, x in enumerate(loader):
+        loss = model(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        bank[i] = loss.detach()
+
+def cluster(model, bank, sizes):
+    found = []
+    bank = bank.cuda()
+    with torch.no_grad():
+        for size in sizes:
+            centroids = torch.empty(size, 8, device="cuda")
+            for turn in range(10):
+                _, nearest = torch.mm(bank, centroids.t()).max(dim=1)
+                counts = torch.bincount(nearest.cpu())
+                {more}
+            found.append(torch.cat([nearest]).cpu())
+    return found
+
+def main(loader, model, optimizer, bank):
+    for epoch in range(10):
+        train(loader, model, optimizer, bank, [3, 9])
+"""
+RESULTS = """
+import json
+import torch
+
+def names(scores, k):
+    values, places = torch.topk(scores, k)
+    return [places[i].item() for i in range(k)] + [values.cpu()]
+
+def inference(loader, model):
+    model = model.cuda()
+    model.eval()
+    results = {{}}
+    with torch.no_grad():
+        for x, key in loader:
+            results[key] = model(x.cuda()){copy}
+    best = {{}}
+    for key, scores in results.items():
+        best[key] = names(scores, 3)
+    json.dump(best, open("best.json", "w"))
+"""
+
+
+def test_turns_of_a_clustering_before_each_epoch_are_no_evaluation() -> None:
+    silent(KMEANS.format(more="pass"), CODE)
+    assert check(KMEANS.format(more="model(nearest)"), CODE)
+
+
+def test_results_that_are_on_the_host_are_no_evaluation() -> None:
+    found = check(RESULTS.format(copy=".cpu()"), CODE)
+    assert [one.location.row for one in found] == [15]
+    found = check(RESULTS.format(copy=""), CODE)
+    assert [one.location.row for one in found] == [7]

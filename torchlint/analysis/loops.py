@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
 
@@ -387,7 +388,35 @@ class Loops:
             caller = self._of_function(function)
             if caller.role is Role.TRAIN:
                 return caller
+            if caller.role is Role.EPOCH and self._only_computes(loop):
+                return caller
+        elif function is not None and self._is_left_to_do(loop, function):
+            return self._of_function(function)
         return Context(Role.EVAL, loop=loop)
+
+    def _only_computes(self, loop: Loop) -> bool:
+        """Whether a loop runs no model and takes no batches: over settings, turns or results."""
+        program = self._program
+        if isinstance(loop, cst.For):
+            iterated = program.value(loop.iter).kind is Kind.LOADER
+            if iterated or "loader" in program.code(loop.iter).lower():
+                return False
+        return not runs_model(program, loop.body)
+
+    def _is_left_to_do(self, loop: Loop, function: cst.FunctionDef) -> bool:
+        """Whether a loop goes through what an evaluation before it has brought to the host."""
+        index, start = self._program.index, self._program.index.order(loop)
+        copied = [
+            above
+            for call, _ in self._program.method_calls("cpu", "numpy", "tolist")
+            for above in index.ancestors(call)
+            if isinstance(above, (cst.For, cst.While)) and index.end(above) <= start
+        ]
+        return (
+            any(index.inside(one, function) and runs_model(self._program, one) for one in copied)
+            and isinstance(loop, cst.For)
+            and self._only_computes(loop)
+        )
 
     def _is_evaluation(self, function: cst.FunctionDef) -> bool:
         """Whether a function is an evaluation by its name, or part of such a one."""

@@ -1,0 +1,67 @@
+"""Whether a place may run a model."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed
+
+from torchlint.analysis.model_runs import runs_model
+
+FUNCTIONS = """
+import scipy.sparse
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x
+
+def sparse(data):
+    return scipy.sparse.csr_matrix(data.cpu().numpy())
+
+def scores(x):
+    return net(x).mean()
+
+net = Net()
+banks = []
+weights = torch.rand(4, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("net(x)", id="a module"),
+        pytest.param("model(x)", id="an unknown name"),
+        pytest.param("self.head(x)", id="an unknown attribute"),
+        pytest.param("scores(x)", id="in a function"),
+        pytest.param("evaluate(net, x)", id="given away"),
+        pytest.param("scipy.run(net)", id="given to a library"),
+        pytest.param("torch.vmap(net)(x)", id="what a call gives"),
+        pytest.param("(net or model)(x)", id="one of two"),
+    ],
+)
+def test_may_run_one(line: str) -> None:
+    program = parsed(FUNCTIONS + line, HEAD)
+    assert runs_model(program, program.module.body[-1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("sparse(weights)", id="a function that computes"),
+        pytest.param("torch.mm(weights, weights.t()).max(dim=1)", id="torch"),
+        pytest.param("banks[0].mean().cpu().numpy()", id="methods of tensors"),
+        pytest.param("getattr(net.parts, 'a').weight.copy_(weights)", id="a copy into weights"),
+        pytest.param("results['a'][name].append({'x': 1})", id="results"),
+        pytest.param("scipy.sparse.csr_matrix(weights)", id="a library"),
+        pytest.param("len(range(9))", id="builtins"),
+        pytest.param("Net", id="no call"),
+    ],
+)
+def test_runs_none(line: str) -> None:
+    program = parsed(FUNCTIONS + line, HEAD)
+    assert not runs_model(program, program.module.body[-1])
+
+
+def test_a_recursion_may() -> None:
+    program = parsed("def f(x):\n    return f(x)\nf(1)\n", HEAD)
+    assert runs_model(program, program.module.body[-1])

@@ -1,0 +1,57 @@
+"""Whether a place may run a model: what runs none is no step of an evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+_DEPTH = 3  # functions that call functions
+# What holds data, or is told numbers.
+_DATA = frozenset(
+    {Kind.TENSOR, Kind.BATCH, Kind.NDARRAY, Kind.NPSCALAR, Kind.LIST, Kind.TUPLE, Kind.DICT,
+     Kind.STRING, Kind.NUMBER, Kind.BOOL, Kind.ITERATOR, Kind.OPTIMIZER, Kind.SCHEDULER}
+)  # fmt: skip
+# Methods of data that no model has, whatever they are called on.
+_OF_DATA = frozenset(
+    """append extend update items keys values get pop sort add cpu numpy cuda to item tolist size
+    wait format join split strip write info debug warning mean sum max min view reshape detach long
+    int float bool double flatten squeeze unsqueeze clone t transpose permute contiguous unbind
+    expand repeat numel dim argmax topk sqrt pow abs norm""".split()
+)
+
+
+def runs_model(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether a call at or below a place may run a model: what is not known may."""
+    return depth > _DEPTH or any(
+        _runs(program, call, depth) for call in program.index.below(place, cst.Call)
+    )
+
+
+def _runs(program: Program, call: cst.Call, depth: int) -> bool:
+    if any(program.value(arg.value).kind is Kind.MODULE for arg in call.args):
+        return True
+    own = program.calls.target(call)
+    if own is not None:
+        return runs_model(program, own.body, depth + 1)
+    other = program.calls.elsewhere(call)
+    if other is not None:
+        return runs_model(other.program, other.function.body, depth + 1)
+    function = program.value(call.func)
+    if function.kind is Kind.MODULE:
+        return True
+    if program.qualified(call.func).partition(".")[0]:
+        return False  # a function of a library
+    match call.func:
+        case cst.Name() as name:
+            return not (program.is_builtin(name) or function.kind is Kind.CLASS)
+        case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
+            of_data = method in _OF_DATA or method.endswith("_")
+            return not (of_data or program.value(receiver).kind in _DATA)
+        case _:
+            return True
