@@ -39,6 +39,7 @@ tensor up to 1.6); what a script runs once, outside
 of loops, before there is a gradient to fill; a condition as the argument
 (`set_to_none=args.none`); objects whose class in this file has
 a `zero_grad` of its own, and those that may be of such a class in a file near by;
+an optimizer that may be one of apex, whose `zero_grad` takes no argument;
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
 Loops that zero the gradients of parameters one by one are reported as well; those
@@ -48,8 +49,8 @@ that also do something else are not.
 Unsafe: a parameter that gets no gradient in a step is left alone by the
 optimizer when its gradient is None, while momentum and weight decay move it when
 its gradient is zero.  There is no fix where the file reads `.grad` without a
-check for None, where the object is not known to be torch's, where it may be an optimizer of apex
-(whose `zero_grad` takes no argument), or where a training framework wraps the optimizer.
+check for None, where the object is not known to be torch's, where the file uses apex, or where a
+training framework wraps the optimizer.
 
 ## Evidence
 Not measured yet.
@@ -200,7 +201,7 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     target = program.target
     if target is not None and not FIRST <= target < DEFAULT:
         return
-    if not program.reaches(FIRST):
+    if not program.reaches(FIRST) or may_refuse(program, call):
         return
     text = program.brief(call)
     if "accelerate" in program.frameworks and "prepare" in program.text:
@@ -225,8 +226,9 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
             "the backward pass to add to them"
         )
     add = AddArgument(call, "set_to_none", "True")
-    takes = known and not grads.reads and not may_refuse(program, call)
-    fix = _fix(program, "Pass `set_to_none=True`", add) if takes else None
+    old = "; torch below 1.7 has no such argument" if program.target is None else ""
+    takes = known and not grads.reads and APEX not in program.text
+    fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
     info = target is None or program.frameworks
     severity = Severity.INFO if info else Severity.WARNING
     yield Finding(call, message, fix, severity, help=READS if grads.reads else "")
@@ -234,6 +236,8 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
 
 def may_refuse(program: Program, call: cst.Call) -> bool:
     """Whether the optimizer may be one of apex, or changed by it: these take no argument."""
+    if isinstance(call.func, cst.Attribute) and program.value(call.func.value).kind is Kind.MODULE:
+        return False
     if APEX in program.text:
         return True
     if program.project is None or not isinstance(call.func, cst.Attribute):
@@ -268,8 +272,8 @@ def one_by_one(program: Program, loop: ZeroingLoop) -> Finding:
     return Finding(loop.node, message, _fix(program, f"Call `{code}`", Replace(loop.node, code)))
 
 
-def _fix(program: Program, title: str, rewrite: Rewrite) -> Fix | None:
+def _fix(program: Program, title: str, rewrite: Rewrite, changes: str = CHANGES) -> Fix | None:
     """Give the fix, unless a framework wraps the optimizer."""
     if program.frameworks:
         return None
-    return Fix(title, Safety.UNSAFE, (rewrite,), CHANGES)
+    return Fix(title, Safety.UNSAFE, (rewrite,), changes)

@@ -464,20 +464,31 @@ def train(model, loader, optimizer: torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize(
-    ("factory", "fixes"),
+    ("factory", "count"),
     [
-        pytest.param("from apex.optimizers import FusedAdam\n", False, id="apex, elsewhere"),
-        pytest.param("import torch\n", True, id="no other optimizers in the project"),
+        pytest.param("from apex.optimizers import FusedAdam\n", 0, id="apex, elsewhere"),
+        pytest.param("import torch\n", 1, id="no other optimizers in the project"),
     ],
 )
-def test_no_fix_where_an_optimizer_may_be_of_apex(tmp_path, factory, fixes):
-    (found,) = check_in(tmp_path, {"engine.py": ENGINE, "factory.py": factory}, "engine.py", CODE)
-    assert (found.fix is not None) is fixes
+def test_an_optimizer_that_may_be_of_apex_takes_no_argument(tmp_path, factory, count):
+    found = check_in(tmp_path, {"engine.py": ENGINE, "factory.py": factory}, "engine.py", CODE)
+    assert [one.fix is not None for one in found] == [True] * count
 
 
-def test_no_fix_where_apex_may_change_the_optimizer():
-    (found,) = check(script("optimizer.zero_grad()", head="from apex import amp\n"), CODE)
+@pytest.mark.parametrize(
+    "head", ["from apex import amp\n", "from apex.parallel.LARC import LARC\n"]
+)
+def test_apex_may_change_the_optimizer_and_no_model(head):
+    silent(script("optimizer.zero_grad()", head=head), CODE)
+    (found,) = check(script("model.zero_grad()", head=head), CODE)
     assert found.fix is None
+
+
+def test_the_first_version_is_named_where_none_is_declared():
+    (found,) = check(script("optimizer.zero_grad()"), CODE)
+    assert found.fix is not None
+    assert "torch 1.7 on" in found.message
+    assert "torch below 1.7" in found.fix.changes
 
 
 def test_accelerate_decides_by_itself() -> None:
