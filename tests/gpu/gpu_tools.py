@@ -35,7 +35,9 @@ class Cuda:
         path = os.pathsep.join(filter(None, path))
         return {**os.environ, **self.environment, "PYTHONPATH": path}
 
-    def python(self, *words: str | Path, timeout: float = 540) -> subprocess.CompletedProcess[str]:
+    def python(
+        self, *words: str | Path, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run Python to its end in this environment."""
         return subprocess.run(
             [sys.executable, *map(str, words)],
@@ -43,7 +45,8 @@ class Cuda:
             capture_output=True,
             text=True,
             check=False,
-            timeout=timeout,
+            timeout=540,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
         )
 

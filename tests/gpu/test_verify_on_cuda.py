@@ -31,9 +31,9 @@ def report(cuda: Cuda, tmp_path_factory) -> dict[str, Any]:
     script.write_bytes(SCRIPT.read_bytes())
     file = folder / "report.json"
     done = cuda.python(
-        "-m", "torchlint", "verify", script, "--root", folder, "--isolated", "--json", file,
+        "-m", "torchlint", "verify", script.name, "--root", folder, "--isolated", "--json", file,
         "--select", "TL301,TL503", "--mode", "lockstep", "--time-budget", "120s", *FEW,
-        "--", *ENDLESS,
+        "--", *ENDLESS, folder=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(file.read_text())
