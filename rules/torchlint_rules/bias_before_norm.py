@@ -31,7 +31,7 @@ used elsewhere as well; a bias that is given by position, by a variable or as
 False; layers that run at several places; `InstanceNorm` with running statistics; files that
 freeze their norms, hook into layers, fuse or quantise them.
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
-assumes inputs of shape (N, C).
+assumes inputs of shape (N, C) unless they are seen to be flattened.
 
 ## Fix safety
 Unsafe: the layer's `bias` disappears from the state_dict, so checkpoints saved
@@ -39,7 +39,8 @@ with it no longer load with `strict=True`; weight decay no longer moves it; and
 since a bias draws random numbers when it is made, everything made after
 it starts from other numbers under the same seed.  There is no fix where the file
 reads the bias of such layers without a check for None, has another file
-set the weights, or loads pretrained weights into the model.
+set the weights, or loads pretrained weights into the model, nor where another file of the project
+loads what was saved into it (`model.load_state_dict(torch.load(path))`).
 
 ## Evidence
 Not measured yet.
@@ -56,6 +57,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import module_uses
+from torchlint.analysis.flattening import takes_rows
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
@@ -157,7 +159,7 @@ def message(program: Program, link: Link) -> str:
     what = f"`self.{attribute}`" if attribute else f"this `{layer}`"
     norm = program.code(link.consumers[0].func)
     text = f"the bias of {what} is subtracted again by the `{norm}` after it"
-    if program.qualified(link.producer.func) in LINEAR:
+    if program.qualified(link.producer.func) in LINEAR and not takes_rows(program, link.producer):
         text += ", if its input has the shape (N, C)"
     if module_uses.loads_weights(program):
         text += "; weights saved with the bias load no more once it is gone"
@@ -177,6 +179,9 @@ def why_not(program: Program, layer: cst.Call) -> str:
     loaded = module_uses.pretrained_weights(program)
     if loaded is not None:
         return f"`{program.code(loaded)}` loads pretrained weights, which hold the bias"
+    other = module_uses.loaded_elsewhere(program)
+    if other:
+        return f"{other} loads weights into a model of this file, which may hold the bias"
     return ""
 
 

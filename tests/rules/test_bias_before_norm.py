@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.rule import Severity
 
@@ -438,6 +438,117 @@ def test_no_fix_in_a_pretrained_model():
 def test_fixed_where_other_weights_are_loaded(tail):
     [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
     assert found.fix is not None
+
+
+USER = """
+import torch
+from model import Net
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "fixes"),
+    [
+        pytest.param("net = Net()\nnet.load_state_dict(torch.load(path))", False, id="by name"),
+        pytest.param(
+            "net = {'a': Net()}[name]\nnet.load_state_dict(torch.load(path))", False, id="by choice"
+        ),
+        pytest.param(
+            "def test(net):\n    net.load_state_dict(torch.load(path))", False, id="a parameter"
+        ),
+        pytest.param("net = Net()", True, id="nothing"),
+        pytest.param(
+            "net = Net()\nnet.load_state_dict(torch.load(path), strict=False)",
+            True,
+            id="not strictly",
+        ),
+        pytest.param(
+            "optim = torch.optim.Adam(Net().parameters())\noptim.load_state_dict(torch.load(path))",
+            True,
+            id="an optimizer",
+        ),
+        pytest.param(
+            "net = torch.nn.Linear(4, 2)\nnet.load_state_dict(torch.load(path))", True, id="another"
+        ),
+    ],
+)
+def test_no_fix_where_another_file_loads_what_was_saved(tmp_path, user, fixes):
+    files = {"model.py": module(PLAIN, DIRECT), "test.py": USER.format(user)}
+    [found] = check_in(tmp_path, files, "model.py", CODE)
+    assert (found.fix is not None) is fixes
+    assert ("`test.py`" in found.message) is not fixes
+
+
+FLATTEN = """
+class Flatten(nn.Module):
+    def forward(self, x):
+        return x.view(x.size(0), -1)
+
+class Squeeze(nn.Module):
+    def forward(self, x):
+        return x.squeeze()
+"""
+PARTS = "self.fc = nn.Linear(4, 8)\nself.drop = nn.Dropout()\nself.bn = nn.BatchNorm1d(8)"
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        pytest.param(
+            chain("nn.Flatten()", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)"), True, id="flat"
+        ),
+        pytest.param(
+            chain("nn.Flatten()", "nn.Dropout()", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)"),
+            True,
+            id="flat, then dropped",
+        ),
+        pytest.param(
+            chain("nn.Flatten(0, 1)", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)"), False, id="in part"
+        ),
+        pytest.param(
+            chain("Flatten()", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)", tail=FLATTEN),
+            True,
+            id="by a class of the file",
+        ),
+        pytest.param(
+            chain("Squeeze()", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)", tail=FLATTEN),
+            False,
+            id="by a class that does something else",
+        ),
+        pytest.param(
+            chain("build()", "nn.Linear(4, 8)", "nn.BatchNorm1d(8)"),
+            False,
+            id="after what is built",
+        ),
+        pytest.param(chain("nn.Linear(4, 8)", "nn.BatchNorm1d(8)"), False, id="nothing before it"),
+        *(
+            pytest.param(
+                module(
+                    PARTS,
+                    f"{line}\nreturn self.bn(self.fc(x))",
+                ),
+                rows,
+                id=line,
+            )
+            for line, rows in (
+                ("x = x.view(x.size(0), -1)", True),
+                ("x = x.reshape(len(x), 4)", True),
+                ("x = x.flatten(1)", True),
+                ("x = torch.flatten(x, start_dim=1)", True),
+                ("x = self.drop(x.view(-1, 4))", True),
+                ("x = F.dropout(x.view(-1, 4))", True),
+                ("x = x.view(2, 3, -1)", False),
+                ("x = torch.flatten(x, 2)", False),
+                ("x = x * 2", False),
+                ("x, _ = x.view(-1, 4), 0", False),
+            )
+        ),
+    ],
+)
+def test_the_shape_is_no_condition_where_the_input_is_flattened(source, rows):
+    [found] = check(source, CODE)
+    assert ("(N, C)" in found.message) is not rows
 
 
 # -- trap 6: where the bias does matter, and what goes with it --------------------------------

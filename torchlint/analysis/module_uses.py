@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
 from torchlint.analysis.values import Kind
+from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +127,36 @@ def pretrained_weights(program: Program) -> cst.BaseExpression | None:
 def loads_weights(program: Program) -> bool:
     """Whether the file loads weights into a model."""
     return any(_own(program, func) for _, func in program.method_calls("load_state_dict"))
+
+
+def loaded_elsewhere(program: Program) -> str:
+    """Return the name of a file that loads saved weights into what may be a model of this one."""
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return ""
+    near = project.imports.importers(str(path))
+    loading = project.imports.having(("load_state_dict(torch.load(",))
+    for name in near if len(near) <= MANY else ():
+        other = project.program(name) if name in loading else None
+        for call, func in () if other is None else other.method_calls("load_state_dict"):
+            if other is not None and _loads_file(other, call) and _may_be_of(other, func, program):
+                return f"`{name.rpartition('/')[2]}`"
+    return ""
+
+
+def _loads_file(program: Program, call: cst.Call) -> bool:
+    """``model.load_state_dict(torch.load(path))``, where strictly the same names are asked for."""
+    match call.args:
+        case [cst.Arg(value=cst.Call(func=func))]:
+            return program.qualified(func) == "torch.load"
+        case _:
+            return False
+
+
+def _may_be_of(program: Program, func: cst.Attribute, home: Program) -> bool:
+    """Whether a model may be one of a class of another file."""
+    kind = program.value(func.value).type
+    return _own(program, func) if not kind else kind.startswith(f"{home.path}:")
 
 
 def freezes_norms(program: Program) -> bool:
