@@ -77,6 +77,7 @@ def benchmark(cuda: Cuda, evidence: Path, *options: str):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_benchmark_writes_evidence_and_goes_on_where_it_stopped(cuda, tmp_path) -> None:
     cut = benchmark(cuda, tmp_path, "--resume", "--slice", "60s")
     assert cut.returncode == 3, cut.stderr
