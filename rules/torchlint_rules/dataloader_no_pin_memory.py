@@ -39,7 +39,7 @@ other work (with `non_blocking=True`).
   value; a literal `pin_memory=False` is reported unless a comment stands beside it.
 - Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
   asking to pin those raises.
-- Loaders that are only looked at: one batch, once or now and then.
+- Loaders that are only looked at: one batch, once or now and then, or a few (`if i > 5: break`).
 - Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
   copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
   tensors are pinned.
@@ -76,6 +76,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
+from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import gives_arrays, moves_labels_only
@@ -111,7 +112,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
         moves = moves_of(program, call)
         if not moves or moves_labels_only(moves):
             continue
-        if yields_gpu_tensors(program, call) or makes_sparse(program):
+        if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
         if not gives_arrays(program, call):
             yield finding(program, call, pinned, moves)

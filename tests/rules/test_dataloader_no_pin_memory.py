@@ -98,6 +98,14 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         pytest.param(
             loaded(
                 "64",
+                loop="for i, x in enumerate(loader):\n    if i >= 5:\n        break\n"
+                "    show(x.to(device))\n",
+            ),
+            id="a few batches only",
+        ),
+        pytest.param(
+            loaded(
+                "64",
                 loop="for i in range(99):\n    loss.backward()\n    if i % 9 == 0:\n"
                 "        show(next(iter(loader)).to(device))\n",
             ),

@@ -68,6 +68,14 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
         pytest.param(loaded("DataLoader(Photos(p), num_workers=n)", "n = 0"), id="a named zero"),
         pytest.param(loaded("DataLoader(Photos(p), **options)"), id="options from elsewhere"),
         pytest.param(
+            loaded(
+                "DataLoader(Photos(p))",
+                loop="with torch.no_grad():\n    for i, x in enumerate(loader):\n"
+                "        if i > 4:\n            break\n        show(model(x.to(device)))\n",
+            ),
+            id="five batches of it",
+        ),
+        pytest.param(
             loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 2}"),
             id="workers by a dictionary",
         ),
