@@ -38,7 +38,8 @@ from one copy after the loop.
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
 - copies once an epoch or after the loop, to save or to plot, and those of an evaluation that writes
-  files or shows images turn by turn, or says in a comment that it spares the memory of the GPU;
+  files or shows images turn by turn (also what a function returns to it), or says in a comment
+  that it spares the memory of the GPU;
 - loops without a model that run once an epoch, before its batches (the turns of a clustering), and
   those over results that the loop before them has copied to the host;
 - tensors that are on the host already, modules, scripts for the CPU only;
@@ -109,7 +110,58 @@ def writes_results(program: Program, sync: Sync) -> bool:
             name = dotted(call.func).rpartition(".")[2]
             if WRITES.search(name) and not program.context(call).guarded:
                 return place is sync.context.loop or name == "imshow"
-    return False
+    return is_written_by_callers(program, sync)
+
+
+def is_written_by_callers(program: Program, sync: Sync) -> bool:
+    """Whether a copy, made once in a function, is returned to loops that write it to a file."""
+    function = program.function(sync.node)
+    if function is None or any(
+        isinstance(above, cst.For | cst.While) and program.index.inside(above, function)
+        for above in program.index.ancestors(sync.node)
+    ):
+        return False
+    if not is_returned(program, sync, function):
+        return False
+    loops = [
+        (home, loop)
+        for home, site in program.sites_everywhere(function)
+        if (loop := loop_around(home, site)) is not None
+    ]
+    return bool(loops) and all(writes(home, loop) for home, loop in loops)
+
+
+def is_returned(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
+    """Whether the function returns what a copy gives, or the name that it is given."""
+    statement = program.smallest_statement(sync.node)
+    if isinstance(statement, cst.Return):
+        return True
+    if not isinstance(statement, cst.Assign):
+        return False
+    names = {dotted(target.target) for target in statement.targets}
+    return any(
+        name.value in names
+        for one in program.returns(function)
+        for name in program.index.below(one, cst.Name)
+    )
+
+
+def loop_around(program: Program, node: cst.CSTNode) -> cst.For | cst.While | None:
+    """Return the innermost loop of the function around a node."""
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.For | cst.While):
+            return above
+        if isinstance(above, cst.FunctionDef):
+            return None
+    return None
+
+
+def writes(program: Program, loop: cst.For | cst.While) -> bool:
+    """Whether a loop writes something in each of its turns."""
+    return any(
+        WRITES.search(dotted(call.func).rpartition(".")[2]) and not program.context(call).guarded
+        for call in program.index.below(loop, cst.Call)
+    )
 
 
 def spares_memory(program: Program, sync: Sync) -> bool:

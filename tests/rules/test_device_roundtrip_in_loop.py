@@ -241,3 +241,31 @@ def test_results_that_are_on_the_host_are_no_evaluation() -> None:
     assert [one.location.row for one in found] == [15]
     found = check(RESULTS.format(copy=""), CODE)
     assert [one.location.row for one in found] == [7]
+
+
+VOCODER = """
+import torch
+
+class Vocoder(torch.nn.Module):
+    def generate(self, mels):
+        output = []
+        with torch.no_grad():
+            mels = mels.cuda()
+            for i in range(mels.size(1)):
+                output.append(self.layer(mels[:, i]))
+        output = torch.stack(output)
+        output = output.cpu().numpy()
+        return output / 2
+
+def generate_all(model: Vocoder, loader):
+    model.eval()
+    for i, (mel, _) in enumerate(loader):
+        wave = model.generate(mel)
+        {}
+"""
+
+
+def test_a_copy_that_a_function_returns_to_be_written() -> None:
+    silent(VOCODER.format("save_wav(wave, names[i])"), CODE)
+    [found] = check(VOCODER.format("total += wave.sum()"), CODE)
+    assert found.location.row == 12
