@@ -33,7 +33,8 @@ epoch instead.
   for persistent workers would raise.  A number that comes from an option or a parameter counts
   where its default is above 0.
 - Loaders that are given `persistent_workers`, or may be given it by a dictionary.
-- Loaders that are gone through once, and those that are made anew for each pass.
+- Loaders that are gone through once, or whose sampler is told the number of epochs (it draws all of
+  them in one pass), and those that are made anew for each pass.
 - Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.
@@ -66,6 +67,7 @@ from packaging.version import Version
 
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.index import dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.passes import Turns, repeating
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.values import Kind
@@ -92,7 +94,7 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
         workers = workers_of(program, call)
         if workers not in (Workers.SOME, Workers.ASKED) or in_memory(program, call):
             continue
-        where = turns(program, call)
+        where = "" if draws_all_epochs(program, call) else turns(program, call)
         if where and program.reaches(FIRST):
             yield Finding(
                 call,
@@ -113,6 +115,17 @@ def in_memory(program: Program, call: cst.Call) -> bool:
     """Whether the dataset consists of tensors, or may: then workers are the problem."""
     types = {dataset.type for dataset in program.datasets.of_loader(call)}
     return bool(types & {IN_MEMORY, TENSOR_DATASET})
+
+
+def draws_all_epochs(program: Program, call: cst.Call) -> bool:
+    """Whether a sampler is told the number of epochs: it draws all of them in one pass."""
+    return any(
+        isinstance(made, cst.Call)
+        and any("epochs" in dotted(arg.value).lower() for arg in made.args)
+        for name in ("sampler", "batch_sampler")
+        for given in program.argument(call, name).values
+        for made in origins(program, given)
+    )
 
 
 def turns(program: Program, call: cst.Call) -> str:

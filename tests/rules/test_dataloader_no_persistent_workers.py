@@ -58,6 +58,24 @@ def loaded(arguments: str, before: str = "", loop: str = EPOCHS) -> str:
         ),
         pytest.param(loaded("num_workers=4 if cuda else 0"), id="perhaps no workers"),
         pytest.param(loaded("num_workers=4, persistent_workers=True"), id="persistent"),
+        pytest.param(
+            loaded("sampler=sampler, num_workers=4", "sampler = Endless(dataset, num_epochs, 64)"),
+            id="a sampler of all epochs",
+        ),
+        pytest.param(
+            HEAD
+            + """
+def accuracy(output, target, topk):
+    pred = output.topk(max(topk), 1)[1].t()
+    correct = pred.eq(target.view(1, -1))
+    return [correct[:k].view(-1).sum() for k in topk]
+
+loader = DataLoader(dataset, num_workers=4)
+"""
+            + EPOCHS
+            + "        accuracy(model(x), x, topk=(1, 5))\n",
+            id="code that raises from torch 1.7 on",
+        ),
         pytest.param(loaded("num_workers=4, persistent_workers=False"), id="decided against"),
         pytest.param(loaded("num_workers=4, **options"), id="perhaps persistent by a dictionary"),
         pytest.param(loaded("num_workers=4", loop="for x in loader:\n    f(x)\n"), id="once"),
@@ -248,3 +266,17 @@ def test_fixed(arguments: str, before: str, expected: str) -> None:
 def test_reported_without_a_fix(source: str) -> None:
     (found,) = check(source, CODE)
     assert found.fix is None
+
+
+def test_the_first_version_is_named_where_none_is_declared():
+    [found] = check(loaded("num_workers=4"), CODE)
+    assert found.fix is not None
+    assert "torch 1.7" in found.help
+    assert "torch below 1.7" in found.fix.changes
+    [found] = check(loaded("num_workers=4"), CODE, "2.1")
+    assert found.fix is not None
+    assert "torch" not in found.help + found.fix.changes
+
+
+def test_a_sampler_of_one_epoch():
+    [_] = check(loaded("sampler=s, num_workers=4", "s = RandomSampler(dataset, 64)"), CODE)
