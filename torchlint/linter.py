@@ -24,6 +24,7 @@ from torchlint.edits import Safety, Span, apply, overlap
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import comments
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION
+from torchlint.rule import rule_code
 from torchlint.source import Source
 
 if TYPE_CHECKING:
@@ -129,10 +130,10 @@ class _Loop:
             if _is_wanted(item, self.options, self.safety)
             and _signature(source, item) not in self.refused
         ]
-        wanted.sort(key=lambda item: (groups.get(_rule(item), 0), item.code, item.span))
+        wanted.sort(key=lambda item: (groups.get(rule_code(item.code), 0), item.code, item.span))
         batch: list[Diagnostic] = []
         taken: list[Edit] = []
-        for _, group in groupby(wanted, key=lambda item: groups.get(_rule(item), 0)):
+        for _, group in groupby(wanted, key=lambda item: groups.get(rule_code(item.code), 0)):
             items = list(group)
             if any(overlap(_edits(item), taken) for item in items):
                 break
@@ -197,13 +198,8 @@ def _is_wanted(item: Diagnostic, options: Options, safety: Safety) -> bool:
         item.fix is not None
         and bool(item.fix.edits)
         and item.fix.safety <= safety
-        and _rule(item) in options.fixable
+        and rule_code(item.code) in options.fixable
     )
-
-
-def _rule(item: Diagnostic) -> str:
-    """Return the code without the letter of the sub-case."""
-    return item.code.rstrip("abcdefghijklmnopqrstuvwxyz")
 
 
 def _edits(item: Diagnostic) -> tuple[Edit, ...]:

@@ -7,6 +7,7 @@ known whether any file has to be parsed.
 from __future__ import annotations
 
 import enum
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,11 @@ class Rule:
     def function(self) -> str:
         """Name of the check: the rule's name as an identifier."""
         return self.name.replace("-", "_")
+
+
+def rule_code(code: str) -> str:
+    """Return a code without the letter of its sub-case: the code of the rule."""
+    return code.rstrip(string.ascii_lowercase)
 
 
 class Nearby(tuple[str, ...]):

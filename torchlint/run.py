@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import string
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, is_relevant
+from torchlint.rule import rule_code
 from torchlint.syntax import looks_valid
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _fix(
         wrong = {c for c in done if not (settings.may_fix(c) and settings.reports(c, source.path))}
         if not wrong:
             return fixed, notes
-        rules = {code.rstrip(string.ascii_lowercase) for code in wrong}
+        rules = {rule_code(code) for code in wrong}
         options = replace(options, fixable=options.fixable - rules)
         names = " and ".join(sorted(rules))
         notes += (f"{source.filename}: {names} not fixed: some of its sub-cases may not be",)

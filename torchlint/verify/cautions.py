@@ -36,7 +36,7 @@ def cautions(
 
 
 def _of_the_machine(machine: Machine) -> Iterator[Caution]:
-    if machine.device.lower() == "cpu":
+    if machine.is_cpu:
         text = "measured on a CPU: nothing here is evidence for a GPU"
         yield Caution("cpu-only", text, "run it on the machine that trains")
     if machine.pressure is not None and machine.pressure > BUSY:

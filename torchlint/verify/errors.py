@@ -67,9 +67,7 @@ def _events(record: Record) -> list[float]:
 
 
 def how(run: Run) -> str:
-    """Return how a run ended, in words."""
-    if run.ending is Ending.TIMEOUT:
-        return f"ended by torchlint after {run.seconds:.0f} s"
+    """Return how a run that failed ended, in words."""
     return in_words(run.code).removeprefix("ended with ")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.verify.record import Turns
+from torchlint.verify.steptimes import TURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from torchlint.verify.model import Bounds
     from torchlint.verify.process import Live
 
-SIZE = 8  # steps in a turn
 LOOK = 0.25  # seconds between two looks whether the process still lives
 
 
@@ -27,13 +27,13 @@ def turns_in(bounds: Bounds) -> int:
 
     Even, since only then each arm is as often first after a switch as the other.
     """
-    return max(2, (bounds.steps - bounds.warmup) // SIZE // 2 * 2)
+    return max(2, (bounds.steps - bounds.warmup) // TURN // 2 * 2)
 
 
 def widened(bounds: Bounds) -> Bounds:
     """Return bounds with time for two runs, in which it is us who say which turn is the last."""
     warmup = max(1, bounds.warmup)
-    steps = warmup + (turns_in(bounds) + 1) * SIZE
+    steps = warmup + (turns_in(bounds) + 1) * TURN
     return replace(bounds, steps=steps, warmup=warmup, seconds=2 * bounds.seconds)
 
 
@@ -53,7 +53,7 @@ class Channel:
     @property
     def turns(self) -> Turns:
         """What the worker is told."""
-        return Turns(SIZE, self.go, self.done)
+        return Turns(TURN, self.go, self.done)
 
 
 @contextlib.contextmanager

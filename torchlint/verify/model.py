@@ -321,6 +321,11 @@ class Machine:
     pressure: float | None  # share of time in which some process waited for a CPU, in the last 10 s
     libraries: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the figures are those of a CPU, and no evidence for anything else."""
+        return self.device.upper() == "CPU"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -21,7 +21,7 @@ from torchlint.edits import Safety
 from torchlint.errors import UnreadableFileError, UsageError
 from torchlint.imports import Imports, root_of
 from torchlint.registry import find
-from torchlint.rule import Level
+from torchlint.rule import Level, rule_code
 from torchlint.run import Outcome, Plan, check_files, new_projects
 from torchlint.source import read_source
 from torchlint.target import Targets
@@ -238,11 +238,6 @@ class Fixer:
         if self._targets is None:
             self._targets = Targets(isolated=self.isolated)
         return self._targets.of(folder, settings)
-
-
-def rule_code(code: str) -> str:
-    """Return the code without the letter of the sub-case."""
-    return code.rstrip("abcdefghijklmnopqrstuvwxyz")
 
 
 def level_of(finding: Diagnostic) -> Level:

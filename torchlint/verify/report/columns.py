@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.verify.report.words import is_on_cpu, memory, number, percent, spread, unit_of
+from torchlint.verify.report.words import memory, number, percent, spread, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def measured(rows: Sequence[Row], report: Report) -> list[Measured]:
     """Return step time, wait for data, use of the device, memory, and reads that wait for it."""
     unit, size = unit_of([row.figures.seconds for row in rows if row.figures.seconds])
     memory_of = "GPU" if any(row.figures.on_device for row in rows) else "peak"
-    reads = "reads" if is_on_cpu(report.machine) else "syncs"
+    reads = "reads" if report.machine.is_cpu else "syncs"
 
     def column(key: str, header: str, cell: Callable[[Figures], str]) -> Measured:
         return Measured(key, header, tuple(cell(row.figures) for row in rows))

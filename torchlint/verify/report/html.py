@@ -21,7 +21,6 @@ from torchlint.verify.report.rows import cautions, headline, nothing_words, rows
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
-    is_on_cpu,
     kebab,
     load_words,
     machine_facts,
@@ -140,7 +139,7 @@ def _page(report: Report) -> Page:
     told = rows(report)
     plots = sum(row.role != "before" for row in told)
     most = min(FINE, BUDGET // max(1, plots))
-    labels = [CPU_LABEL] if is_on_cpu(report.machine) else []
+    labels = [CPU_LABEL] if report.machine.is_cpu else []
     results = tuple(_results(row.result) if row.role != "before" else "" for row in told)
     columns = [*measured(told, report), Measured("results", "results", results)]
     return Page(

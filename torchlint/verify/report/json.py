@@ -19,7 +19,7 @@ from torchlint import __version__
 from torchlint.edits import Safety
 from torchlint.verify.report.figures import step_seconds
 from torchlint.verify.report.rows import rows
-from torchlint.verify.report.words import CPU_LABEL, is_on_cpu, kebab, rule_name
+from torchlint.verify.report.words import CPU_LABEL, kebab, rule_name
 
 if TYPE_CHECKING:
     from torchlint.verify.model import Agreement, Bounds, Judgement, Report, Run
@@ -33,7 +33,7 @@ def render(report: Report) -> str:
     content = {
         "schema": SCHEMA,
         "torchlint": __version__,
-        "label": CPU_LABEL if is_on_cpu(report.machine) else None,
+        "label": CPU_LABEL if report.machine.is_cpu else None,
         "interrupted": report.interrupted,
         "seconds": report.seconds,
         "command": {"shown": report.shown_command, **_plain(report.command)},

@@ -10,7 +10,6 @@ from torchlint.verify.report.rows import cautions, nothing_words, proof_words, r
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
-    is_on_cpu,
     load_words,
     machine_facts,
     method_words,
@@ -35,7 +34,7 @@ def render(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     told = rows(report)
     yield f"### torchlint verify: {_headline(report)}"
-    labels = [CPU_LABEL] if is_on_cpu(report.machine) else []
+    labels = [CPU_LABEL] if report.machine.is_cpu else []
     for label in [*labels, INTERRUPTED] if report.interrupted else labels:
         yield from ("", "> [!WARNING]", f"> {label}")
     yield ""

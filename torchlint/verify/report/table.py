@@ -15,7 +15,6 @@ from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
     SHORT,
-    is_on_cpu,
     load_words,
     machine_facts,
     method_words,
@@ -72,7 +71,7 @@ def _what_ran(report: Report, width: int) -> Iterator[Line]:
     facts = "; ".join((machine.device, *machine_facts(machine), load_words(machine)))
     yield from _paragraph("     ran  ", "dim", visible(report.shown_command), width, "bold")
     yield from _paragraph("      on  ", "dim", visible(facts), width)
-    if is_on_cpu(machine):
+    if machine.is_cpu:
         yield from _paragraph("          ", "", CPU_LABEL, width, "bold yellow")
     yield from _paragraph("measured  ", "dim", method_words(report), width)
     if report.interrupted:

@@ -33,11 +33,6 @@ BRIEF = {
 }
 
 
-def is_on_cpu(machine: Machine) -> bool:
-    """Whether the figures are those of a CPU, and no evidence for anything else."""
-    return machine.device.upper() == "CPU"
-
-
 def rule_name(code: str) -> str:
     """Return the name of a rule or of the rule of a sub-case; nothing where it is unknown."""
     try:
