@@ -8,8 +8,9 @@ with an executor and the limits that it has by default, on a copy of a script of
 * ``lockstep-aa``, ``sequential-aa``: nothing is changed; to be called faster or slower is wrong;
 * ``lockstep-20``, ``lockstep-10``, ``sequential-20``: busy work in every step makes the second arm
   slower by that many per cent; to be called slower is right;
-* ``stopwatch-20``, ``stopwatch-10``: the same pair of files, run without torchlint and timed by
-  lines that print the clock: what the busy work costs while the study goes on.
+* ``stopwatch-20``, ``stopwatch-10``: the same busy work in a script that runs without torchlint,
+  in every other TURN steps, timed by a line that prints the clock: what it costs while the study
+  goes on.  Two runs one after the other do not tell: the speed of a core moves by more than 20 %.
 
 The busy work is a bare loop.  How many turns it needs is measured once for each script, with the
 clock of the process's CPU time, and kept: a loop is drawn out by a busy machine as the rest of the
@@ -243,9 +244,14 @@ def with_line(text: str, behind: str, *new: str) -> str:
     return "".join(lines)
 
 
-def busy(turns: int) -> str:
-    """Return busy work as a line of Python."""
+def busy(turns: int | str) -> str:
+    """Return busy work as a line of Python; its turns are a number or an expression."""
     return f"for _ in range({turns}): pass"
+
+
+# The line that counts steps, and what it makes of a number: the number in every other TURN steps.
+COUNT = "globals()['_step'] = globals().get('_step', -1) + 1"
+ALTERNATING = f"(globals()['_step'] // {TURN} % 2)"
 
 
 # The line that prints both clocks, where nobody's output is in the way.
@@ -383,16 +389,25 @@ class Study:
         return self._by_verify(task, known["steps"])
 
     def _by_stopwatch(self, task: Task, steps: int) -> dict[str, Any]:
-        """Run both versions in the order ABBA; return how many times longer a step took."""
-        texts = [self.slower(task.script, effect, STAMP) for effect in (0.0, task.kind.effect)]
-        order = (0, 1, 1, 0) if task.number % 2 else (1, 0, 0, 1)
-        logs = [0.0, 0.0]
-        for arm in order:
-            made = self.stamped(task.script, texts[arm], steps)[WARM - 1 :]
-            for clock in (0, 1):
-                step = (made[-1][clock] - made[0][clock]) / (len(made) - 1)
-                logs[clock] += (2 * arm - 1) * math.log(step) / 2
-        return {"wall": math.exp(logs[0]), "cpu": math.exp(logs[1])}
+        """Run a script with the busy work in every other TURN steps; return what it costs.
+
+        The first turn of both kinds is left out, and of the rest the middle ratio of two turns
+        that follow one another counts, in both orders.
+        """
+        turns = round(task.kind.effect * self.calibrated(task.script)["turns"])
+        work = busy(f"{turns} * {ALTERNATING}")
+        text = SCRIPTS[task.script].with_lines(COUNT, work, STAMP)
+        made = self.stamped(task.script, text, 2 * steps)
+        times = {}
+        for clock, name in enumerate(("wall", "cpu")):
+            ends = [stamp[clock] for stamp in made][TURN - 1 :: TURN]
+            lengths = [after - before for before, after in pairwise(ends)][1:]  # fast, slow, fast
+            ratios = [
+                second / first if k % 2 == 0 else first / second
+                for k, (first, second) in enumerate(pairwise(lengths))
+            ]
+            times[name] = statistics.median(ratios)
+        return times
 
     def _by_verify(self, task: Task, steps: int) -> dict[str, Any]:
         file = f"{task.script}.py"
