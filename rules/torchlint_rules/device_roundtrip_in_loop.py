@@ -72,7 +72,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.values import Device
-from torchlint.analysis.waits import costs, waited
+from torchlint.analysis.waits import costs, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -189,11 +189,12 @@ def finding(program: Program, sync: Sync) -> Finding:
             f"`{code}` is copied to the host and back to its device in every {sync.step}",
             drop(program, back, sync),
         )
-    before = waited(program, sync)
-    advice = sync.context.role is Role.EVAL or before is not None or not sync.sure
+    before, after = waited(program, sync), waits_anyway(program, sync)
+    waits = before is not None or after is not None
+    advice = sync.context.role is Role.EVAL or waits or not sync.sure
     return Finding(
         sync.node,
-        f"copying `{code}` to the host {costs(program, sync, before)}",
+        f"copying `{code}` to the host {costs(program, sync, before, after)}",
         severity=Severity.INFO if advice else None,
         help="keep it on the device and copy once after the loop, or only every n steps",
     )

@@ -46,7 +46,7 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
-its place.
+its place. So is a read right before `torch.cuda.synchronize()`: both have to go.
 
 A local total that nothing reads is reported as well: its line can go.
 
@@ -81,7 +81,7 @@ from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefo
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
-from torchlint.analysis.waits import costs, waited
+from torchlint.analysis.waits import costs, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -108,9 +108,9 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         total = running_total(program, sync)
         if total is None:
             continue
-        before = waited(program, sync)
+        before, after = waited(program, sync), waits_anyway(program, sync)
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
-        severity = Severity.INFO if once or before is not None else None
+        severity = Severity.INFO if once or before is not None or after is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
         unread = is_unread(program, total.target)
         what = f"add up `{name}` on the device and read it once after the loop"
@@ -118,7 +118,7 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             what = f"nothing reads `{name}`, so that the line can go"
         yield Finding(
             sync.node,
-            f"`{read}` {costs(program, sync, before)}; {what}",
+            f"`{read}` {costs(program, sync, before, after)}; {what}",
             delete(program, total) if unread else fix(program, total),
             severity,
         )

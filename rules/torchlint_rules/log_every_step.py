@@ -43,6 +43,7 @@ Reads in an evaluation loop are reported as information, and so are those that c
 another wait of the same step, with nothing queued in between: they wait for their own copy alone,
 but would wait for the GPU in its place. The message names the first of such a group. A function
 that reads by itself is such a wait, and so is a step of apex's LARC, which reads every parameter.
+A read right before `torch.cuda.synchronize()` is information as well: both have to go.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
@@ -73,7 +74,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
-from torchlint.analysis.waits import costs, waited
+from torchlint.analysis.waits import costs, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
@@ -98,7 +99,8 @@ def log_every_step(program: Program) -> Iterator[Finding]:
         statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
     reading = {id(program.statement(found[0].node)) for found in statements.values()}
     for found in statements.values():
-        yield finding(program, found, reading)
+        in_order = sorted(found, key=lambda sync: program.index.order(sync.node))
+        yield finding(program, in_order, reading)
 
 
 def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
@@ -112,11 +114,13 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
-    before = waited(program, sync)
-    advice = evaluates or before is not None or not any(s.likely for s in found)
+    before = waited(program, sync, found)
+    after = waits_anyway(program, sync)
+    waits = before is not None or after is not None
+    advice = evaluates or waits or not any(s.likely for s in found)
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
-        f"{what} {read} {reason}{costs(program, sync, before)}",
+        f"{what} {read} {reason}{costs(program, sync, before, after)}",
         fix(program, sync, reading),
         severity=Severity.INFO if advice else None,
         help=remedy(program, sync, before),
@@ -135,7 +139,8 @@ def purpose(program: Program, sync: Sync) -> str:
                 return "to print it "
             if last == "append":
                 return "to keep it "
-            if last in ("update", "add_scalar", "add_scalars", "log", "set_postfix"):
+            if last in ("update", "add_scalar", "add_scalars", "log", "set_postfix",
+                        "set_description"):  # fmt: skip
                 return "to log it "
     return ""
 

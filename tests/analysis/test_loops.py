@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import libcst as cst
 import pytest
 from probing import HEAD, parsed, probes
 
 from torchlint.analysis.loops import Role
 from torchlint.analysis.program import Program
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEP = "optimizer.zero_grad(); loss = f(x); loss.backward(); optimizer.step()"
 TRAINING = f"for x in loader:\n    {STEP}\n    "
@@ -315,6 +322,9 @@ CASES = [
             "by an option": "if args.x:\n        probe()",
             "on one rank": "if rank == 0:\n        probe()",
             "on the main process": "if is_main_process():\n        probe()",
+            "on the primary process": "if comm.is_primary():\n        probe()",
+            "on the chief": "if not args_free and self.is_chief:\n        probe()",
+            "after a rank that has a name": "one = get_rank() == 0\n    if one:\n        probe()",
             "by a word": "if verbose:\n        probe()",
             "by time": "if time.time() - t > 9:\n        probe()",
             "in elif": "if a:\n        pass\n    elif i % 9 == 0:\n        probe()",
@@ -335,6 +345,8 @@ CASES = [
         pytest.param(TRAINING + text, "TRAIN", id=reason)
         for reason, text in {
             "any condition": "if loss > 3:\n        probe()",
+            "the first block": "if is_first_block:\n        probe()",
+            "any question": "if fits():\n        probe()",
             "otherwise of any condition": "if loss > 3:\n        pass\n    else:\n        probe()",
             "otherwise of every n steps": "if i % 9 == 0: pass\n    else: probe()",
             "the test itself": "if probe() and i % 9 == 0:\n        pass",
@@ -434,3 +446,39 @@ def test_a_type_that_is_asked_for_guards() -> None:
 def test_the_default_of_a_parameter_that_calls_pass(calls: str, expected: str) -> None:
     function = "def mask(x, longest=None):\n    if longest is None:\n        longest = probe()\n"
     assert context(function + TRAINING + calls) == expected
+
+
+ONE_PROCESS = """
+def {name}():
+    return {answer}
+for x in loader:
+    loss = f(x); loss.backward(); optimizer.step()
+    if {test}:
+        probe()
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "test", "found"),
+    [
+        pytest.param("dist.get_rank() + 1", "mine()", "TRAIN", id="a rank that is not compared"),
+        pytest.param("size == 0", "mine()", "TRAIN", id="no rank"),
+        pytest.param("dist.get_rank() == 0", "mine(x, y)", "TRAIN", id="told what it looks at"),
+        pytest.param("dist.get_rank() == 0", "mine()", "TRAIN guarded", id="the first rank"),
+        pytest.param("rank in (-1, 0)", "ready and mine()", "TRAIN guarded", id="one of two"),
+    ],
+)
+def test_a_function_that_asks_for_the_rank_guards(answer: str, test: str, found: str) -> None:
+    source = ONE_PROCESS.format(name="mine", answer=answer, test=test)
+    assert context(source) == found
+
+
+def test_a_function_of_another_file_that_asks_for_the_rank_guards(tmp_path: Path) -> None:
+    helper, _, script = ONE_PROCESS.partition("for x")
+    helper = helper.format(name="mine", answer="get_rank() == 0")
+    (tmp_path / "comm.py").write_text(helper)
+    script = "from comm import mine\nfor x" + script.format(test="mine()")
+    (tmp_path / "main.py").write_text(script)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main.py"))
+    assert program is not None
+    assert program.context(probes(program)[0]).guarded

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.waits import waited
+from torchlint.analysis.project import Project
+from torchlint.analysis.waits import waited, waits_anyway
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCRIPT = """
 def accuracy(output, target):
@@ -47,6 +53,34 @@ class Moving:
         net.step(value)
 
 
+class Smooth:
+    def __init__(self, start):
+        self.kept = start.clone()
+
+    def update(self, value):
+        self.kept = self.kept * 0.9 + value
+
+
+def gathered_later(value):
+    parts = [torch.zeros(9, device="cuda") for _ in range(3)]
+    if not torch.distributed.is_initialized():
+        return parts
+    for part in parts:
+        value = part.cpu()
+    return value
+
+
+def gathered_each(value):
+    if not torch.distributed.is_initialized():
+        return [value]
+    parts = [torch.zeros(9, device="cuda") for _ in range(3)]
+    found = []
+    for part in parts:
+        found.append(part.cpu())
+    return found
+
+
+smooth = Smooth(torch.zeros(3).cuda())
 net = nn.Linear(3, 3).cuda()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 meter, moving = Meter(), Moving()
@@ -79,6 +113,8 @@ def of_last(lines: str) -> str:
         pytest.param("a = loss.item()\nc = net(out.cpu())\nb = top.item()", id="a model"),
         pytest.param("a = loss.item()\nmeter.update(top)\nb = top.item()", id="given a tensor"),
         pytest.param("a = loss.item()\nother.update(top)\nb = top.item()", id="told a tensor"),
+        pytest.param("smooth.update(loss.item())\nb = top.item()", id="it keeps a tensor itself"),
+        pytest.param("a = loss.item()\ngathered_later(a)\nb = top.item()", id="leaves in between"),
         pytest.param("a = loss.item()\nc = top * 2\nb = top.item()", id="an operation"),
         pytest.param("a = loss.item()\nc = -top\nb = top.item()", id="a sign"),
         pytest.param("a = loss.item()\ntotal += top\nb = top.item()", id="a total on the GPU"),
@@ -130,6 +166,9 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("try:\n    a = loss.item()\nfinally:\n    pass\nb = top.item()", "loss.item()"),
         ("a = loss.item()\nfor i in range(3):\n    b = out[i].item()", "loss.item()"),
         ("a = loss.item()\nimport time\nend = time.time() - 3\nb = top.item()", "loss.item()"),
+        ("writer.meters['a'].update(loss.item(), n=x.shape[0])\nb = top.item()", "loss.item()"),
+        ("a = loss.item()\ngathered_each(a)\nb = top.item()", "loss.item()"),
+        ("a = loss.item()\nif a is None:\n    pass\nb = top.item()", "loss.item()"),
         ("c = share(out, y)\nb = top.item()", "share(out, y)"),
         ("c = share(out, y)\nmeter.update(c, len(y))\nb = top.item()", "share(out, y)"),
         ("settle(x.device)\nb = top.view(-1).to('cpu')", "settle(x.device)"),
@@ -184,3 +223,98 @@ def train():
     program = parsed(source)
     found = [waited(program, sync) for sync in program.syncs]
     assert [one and program.code(one) for one in found] == [None, "show(loss)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param("a = top.item()", "", id="nothing"),
+        pytest.param("torch.cuda.synchronize()\na = top.item()", "", id="a wait before it"),
+        pytest.param("a = top.item()\nnet(x)\ntorch.cuda.synchronize()", "", id="a pass between"),
+        pytest.param(
+            "a = top.item()\nif step % 9 == 0:\n    torch.cuda.synchronize()", "", id="seldom"
+        ),
+        pytest.param(
+            "if y.ndim:\n    a = top.item()\nelse:\n    torch.cuda.synchronize()", "", id="or else"
+        ),
+        pytest.param(
+            "a = top.item()\nfor i in known:\n    torch.cuda.synchronize()", "", id="any turns"
+        ),
+        pytest.param(
+            "a = top.item()\nmeter.update(a)\ntorch.cuda.synchronize()",
+            "torch.cuda.synchronize()",
+            id="right after it",
+        ),
+        pytest.param(
+            "a = top.item()\nif torch.cuda.is_available():\n    torch.cuda.synchronize()",
+            "torch.cuda.synchronize()",
+            id="where there is a GPU",
+        ),
+    ],
+)
+def test_what_waits_for_the_gpu_after_a_read(lines: str, after: str) -> None:
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD)
+    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "top.item()"]
+    found = waits_anyway(program, sync)
+    assert ("" if found is None else program.code(found)) == after
+
+
+METERS = """
+class Meter:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.total, self.meters = 0, {}
+
+    def update(self, value, n=1, **more):
+        self.total += value * n
+        if value is not None:
+            self.mean = self.total / n
+        for name, one in more.items():
+            self.meters[name].update(one * 2)
+
+
+class Smooth:
+    def __init__(self, start):
+        self.kept = start.clone()
+
+    def update(self, value):
+        self.kept = self.kept * 0.9 + value
+"""
+TOLD = """
+from meters import Meter, Smooth
+
+meter, elsewhere, smooth = Meter(), Meter(), Smooth(torch.zeros(3).cuda())
+net = nn.Linear(3, 3).cuda()
+for step, x in enumerate(DataLoader(data)):
+    x = x.cuda()
+    loss = net(x).mean()
+    top = loss * 2
+    loss.backward()
+    elsewhere.update(loss, len(x), top=top)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "before"),
+    [
+        pytest.param("meter.update(top)", "", id="a tensor to keep"),
+        pytest.param("meter.update(loss.item(), top=top)", "", id="one tensor of several"),
+        pytest.param("meter.update(**{'value': loss.item()})", "", id="what nobody sees"),
+        pytest.param("smooth.update(loss.item())", "", id="it keeps a tensor itself"),
+        pytest.param("meter.update(loss.item(), x.size(0))", "loss.item()", id="numbers"),
+        pytest.param("meter.update(loss.item(), top=3)", "loss.item()", id="named numbers"),
+        pytest.param("meter.meters['a'].update(loss.item())", "loss.item()", id="one of several"),
+    ],
+)
+def test_a_meter_is_told_numbers_here_and_tensors_there(
+    told: str, before: str, tmp_path: Path
+) -> None:
+    (tmp_path / "meters.py").write_text(METERS)
+    lines = textwrap.indent(f"{told}\nprint(top.item())", "    ")
+    (tmp_path / "main.py").write_text(HEAD + TOLD + lines)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main.py"))
+    assert program is not None
+    found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
+    assert ("" if found is None else program.code(found)) == before

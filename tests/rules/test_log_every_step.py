@@ -124,6 +124,28 @@ def test_one_finding_a_statement() -> None:
     assert "and 2 more" in found.message
 
 
+def test_reads_of_one_statement_are_one_wait() -> None:
+    lines = "pbar.set_description(f'loss: {loss.item():.5f}; ' f'mean: {out.mean():.5f}')"
+    (found,) = check(loop(lines), CODE)
+    assert found.severity.word == "warning"
+    assert found.message == (
+        "reading `loss.item()` and 1 more to log it waits for the GPU in every training step"
+    )
+
+
+def test_a_copy_in_the_statement_comes_before_the_read_after_it() -> None:
+    (found,) = check(loop("print(out.cpu(), loss.item())"), CODE)
+    assert found.severity.word == "info"
+    assert "`out.cpu()` has just waited" in found.message
+
+
+def test_a_read_right_before_a_wait_for_the_gpu_is_information() -> None:
+    lines = "meter.update(loss.item(), x.size(0))\ntorch.cuda.synchronize()\nend = time.time()"
+    (found,) = check(loop(lines), CODE)
+    assert found.severity.word == "info"
+    assert "but so does `torch.cuda.synchronize()` after it" in found.message
+
+
 def test_a_read_right_after_another_is_information() -> None:
     source = loop("losses.append(loss.item())\nmeter.update(out.item(), x.size(0))")
     first, second = check(source, CODE)

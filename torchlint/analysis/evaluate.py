@@ -422,6 +422,8 @@ class Evaluator:
                 return self._kept(base, attr)
             case Kind.CLASS:
                 return UNKNOWN
+            case Kind.UNKNOWN if attr == "shape" and base.device.gpu:
+                return Value(Kind.TUPLE, element=NUMBER)
             case _:
                 return Value(Kind.UNKNOWN, device=base.device)
 

@@ -18,6 +18,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.model_runs import runs_model
+from torchlint.analysis.ranks import picks_process
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
 
@@ -63,7 +64,8 @@ _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER
 
 _GUARD_WORDS = re.compile(
     r"log|print|debug|verbose|profil|rank|main_process|master|interval|freq|every|display|best|"
-    r"visual|plot|tensorboard|wandb|writer|summary|report|save|time|last_|dry_run|eval|test|valid",
+    r"visual|plot|tensorboard|wandb|writer|summary|report|save|time|last_|dry_run|eval|test|valid|"
+    r"is_(primary|chief|root|leader|coordinator)|(global|local)_zero|first_(worker|process)",
     re.IGNORECASE,
 )
 _OPTION_ROOTS = frozenset(
@@ -560,7 +562,7 @@ class Loops:
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
-        return self._counts(test)
+        return self._counts(test) or picks_process(self._program, test)
 
     def _counts(self, test: cst.BaseExpression) -> bool:
         """``i == 0``, ``step == len(loader) - 1``: one step of many."""

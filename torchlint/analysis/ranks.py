@@ -1,0 +1,79 @@
+"""Conditions that hold in one process of many: what they compare is a rank."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_RANK = re.compile(r"rank|process_?(index|id)|proc_?id|worker_?id|ordinal", re.IGNORECASE)
+_FEW = 1  # arguments of a question; what is told more than a rank computes something
+_DEPTH = 3
+
+
+def picks_process(program: Program, test: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether a condition, or what it asks, compares the rank of the process with a number.
+
+    ``if is_primary():`` is such a one where its body is ``return get_rank() == 0``, in whatever
+    file of the project, and so is ``if primary:`` after ``primary = get_rank() == 0``.
+    """
+    if any(_compares(program, one) for one in program.index.below(test, cst.Comparison)):
+        return True
+    return depth < _DEPTH and any(
+        picks_process(home, value, depth + 1) for home, value in _asked(program, test)
+    )
+
+
+def _compares(program: Program, node: cst.Comparison) -> bool:
+    """``rank == 0``, ``dist.get_rank() in (-1, 0)``."""
+    match node.comparisons:
+        case [cst.ComparisonTarget(operator=cst.Equal() | cst.In() | cst.LessThan())]:
+            return any(_RANK.search(name.value) for name in _names(program, node.left))
+        case _:
+            return False
+
+
+def _names(program: Program, node: cst.BaseExpression) -> Iterator[cst.Name]:
+    """Yield the names in an expression, and in what gave it its name."""
+    yield from program.index.below(node, cst.Name)
+    for binding in program.flow.reaching(node) if isinstance(node, cst.Name) else ():
+        if binding.kind is Bind.ASSIGN and binding.value is not None:
+            yield from program.index.below(binding.value, cst.Name)
+
+
+def _asked(
+    program: Program, test: cst.BaseExpression
+) -> Iterator[tuple[Program, cst.BaseExpression]]:
+    """Yield what the calls, names and attributes of a condition stand for, with its file."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            yield program, inner
+        case cst.BooleanOperation():
+            yield from ((program, test.left), (program, test.right))
+        case cst.Call() if len(test.args) <= _FEW:
+            yield from _answers(program, test)
+        case cst.Name() if "rank" in program.lowered:
+            for binding in program.flow.reaching(test):
+                if binding.kind is Bind.ASSIGN and isinstance(binding.value, cst.BaseExpression):
+                    yield program, binding.value
+        case _:
+            pass
+
+
+def _answers(program: Program, call: cst.Call) -> Iterator[tuple[Program, cst.BaseExpression]]:
+    """Yield what the function that a call runs returns."""
+    own = program.calls.target(call)
+    found = None if own is not None else program.calls.elsewhere(call)
+    home, function = (program, own) if found is None else (found.program, found.function)
+    if function is not None and "rank" in home.lowered:
+        for one in home.returns(function):
+            if one.value is not None:
+                yield home, one.value
