@@ -100,7 +100,7 @@ def examine(source: Source, options: Options) -> Checked:
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())
-    if problem := too_deep(source.text):
+    if not _is_parsed(source, options) and (problem := too_deep(source.text)):
         raise _unreadable(
             source,
             f"cannot be parsed: {problem}",
@@ -139,6 +139,13 @@ def _is_nearby(source: Source, options: Options, words: Nearby) -> bool:
     if options.projects is None or source.path is None:
         return False
     return options.projects.imports(source.path).is_nearby(str(source.path), words)
+
+
+def _is_parsed(source: Source, options: Options) -> bool:
+    """Whether the check of another file has parsed this one already."""
+    if options.projects is None or source.path is None:
+        return False
+    return options.projects.of(source.path).holds(source.path, source.text)
 
 
 def with_deep_stack(function: Callable[[], T]) -> T:

@@ -170,7 +170,7 @@ class Calls:
     def _calls_by_name(self) -> dict[str, list[cst.Call]]:
         found: dict[str, list[cst.Call]] = {}
         for call in self._program.index.of(cst.Call):
-            if isinstance(call.func, cst.Name):
+            if type(call.func) is cst.Name:
                 found.setdefault(call.func.value, []).append(call)
         return found
 

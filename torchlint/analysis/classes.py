@@ -88,10 +88,8 @@ class Classes:
 
     def around(self, node: cst.CSTNode) -> Class | None:
         """Return the class whose method a node stands in."""
-        for above in self._index.ancestors(node):
-            if type(above) is cst.ClassDef:
-                return self._by_node[id(above)]
-        return None
+        above = self._index.nearest(node, cst.ClassDef)
+        return None if above is None else self._by_node[id(above)]
 
     def method(self, owner: Class, name: str) -> cst.FunctionDef | None:
         """Return a method by name, looked up through the bases of this file."""
@@ -131,7 +129,7 @@ class Classes:
 
     def _collect_stores(self) -> None:
         for node in self._index.of(cst.Attribute):
-            if not (isinstance(node.value, cst.Name) and node.value.value == "self"):
+            if type(node.value) is not cst.Name or node.value.value != "self":
                 continue
             target = self._assigned(node)
             if target is None:
@@ -146,9 +144,9 @@ class Classes:
     def _method_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         last = None
         for above in self._index.ancestors(node):
-            if isinstance(above, cst.FunctionDef):
+            if type(above) is cst.FunctionDef:
                 last = above
-            if isinstance(above, cst.ClassDef):
+            if type(above) is cst.ClassDef:
                 return last
         return None
 
@@ -157,6 +155,8 @@ class Classes:
         path: list[int] = []
         child: cst.CSTNode = node
         for above in self._index.ancestors(node):
+            if type(above) not in _TARGETS:  # of most attributes the very first
+                return None
             match above:
                 case cst.AssignTarget():
                     statement = self._index.parent(above)
@@ -188,6 +188,10 @@ class Classes:
 
 
 _MODULES = torch_api.MODULE_BASES
+_TARGETS = frozenset({
+    cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.AsName, cst.WithItem,
+    cst.StarredElement, cst.Element, cst.Tuple, cst.List,
+})  # fmt: skip
 
 
 def _place(element: cst.Element, elements: Sequence[cst.BaseElement]) -> int:

@@ -282,6 +282,8 @@ class Flow:
         match node:
             case cst.SimpleStatementLine():
                 return self._run(node, known)
+            case cst.BaseSmallStatement():
+                return self._small(inside)
             case cst.If():
                 return self._branches(node, known)
             case cst.While():
@@ -293,8 +295,6 @@ class Flow:
             case cst.FunctionDef() | cst.ClassDef():
                 own = tuple(b for b in inside if b.node is node.name)
                 return Reach(own, certain=bool(own))
-            case cst.BaseSmallStatement():
-                return self._small(inside)
             case _:
                 return Reach(inside, certain=False)
 

@@ -191,6 +191,14 @@ class Index:
             yield current
             current = self._parents.get(id(current))
 
+    def nearest(self, node: cst.CSTNode, kind: type[N]) -> N | None:
+        """Return the innermost node of exactly this type around a node."""
+        parents = self._parents
+        current = parents.get(id(node))
+        while current is not None and type(current) is not kind:
+            current = parents.get(id(current))
+        return current
+
     def of(self, kind: type[N]) -> list[N]:
         """All nodes of exactly this type, in the order of the walk."""
         return self._kinds.get(kind, [])  # type: ignore[return-value]  # filed by type

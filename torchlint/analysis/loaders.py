@@ -38,6 +38,8 @@ Path: TypeAlias = tuple[Step, ...]
 class _Level(enum.Enum):
     """How far back from the moved tensor a search has come."""
 
+    __hash__ = object.__hash__  # of searches, each place asks for it: by the name, it is slow
+
     BATCH = enum.auto()  # still at (part of) what some loop may have given
     SOURCE = enum.auto()  # at what is iterated: a loader here is the one
 

@@ -60,6 +60,12 @@ class Context:
 
 
 _NOWHERE = Context(Role.OTHER)
+# Nodes between which and what stands in them nothing is decided.
+_PLAIN = frozenset({
+    cst.Arg, cst.Assign, cst.Attribute, cst.Call, cst.Expr, cst.FormattedString,
+    cst.FormattedStringExpression, cst.Index, cst.SimpleStatementLine, cst.Subscript,
+    cst.SubscriptElement,
+})  # fmt: skip
 _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
 
 _GUARD_WORDS = re.compile(
@@ -169,9 +175,9 @@ class Loops:
 
     def _event(self, call: cst.Call) -> Event:
         func = call.func
-        if isinstance(func, cst.Name):
+        if type(func) is cst.Name:
             return Event.BACKWARD | Event.STEP if scales_loss(call) else Event.NOTHING
-        if not isinstance(func, cst.Attribute):
+        if type(func) is not cst.Attribute:
             return Event.NOTHING
         match func.attr.value:
             case "backward" | "manual_backward":
@@ -370,6 +376,8 @@ class Loops:
 
     def _entered(self, above: cst.CSTNode, child: cst.CSTNode, around: Context) -> Context:
         """How often a node runs, by how often the node above it does."""
+        if type(above) in _PLAIN:  # most nodes: that many cases cost a while
+            return around
         match above:
             case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]

@@ -22,6 +22,10 @@ _KINDS = {
 }  # fmt: skip
 _NUMPY_SCALARS = ("numpy.number", "numpy.generic", "numpy.floating", "numpy.integer")
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+_AROUND = frozenset({
+    cst.If, cst.IfExp, cst.While, cst.BooleanOperation, cst.IndentedBlock, cst.Module,
+    cst.FunctionDef, cst.Lambda,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,23 +56,20 @@ class Narrowing:
 
     @cached_property
     def _tested(self) -> set[str]:
-        found: set[str] = set()
-        for call in self._program.index.of(cst.Call):
-            match call:
-                case cst.Call(func=cst.Name(value="isinstance" | "type"), args=[first, *_]):
-                    pass
-                case cst.Call(func=cst.Attribute(attr=cst.Name(value="is_tensor")), args=[first]):
-                    pass
-                case _:
-                    continue
-            if isinstance(first.value, cst.Name):
-                found.add(first.value.value)
-        return found
+        calls = self._program.calls
+        tests = [*calls.by_name("isinstance"), *calls.by_name("type")]
+        methods = self._program.method_calls("is_tensor")
+        tests += [call for call, _ in methods if len(call.args) == 1]
+        subjects = [call.args[0].value for call in tests if call.args]
+        return {subject.value for subject in subjects if isinstance(subject, cst.Name)}
 
     def _facts(self, use: cst.CSTNode) -> Iterator[Fact]:
         """Yield what holds at a use, the outermost test last."""
         child = use
         for above in self._program.index.ancestors(use):
+            if type(above) not in _AROUND:  # most nodes: that many cases cost a while
+                child = above
+                continue
             match above:
                 case cst.If() | cst.IfExp() if child is above.body:
                     yield from self._shown(above.test, holds=True)

@@ -253,7 +253,7 @@ class Program:
         found: dict[str, list[tuple[cst.Call, cst.Attribute]]] = {}
         for call in self.index.of(cst.Call):
             func = call.func
-            if isinstance(func, cst.Attribute):
+            if type(func) is cst.Attribute:
                 found.setdefault(func.attr.value, []).append((call, func))
         return found
 
@@ -287,10 +287,7 @@ class Program:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the function a node stands in."""
-        for above in self.index.ancestors(node):
-            if type(above) is cst.FunctionDef:  # asked often: see `dotted`
-                return above
-        return None
+        return self.index.nearest(node, cst.FunctionDef)
 
     def is_builtin(self, name: cst.Name) -> bool:
         """Whether a name is nobody's in this file, so that it is Python's own."""

@@ -9,6 +9,7 @@ never enter the tables of another: values that cross lose the node they were mad
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,11 @@ class Project:
         program.project = self
         self.size += len(text)
         return program
+
+    def holds(self, path: Path, text: str) -> bool:
+        """Whether a file was parsed with this text."""
+        known = self._programs.get(str(path))
+        return known is not None and known.text == text
 
     def checked(self, path: Path, text: str, make: Callable[[], Program]) -> Program:
         """Return the program of a file with the text that is checked now.
@@ -220,7 +226,8 @@ class Project:
         if word in _CALLED_BY_TORCH:
             return
         text, called = self.imports.text, f"{word}("
-        paths = [one for one in self.imports.importers(str(program.path)) if called in text(one)]
+        importers = self.imports.importers(str(program.path))
+        paths = [*islice((one for one in importers if called in text(one)), MANY + 1)]
         for path in paths if len(paths) <= MANY else ():
             other = self.program(path)
             if other is None:

@@ -126,9 +126,9 @@ def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
 
 
 def _last_name(func: cst.BaseExpression) -> str:
-    if isinstance(func, cst.Attribute):
+    if type(func) is cst.Attribute:
         return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
+    return func.value if type(func) is cst.Name else ""
 
 
 def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:

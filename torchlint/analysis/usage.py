@@ -81,7 +81,7 @@ def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
     """Return what one call shows about the expressions in it."""
     if scales_loss(call):
         return [(call.args[0].value, TENSOR)]
-    if not isinstance(call.func, cst.Attribute):
+    if type(call.func) is not cst.Attribute:
         return []
     receiver, method = call.func.value, call.func.attr.value
     match method:
@@ -96,7 +96,7 @@ def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
 def scales_loss(call: cst.Call) -> bool:
     """Whether a call is ``loss_scaler(loss, optimizer, ...)``, which does backward and step."""
     return (
-        isinstance(call.func, cst.Name)
+        type(call.func) is cst.Name
         and "scaler" in call.func.value.lower()
         and len(call.args) > 1
         and call.args[0].keyword is None
