@@ -37,16 +37,20 @@ from one copy after the loop.
 
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
-- copies once an epoch or after the loop, to save or to plot, and those of an evaluation that writes
-  files or shows images turn by turn (also what a function returns to it), or says in a comment
-  that it spares the memory of the GPU;
+- copies once an epoch or after the loop, to save or to plot;
+- those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
+  draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
+- those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
+  `torch.cuda.empty_cache()`;
+- helpers that every step gives what is on the host already, whatever other calls give them;
 - loops without a model that run once an epoch, before its batches (the turns of a clustering), and
   those over results that the loop before them has copied to the host;
 - tensors that are on the host already, modules, scripts for the CPU only;
 - actions that a simulator needs on the host.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
-So are those that come right after another wait of the same step, be it in a function that it calls.
+So are those that come right after another wait of the same step, be it in a function that it calls,
+and those that a step needs for a library of arrays, such as SciPy.
 
 ## Fix safety
 A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is
@@ -62,12 +66,11 @@ Not measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
+from torchlint.analysis.host_results import feeds_arrays, needed_now
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
@@ -83,100 +86,20 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 
-WRITES = re.compile(r"save|write|imsave|dump|export|imshow", re.IGNORECASE)
-SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
+KEEP = "keep it on the device and copy once after the loop, or only every n steps"
+FIND = "look for a way to compute that on the device"
 
 
 def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
     """Report copies to the host in every step, one a statement."""
     seen: set[int] = set()
     for sync in every_step(program):
-        if sync.read is not Read.COPY or writes_results(program, sync):
-            continue
-        if sync.context.role is Role.EVAL and spares_memory(program, sync):
+        if sync.read is not Read.COPY or needed_now(program, sync):
             continue
         place = program.smallest_statement(sync.node)
         if id(place) not in seen:
             seen.add(id(place))
             yield finding(program, sync)
-
-
-def writes_results(program: Program, sync: Sync) -> bool:
-    """Whether an evaluation writes or shows its results turn by turn: it needs them on the host."""
-    if sync.context.role is not Role.EVAL:
-        return False
-    for place in (sync.context.loop, program.function(sync.node)):
-        for call in () if place is None else program.index.below(place, cst.Call):
-            name = dotted(call.func).rpartition(".")[2]
-            if WRITES.search(name) and not program.context(call).guarded:
-                return place is sync.context.loop or name == "imshow"
-    return is_written_by_callers(program, sync)
-
-
-def is_written_by_callers(program: Program, sync: Sync) -> bool:
-    """Whether a copy, made once in a function, is returned to loops that write it to a file."""
-    function = program.function(sync.node)
-    if function is None or any(
-        isinstance(above, cst.For | cst.While) and program.index.inside(above, function)
-        for above in program.index.ancestors(sync.node)
-    ):
-        return False
-    if not is_returned(program, sync, function):
-        return False
-    loops = [
-        (home, loop)
-        for home, site in program.sites_everywhere(function)
-        if (loop := loop_around(home, site)) is not None
-    ]
-    return bool(loops) and all(writes(home, loop) for home, loop in loops)
-
-
-def is_returned(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
-    """Whether the function returns what a copy gives, or the name that it is given."""
-    statement = program.smallest_statement(sync.node)
-    if isinstance(statement, cst.Return):
-        return True
-    if not isinstance(statement, cst.Assign):
-        return False
-    names = {dotted(target.target) for target in statement.targets}
-    return any(
-        name.value in names
-        for one in program.returns(function)
-        for name in program.index.below(one, cst.Name)
-    )
-
-
-def loop_around(program: Program, node: cst.CSTNode) -> cst.For | cst.While | None:
-    """Return the innermost loop of the function around a node."""
-    for above in program.index.ancestors(node):
-        if isinstance(above, cst.For | cst.While):
-            return above
-        if isinstance(above, cst.FunctionDef):
-            return None
-    return None
-
-
-def writes(program: Program, loop: cst.For | cst.While) -> bool:
-    """Whether a loop writes something in each of its turns."""
-    return any(
-        WRITES.search(dotted(call.func).rpartition(".")[2]) and not program.context(call).guarded
-        for call in program.index.below(loop, cst.Call)
-    )
-
-
-def spares_memory(program: Program, sync: Sync) -> bool:
-    """Whether a comment above a copy, or above the line before it, says that it spares memory."""
-    line = program.statement(sync.node)
-    block = program.parent(line)
-    if not isinstance(block, cst.IndentedBlock):
-        return False
-    place = next(i for i, one in enumerate(block.body) if one is line)
-    return any(
-        above.comment is not None and SPARES.search(above.comment.value) is not None
-        for one in block.body[max(0, place - 1) : place + 1]
-        if isinstance(one, cst.SimpleStatementLine)
-        for above in one.leading_lines
-    )
 
 
 def finding(program: Program, sync: Sync) -> Finding:
@@ -191,12 +114,13 @@ def finding(program: Program, sync: Sync) -> Finding:
         )
     before, after = waited(program, sync), waits_anyway(program, sync)
     waits = before is not None or after is not None
-    advice = sync.context.role is Role.EVAL or waits or not sync.sure
+    evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
+    advice = evaluates or needed or waits or not sync.sure
     return Finding(
         sync.node,
         f"copying `{code}` to the host {costs(program, sync, before, after)}",
         severity=Severity.INFO if advice else None,
-        help="keep it on the device and copy once after the loop, or only every n steps",
+        help=KEEP if not needed else FIND,
     )
 
 

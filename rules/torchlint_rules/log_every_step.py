@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 
 GUARD = "log it every n steps (`if step % n == 0:`)"
 AGAIN = "give the first number a name, and use it here as well"
+BESIDE = "keep the number in a Python attribute as well, and read that one"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -151,7 +152,14 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return AGAIN
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
+    if sync.context.role is Role.FORWARD and dotted(_held(sync.tensor)).startswith("self."):
+        return BESIDE
     return GUARD
+
+
+def _held(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``self.count`` in ``self.count[0]``."""
+    return node.value if isinstance(node, cst.Subscript) else node
 
 
 def fix(program: Program, sync: Sync, reading: set[int]) -> Fix | None:

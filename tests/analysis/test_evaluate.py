@@ -20,6 +20,8 @@ class Net(nn.Module):
         self.scale = 2.0
         self.memory = None
         self.seen = []
+        self.register_buffer("steps", torch.zeros(3))
+        self.register_buffer("rest", unknown())
     @property
     def rate(self):
         return 0.5
@@ -325,6 +327,8 @@ CASES = [
     pytest.param("probe(torch.ones(3).type())", "STRING", id="the name of its type"),
     pytest.param("probe(torch.ones(3).type(x))", "TENSOR @CPU", id="of another type"),
     pytest.param("probe(torch.ones(3).shape[0])", "NUMBER", id="shape"),
+    pytest.param(NET + "probe(net.steps)", "TENSOR", id="a buffer goes where its module goes"),
+    pytest.param(NET + "probe(net.rest)", "UNKNOWN", id="a buffer of anything"),
     pytest.param("probe(f().shape[0])", "UNKNOWN", id="the shape of anything"),
     pytest.param("probe(f(x.cuda()).shape[0])", "NUMBER", id="the shape of what is on the GPU"),
     pytest.param("probe(torch.ones(3).ndim)", "NUMBER", id="ndim"),

@@ -329,6 +329,7 @@ CASES = [
             "by time": "if time.time() - t > 9:\n        probe()",
             "in elif": "if a:\n        pass\n    elif i % 9 == 0:\n        probe()",
             "the first step": "if i == 0:\n        probe()",
+            "the first steps": "for j, y in enumerate(x):\n        if j < 4:\n            probe()",
             "the last step": "if i == len(loader) - 1:\n        probe()",
             "then it ends": "if bad(loss):\n        probe()\n        break",
             "then it raises": "if bad(loss):\n        probe()\n        raise ValueError",
@@ -346,6 +347,8 @@ CASES = [
         for reason, text in {
             "any condition": "if loss > 3:\n        probe()",
             "the first block": "if is_first_block:\n        probe()",
+            "a small value": "for j, y in enumerate(x):\n        if y < 4:\n            probe()",
+            "all but the first": "for j in range(9):\n        if j > 4:\n            probe()",
             "any question": "if fits():\n        probe()",
             "otherwise of any condition": "if loss > 3:\n        pass\n    else:\n        probe()",
             "otherwise of every n steps": "if i % 9 == 0: pass\n    else: probe()",

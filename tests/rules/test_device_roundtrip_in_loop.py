@@ -160,6 +160,122 @@ def test_an_evaluation_that_shows_images_or_spares_memory(keep: str, show: str) 
     silent(textwrap.dedent(source), CODE)
 
 
+TURNS = """\
+import cv2, torch
+from PIL import Image
+
+@torch.no_grad()
+def evaluate(model, loader, rows, limit):
+    model = model.cuda()
+    for x in loader:
+        out = model(x.cuda())
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("mask = cv2.resize(out.cpu().numpy(), (9, 9))", id="an image"),
+        pytest.param(
+            "mask = out.cpu().numpy()\n        rows.append(Image.fromarray(mask))", id="by a name"
+        ),
+        pytest.param(
+            "boxes, rest = [one.cpu() for one in out]\n        for box in boxes:\n            "
+            "cv2.rectangle(x, box)",
+            id="drawn into an image",
+        ),
+        pytest.param("print(names[out.tolist()[0]])", id="printed"),
+        pytest.param(
+            "rows.append(out.cpu())\n        del out\n        torch.cuda.empty_cache()",
+            id="memory is freed in each turn",
+        ),
+        pytest.param("rows.append(out.cpu())\n        input('more?')", id="somebody is asked"),
+    ],
+)
+def test_an_evaluation_that_needs_its_results_in_the_turn(line: str) -> None:
+    silent(TURNS.format(line), CODE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("rows.append(out.cpu())\n    cv2.imread(rows)", id="something else"),
+        pytest.param(
+            "rows.append(out.cpu())\n        if limit % 9 == 0:\n            cv2.imshow(x)",
+            id="drawn now and then",
+        ),
+        pytest.param("x = cv2.imread(x)\n        rows.append(out.cpu())", id="an image before it"),
+        pytest.param("rows.append(out.cpu())\n    torch.cuda.empty_cache()", id="freed at the end"),
+        pytest.param(
+            "rows.append(out.cpu())\n        if limit % 9 == 0:\n            "
+            "torch.cuda.empty_cache()",
+            id="freed now and then",
+        ),
+    ],
+)
+def test_an_evaluation_that_keeps_results(line: str) -> None:
+    (found,) = check(TURNS.format(line), CODE)
+    assert found.severity.word == "info"
+
+
+def test_a_training_step_may_need_an_array() -> None:
+    source = loop("from scipy.optimize import linear_sum_assignment as match\nmatch(out.cpu())")
+    (found,) = check(source, CODE)
+    assert found.severity.word == "info"
+    assert "on the device" in found.help
+
+
+HELPER = """\
+import cv2, torch
+
+def to_image(tensors):
+    if torch.is_tensor(tensors):
+        tensors = [tensors]
+    return [one.float().cpu().numpy() for one in tensors]
+
+def visuals(out):
+    found = {{}}
+    found["out"] = out.detach().cpu()
+    return found
+
+def best(out):
+    places, _ = found_in(out.cpu().numpy())
+    return places
+
+def validate(model, loader, rows):
+    model = model.cuda().eval()
+    for x in loader:
+        out = model(x.cuda())
+        {}
+
+def show(model, x):
+    cv2.imwrite("x.png", to_image(model(x.cuda())))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        pytest.param("rows.append(to_image(x))", [], id="a batch that was not moved"),
+        pytest.param("kept = out.cpu()\n        to_image([kept])", [21], id="copied before"),
+        pytest.param("for y in x:\n            best(out)\n        cv2.imshow(x)", [], id="shown"),
+        pytest.param("rows.append(best(out))", [14], id="what comes of it is kept"),
+        pytest.param("cv2.imwrite('x.png', to_image(out))", [], id="written in the turn"),
+        pytest.param("if len(rows) % 9 == 0:\n            to_image(out)", [], id="now and then"),
+        pytest.param("rows.append(visuals(out))", [10], id="kept"),
+        pytest.param(
+            "rows.append(visuals(out))\n        torch.cuda.empty_cache()", [], id="memory is freed"
+        ),
+        pytest.param("rows.append(to_image(out))", [6], id="a tensor of the GPU"),
+        pytest.param("rows.append(to_image([x, out]))", [6], id="one of several"),
+    ],
+)
+def test_what_the_calls_of_a_helper_give_it(lines: str, rows: list[int]) -> None:
+    found = check(HELPER.format(lines), CODE)
+    assert [one.location.row for one in found] == rows
+
+
 def test_a_copy_right_after_a_read_is_information() -> None:
     first, second = check(loop("kept.append(out.cpu())\nkept.append(loss.cpu())"), CODE)
     assert [first.severity.word, second.severity.word] == ["warning", "info"]

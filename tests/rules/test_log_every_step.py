@@ -514,3 +514,34 @@ def test_a_device_that_is_the_cpu_in_one_place_only(tmp_path: Path) -> None:
     other = "import torch\nfrom model import Encoder\nEncoder('cuda', torch.device('cuda'))\n"
     files = {"model.py": ENCODER, "train.py": TRAINER.format(on='"cpu"'), "other.py": other}
     [_] = check_in(tmp_path, files, "model.py", CODE)
+
+
+QUEUE = """\
+import torch
+from torch import nn
+
+class Queue(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("place", {made})
+        self.register_buffer("rows", torch.randn(size, 4))
+
+    def forward(self, x):
+        place = int(self.place)
+        self.rows[place] = x.mean(0)
+        return x @ self.rows.T
+
+model = Queue(9).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in batches:
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_buffer_that_each_pass_reads() -> None:
+    (found,) = check(QUEUE.format(made="torch.zeros(1, dtype=torch.long)"), CODE)
+    assert found.message == "reading `int(self.place)` waits for the GPU in every forward pass"
+    assert "Python attribute" in found.help
+    silent(QUEUE.format(made="made(size)"), CODE)

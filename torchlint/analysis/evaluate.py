@@ -461,6 +461,18 @@ class Evaluator:
         method = self._program.classes.method(owner, attr)
         if method is not None and self._program.is_property(method):
             return self.returned(method)
+        return self._registered(owner, attr)
+
+    def _registered(self, owner: Class, attr: str) -> Value:
+        """Return a buffer of a module, which goes where the module goes."""
+        classes = self._program.classes
+        for call, func in self._program.method_calls("register_buffer"):
+            named = len(call.args) > 1 and literal(call.args[0].value) == attr
+            if named and dotted(func.value) == "self":
+                around = classes.around(call)
+                if around is not None and around in classes.lineage(owner):
+                    value = self._value(call.args[1].value)
+                    return Value(Kind.TENSOR) if value.kind is Kind.TENSOR else UNKNOWN
         return UNKNOWN
 
     def _stored(self, value: cst.CSTNode) -> Value:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.ranks import picks_process
 from torchlint.analysis.usage import scales_loss
@@ -573,7 +573,7 @@ class Loops:
         return self._counts(test) or picks_process(self._program, test)
 
     def _counts(self, test: cst.BaseExpression) -> bool:
-        """``i == 0``, ``step == len(loader) - 1``: one step of many."""
+        """``i == 0``, ``step == len(loader) - 1``, ``i < 4``: one step of many, or the first."""
         for node in self._program.index.below(test, cst.Comparison):
             for item in node.comparisons:
                 if (
@@ -582,6 +582,20 @@ class Loops:
                     and isinstance(node.left, (cst.Name, cst.BinaryOperation))
                 ):
                     return True
+                below = isinstance(item.operator, cst.LessThan | cst.LessThanEqual)
+                if below and isinstance(item.comparator, cst.Integer) and self._numbers(node.left):
+                    return True
+        return False
+
+    def _numbers(self, node: cst.BaseExpression) -> bool:
+        """Whether a name is the number of a turn: of ``enumerate`` or of ``range``."""
+        for binding in self._program.flow.reaching(node) if isinstance(node, cst.Name) else ():
+            match binding.value:
+                case cst.Call(func=cst.Name(value="enumerate" | "range" as counts)):
+                    whole = binding.path == () if counts == "range" else binding.path == (0,)
+                    return binding.kind is Bind.FOR and whole
+                case _:
+                    pass
         return False
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
+from torchlint.analysis.host_results import is_given_gpu
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.timing import copies_without_waiting
@@ -58,6 +59,11 @@ class Sync:
                 return "training step"
 
     @property
+    def copies(self) -> bool:
+        """Whether a tensor is copied as it is."""
+        return self.read is Read.COPY
+
+    @property
     def likely(self) -> bool:
         """Whether a tensor is read: by proof, or as training computed it and it has ``.item()``."""
         return self.sure or (self.read is Read.SCALAR and self.context.role is Role.TRAIN)
@@ -98,7 +104,8 @@ def every_step(program: Program) -> Iterator[Sync]:
     """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
-        if trains and not (sync.context.guarded or _depends_on_data(program, sync)):
+        seldom = sync.context.guarded or _depends_on_data(program, sync)
+        if trains and not seldom and is_given_gpu(program, sync):
             yield sync
 
 

@@ -1,0 +1,299 @@
+"""What is read because the same turn needs it on the host: files, images, answers to a user.
+
+Such a copy cannot be put off until after the loop.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.host_numbers import PLAIN, on_gpu
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loops import Role
+from torchlint.analysis.values import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.syncs import Sync
+    from torchlint.analysis.values import Value
+
+_WRITES = re.compile(r"save|write|imsave|dump|export|imshow", re.IGNORECASE)
+_SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
+_IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
+_ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
+
+
+# -- what an evaluation does with its results turn by turn ----------------------------------------
+
+
+def needed_now(program: Program, sync: Sync) -> bool:
+    """Whether an evaluation needs a copy in the very turn, or makes it to spare the GPU's memory.
+
+    It writes or shows its results turn by turn, or answers a user.
+    """
+    if sync.context.role is not Role.EVAL:
+        return False
+    if _spares_memory(program, sync) or _is_printed(program, sync) or _draws(program, sync):
+        return True
+    for place in (sync.context.loop, program.function(sync.node)):
+        for call in () if place is None else program.index.below(place, cst.Call):
+            name = dotted(call.func).rpartition(".")[2]
+            if name == "input" and place is sync.context.loop:
+                return True
+            if _WRITES.search(name) and not program.context(call).guarded:
+                return place is sync.context.loop or name == "imshow"
+    given = list(_loops_given(program, sync))
+    return bool(given) and all(
+        writes(home, loop) or _frees(home, loop) or _draws_after(home, site, loop)
+        for home, site, loop in given
+    )
+
+
+def feeds_arrays(program: Program, sync: Sync) -> bool:
+    """Whether a copy, by itself or by its name, is for a library that only knows arrays."""
+    return any(
+        isinstance(above, cst.Call) and program.qualified(above.func).startswith(_ARRAYS)
+        for use in (sync.node, *_uses(program, sync))
+        for above in _within_statement(program, use)
+    )
+
+
+def _draws(program: Program, sync: Sync) -> bool:
+    """Whether a library for images gets to work in the same turn, on a copy or after it."""
+    place = loop_around(program, sync.node) or program.function(sync.node)
+    return place is not None and _draws_after(program, program.statement(sync.node), place)
+
+
+def _draws_after(program: Program, node: cst.CSTNode, place: cst.CSTNode) -> bool:
+    start = program.index.order(node)
+    later = (c for c in program.index.below(place, cst.Call) if program.index.order(c) > start)
+    return any(_is_drawn(program, call) and not program.context(call).guarded for call in later)
+
+
+def _is_drawn(program: Program, call: cst.Call) -> bool:
+    """Whether a library for images is called, or a function of the file that calls one."""
+    if program.qualified(call.func).startswith(_IMAGES):
+        return True
+    target = program.calls.target(call)
+    return target is not None and any(
+        program.qualified(inner.func).startswith(_IMAGES)
+        for inner in program.index.below(target.body, cst.Call)
+    )
+
+
+def _uses(program: Program, sync: Sync) -> Iterator[cst.Name]:
+    """Yield where the name is used that a copy is given."""
+    statement = program.smallest_statement(sync.node)
+    if not isinstance(statement, cst.Assign):
+        return
+    for target in statement.targets:
+        name = target.target
+        for use in program.index.named.get(name.value, ()) if isinstance(name, cst.Name) else ():
+            if use is not name and any(one.node is name for one in program.flow.reaching(use)):
+                yield use
+
+
+def _within_statement(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.BaseStatement):
+            return
+        yield above
+
+
+def _is_printed(program: Program, sync: Sync) -> bool:
+    return any(
+        isinstance(above, cst.Call) and dotted(above.func) == "print"
+        for above in _within_statement(program, sync.node)
+    )
+
+
+def _loops_given(
+    program: Program, sync: Sync
+) -> Iterator[tuple[Program, cst.Call, cst.For | cst.While]]:
+    """Yield the calls in loops to which a function returns a copy, or what it makes of it."""
+    function = program.function(sync.node)
+    if function is None or loop_around(program, sync.node) is not None:
+        return
+    if _is_returned(program, sync, function):
+        for home, site in program.sites_everywhere(function):
+            loop = loop_around(home, site)
+            if loop is not None:
+                yield home, site, _outermost(home, loop)
+
+
+def _is_returned(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
+    """Whether the function returns what a copy gives, or what it is kept in by its name."""
+    statement = program.smallest_statement(sync.node)
+    if isinstance(statement, cst.Return):
+        return True
+    if not isinstance(statement, cst.Assign):
+        return False
+    names = {name for target in statement.targets for name in _bound_by(target.target)}
+    return any(
+        name.value in names
+        for one in program.returns(function)
+        for name in program.index.below(one, cst.Name)
+    )
+
+
+def _bound_by(target: cst.BaseExpression) -> Iterator[str]:
+    match target:
+        case cst.Tuple() | cst.List():
+            for element in target.elements:
+                yield from _bound_by(element.value)
+        case cst.Subscript():
+            yield dotted(target.value)
+        case _:
+            yield dotted(target)
+
+
+def loop_around(program: Program, node: cst.CSTNode) -> cst.For | cst.While | None:
+    """Return the innermost loop of the function around a node."""
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.For | cst.While):
+            return above
+        if isinstance(above, cst.FunctionDef):
+            return None
+    return None
+
+
+def _outermost(program: Program, loop: cst.For | cst.While) -> cst.For | cst.While:
+    """Return the outermost loop of the function around a loop that is no loop over epochs."""
+    above = loop_around(program, loop)
+    epochs = above is None or program.loops.role(above) in (Role.TRAIN, Role.EPOCH)
+    return loop if above is None or epochs else _outermost(program, above)
+
+
+def writes(program: Program, loop: cst.For | cst.While) -> bool:
+    """Whether a loop writes something in each of its turns."""
+    return any(
+        _WRITES.search(dotted(call.func).rpartition(".")[2]) and not program.context(call).guarded
+        for call in program.index.below(loop, cst.Call)
+    )
+
+
+def _frees(program: Program, loop: cst.CSTNode) -> bool:
+    """Whether a loop gives back the memory of the GPU in each of its turns."""
+    return any(
+        program.index.inside(call, loop) and not program.context(call).guarded
+        for call in program.calls_of("torch.cuda.empty_cache")
+    )
+
+
+def _spares_memory(program: Program, sync: Sync) -> bool:
+    """Whether the loop frees memory, or a comment above the copy or the line before it says so."""
+    loop = loop_around(program, sync.node)
+    if loop is not None and _frees(program, loop):
+        return True
+    line = program.statement(sync.node)
+    block = program.parent(line)
+    if not isinstance(block, cst.IndentedBlock):
+        return False
+    place = next(i for i, one in enumerate(block.body) if one is line)
+    return any(
+        above.comment is not None and _SPARES.search(above.comment.value) is not None
+        for one in block.body[max(0, place - 1) : place + 1]
+        if isinstance(one, cst.SimpleStatementLine)
+        for above in one.leading_lines
+    )
+
+
+# -- what the calls of a helper give it -----------------------------------------------------------
+
+
+def is_given_gpu(program: Program, sync: Sync) -> bool:
+    """Whether a call gives a helper what it reads from a GPU; true as well where nobody can tell.
+
+    Of several calls, one may pass a tensor of the GPU now and then, and the others, in each step,
+    what is on the host already.
+    """
+    function = program.function(sync.node)
+    if function is None or _has_own_loop(program, sync, function):
+        return True
+    params = _sources(program, sync.tensor)
+    if params is None or len(params) != 1:
+        return True
+    sites = program.sites_everywhere(function)
+    return not sites or any(
+        _gives(home, site, program.calls.passed(function, params[0], site), sync)
+        for home, site in sites
+    )
+
+
+def _has_own_loop(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
+    """Whether a loop inside the function is what makes the read run in every step."""
+    loop = sync.context.loop
+    return isinstance(loop, cst.For | cst.While) and any(
+        above is function for above in program.index.ancestors(loop)
+    )
+
+
+def _gives(home: Program, site: cst.Call, given: cst.BaseExpression | None, sync: Sync) -> bool:
+    context = home.context(site)
+    if context.guarded or context.role not in (Role.TRAIN, Role.EVAL, Role.FORWARD):
+        return False
+    if given is None:
+        return True
+    if context.role is not Role.EVAL:
+        return not _is_on_host(home.value(given))
+    loop = loop_around(home, site)
+    return _is_on_gpu(home, given) and not (sync.copies and loop is not None and writes(home, loop))
+
+
+def _is_on_host(value: Value) -> bool:
+    if value.items:
+        return all(_is_on_host(item) for item in value.items)
+    plain = value.kind in (*PLAIN, Kind.NDARRAY)
+    return plain or (value.kind in (Kind.TENSOR, Kind.BATCH) and value.device is Device.CPU)
+
+
+def _is_on_gpu(program: Program, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.List | cst.Tuple):
+        return any(_is_on_gpu(program, element.value) for element in node.elements)
+    return on_gpu(program, node)
+
+
+def _sources(program: Program, node: cst.BaseExpression) -> list[cst.Param] | None:
+    """Return the parameters that an expression is made of; None if of anything else."""
+    found: dict[int, cst.Param] = {}
+    seen: set[int] = set()
+    todo: list[cst.CSTNode | None] = [node]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        match one:
+            case cst.Name():
+                bindings = program.flow.reaching(one)
+                if not bindings:
+                    return None
+                todo += [_bound(binding) for binding in bindings]
+            case cst.Param() if not _is_self(program, one):
+                found[id(one)] = one
+            case cst.Call(func=cst.Attribute(value=inner) as func):
+                todo.append(None if program.qualified(func) else inner)
+            case cst.Attribute() | cst.Subscript():
+                todo.append(one.value)
+            case cst.List() | cst.Tuple():
+                todo += [element.value for element in one.elements]
+            case _:
+                return None
+    return list(found.values())
+
+
+def _bound(binding: Binding) -> cst.CSTNode | None:
+    taken = binding.kind in (Bind.ASSIGN, Bind.FOR, Bind.PARAMETER)
+    return binding.value if taken else None
+
+
+def _is_self(program: Program, param: cst.Param) -> bool:
+    function = program.function(param)
+    first = function.params.params[:1] if function is not None else ()
+    return function is not None and program.is_method(function) and param in first
