@@ -34,7 +34,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
-- reads after the loop, once an epoch, or in a branch that leaves the loop;
+- reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
+  (`if best is None: best = loss.item()`);
+- assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.

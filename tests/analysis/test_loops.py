@@ -333,6 +333,9 @@ CASES = [
             "the last step": "if i == len(loader) - 1:\n        probe()",
             "then it ends": "if bad(loss):\n        probe()\n        break",
             "then it raises": "if bad(loss):\n        probe()\n        raise ValueError",
+            "else it raises": "if a:\n        pass\n    else:\n        probe()\n        raise E",
+            "the first turn": "if kept is None:\n        kept = probe()",
+            "the first call": "if self.kept is None:\n        self.kept = probe()",
             "then it exits": "if bad(loss):\n        probe()\n        sys.exit(1)",
             "in a handler": "try:\n        g()\n    except E:\n        probe()",
             "in a handler of groups": "try:\n        g()\n    except* E:\n        probe()",
@@ -345,6 +348,9 @@ CASES = [
     *(
         pytest.param(TRAINING + text, "TRAIN", id=reason)
         for reason, text in {
+            "none in each turn": "a = None\n    if a is None:\n        a = probe()",
+            "none of something else": "if kept is None:\n        rest = probe()",
+            "else it ends": "if good(x):\n        break\n    else:\n        probe()",
             "any condition": "if loss > 3:\n        probe()",
             "the first block": "if is_first_block:\n        probe()",
             "a small value": "for j, y in enumerate(x):\n        if y < 4:\n            probe()",

@@ -170,6 +170,10 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("a = loss.item()\ngathered_each(a)\nb = top.item()", "loss.item()"),
         ("a = loss.item()\nif a is None:\n    pass\nb = top.item()", "loss.item()"),
         ("c = share(out, y)\nb = top.item()", "share(out, y)"),
+        (
+            "if kept is None:\n    kept = loss.item()\nelse:\n    loss.item()\nb = top.item()",
+            "loss.item()",
+        ),
         ("c = share(out, y)\nmeter.update(c, len(y))\nb = top.item()", "share(out, y)"),
         ("settle(x.device)\nb = top.view(-1).to('cpu')", "settle(x.device)"),
         ("a = loss.item()\nlr_scheduler.step_update(step)\nb = top.item()", "loss.item()"),

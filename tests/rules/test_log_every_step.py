@@ -545,3 +545,18 @@ def test_a_buffer_that_each_pass_reads() -> None:
     assert found.message == "reading `int(self.place)` waits for the GPU in every forward pass"
     assert "Python attribute" in found.help
     silent(QUEUE.format(made="made(size)"), CODE)
+
+
+def test_an_assertion_in_a_loop_without_gradients_is_a_test() -> None:
+    source = """\
+    import torch
+
+    model = torch.nn.Linear(4, 4).cuda()
+    with torch.no_grad():
+        for x in batches:
+            y = model(x.cuda())
+            {}
+    """
+    silent(source.format("assert (y - 1).norm().item() < 1e-5"), CODE)
+    (found,) = check(source.format("gap = (y - 1).norm().item()"), CODE)
+    assert found.severity.word == "info"

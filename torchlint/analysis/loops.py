@@ -25,6 +25,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Target
 
@@ -500,11 +501,12 @@ class Loops:
         match above:
             case cst.If() if child is above.body:
                 guards = self.is_guard(above.test) or _is_switch(above.test)
-                return guards or _leaves(above.body) or self._is_default(above.test)
+                once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
+                return guards or once
             case cst.If(test=test) if child is above.orelse and _is_switch(test):
                 return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
-                return self._is_negative_guard(above.test)
+                return _leaves(child.body) or self._is_negative_guard(above.test)
             case cst.IfExp() if child is above.body:
                 return self.is_guard(above.test)
             case cst.ExceptHandler() | cst.ExceptStarHandler():
@@ -533,6 +535,40 @@ class Loops:
         return function is not None and any(
             program.calls.passed(function, param, site) is not None
             for _, site in program.sites_everywhere(function)
+        )
+
+    def _starts(self, branch: cst.If) -> bool:
+        """``if found is None: found = ...`` of what stays so: the first turn alone."""
+        match branch.test:
+            case cst.Comparison(
+                left=cst.Name() | cst.Attribute() as kept,
+                comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+            ) if self._assigns(branch.body, dotted(kept)):
+                pass
+            case _:
+                return False
+        if isinstance(kept, cst.Attribute):
+            return dotted(kept).startswith("self.")
+        loop = next(
+            (
+                a
+                for a in self._program.index.ancestors(branch)
+                if isinstance(a, cst.For | cst.While)
+            ),
+            None,
+        )
+        bindings = self._program.flow.reaching(kept)
+        return loop is not None and all(
+            binding.kind is not Bind.PARAMETER
+            and not (_is_none(binding) and self._program.index.inside(binding.node, loop))
+            for binding in bindings
+        )
+
+    def _assigns(self, body: cst.BaseSuite, name: str) -> bool:
+        """Whether a block gives a name its value."""
+        return any(
+            dotted(target.target) == name
+            for target in self._program.index.below(body, cst.AssignTarget)
         )
 
     def _is_negative_guard(self, test: cst.BaseExpression) -> bool:
@@ -597,6 +633,10 @@ class Loops:
                 case _:
                     pass
         return False
+
+
+def _is_none(binding: Binding) -> bool:
+    return isinstance(binding.value, cst.Name) and binding.value.value == "None"
 
 
 def _named_eval(function: cst.FunctionDef) -> bool:

@@ -269,6 +269,10 @@ def _always_first(program: Program, first: cst.CSTNode, node: cst.CSTNode) -> bo
     for above in program.index.ancestors(first):
         around = program.index.inside(node, above)
         match above:
+            case cst.If(body=body) if (
+                child is above.orelse and not around and _is_first(program, body, child)
+            ):
+                pass
             case cst.If(test=needed) | cst.IfExp(test=needed) | cst.While(test=needed):
                 if child is not needed:
                     return around and program.index.inside(node, child)
@@ -289,6 +293,15 @@ def _always_first(program: Program, first: cst.CSTNode, node: cst.CSTNode) -> bo
             return True
         child = above
     return False
+
+
+def _is_first(program: Program, body: cst.BaseSuite, orelse: cst.CSTNode) -> bool:
+    """Whether a branch is for the first turn alone, and what stands in ``else`` for all others."""
+    return (
+        isinstance(orelse, cst.Else)
+        and program.context(body.body[0]).guarded
+        and not program.context(orelse.body.body[0]).guarded
+    )
 
 
 def _queues_between(program: Program, wait: cst.CSTNode, node: cst.CSTNode) -> bool:
