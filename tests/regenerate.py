@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,7 @@ if __name__ == "__main__":
     file = ROOT / "README.md"
     file.write_text(readme(file.read_text()))
     for before in ROOT.glob("fixtures/all_*/before.py"):
-        after = before.with_name("after.py")
-        after.write_bytes(before.read_bytes())
-        _output(f"check --fix --unsafe-fixes --torch-version 2.4 {after}", str(ROOT))
+        with tempfile.TemporaryDirectory() as folder:  # a project of its own
+            script = shutil.copy(before, folder)
+            _output("check --fix --unsafe-fixes --torch-version 2.4 before.py", folder)
+            shutil.copy(script, before.with_name("after.py"))

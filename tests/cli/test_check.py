@@ -67,7 +67,7 @@ def test_findings_are_reported_and_exit_with_1(concise) -> None:
     assert codes(result.out) == ["TL703", "TL602", "TL201"]
     assert result.code == 1
     assert result.err == ""
-    assert "Found 3 findings (0 errors, 2 warnings, 1 info).\n" in result.out
+    assert "Found 3 findings (0 errors, 1 warning, 2 info).\n" in result.out
 
 
 def test_a_clean_file_exits_with_0(project, run) -> None:
@@ -121,7 +121,8 @@ def test_nothing_that_is_selected_hides_a_syntax_error(project, run) -> None:
         pytest.param(["--fail-on", "error"], 0, id="warnings do not fail on error"),
         pytest.param(["--exit-zero"], 0, id="exit zero"),
         pytest.param(["--fix", *SAFE_ONLY], 0, id="fixed and nothing remains"),
-        pytest.param(["--fix"], 1, id="fixed and something remains"),
+        pytest.param(["--fix"], 0, id="fixed and what remains is info"),
+        pytest.param(["--fix", "--fail-on", "info"], 1, id="fixed and something remains"),
         pytest.param(["--fix", *SAFE_ONLY, "--exit-non-zero-on-fix"], 1, id="fixed is failed"),
         pytest.param(
             ["--select", "TL703", "--fix", "--exit-non-zero-on-fix", "--exit-zero"],
@@ -160,7 +161,7 @@ def test_fix_applies_safe_fixes(concise, project) -> None:
     assert "loss.item()" not in text_of(project)
     assert "bias=False" not in text_of(project)
     assert codes(result.out) == ["TL703", "TL602"]
-    assert "Found 3 findings (1 fixed, 2 remaining: 0 errors, 1 warning, 1 info).\n" in result.out
+    assert "Found 3 findings (1 fixed, 2 remaining: 0 errors, 0 warnings, 2 info).\n" in result.out
 
 
 def test_unsafe_fixes_alone_change_nothing_but_the_marks(concise, project) -> None:
@@ -236,7 +237,7 @@ def test_standard_input_with_a_name(concise, project) -> None:
 
 
 def test_fixing_standard_input_writes_the_code(concise, project) -> None:
-    fixed = concise("-", "--fix", stdin=SCRIPT.encode())
+    fixed = concise("-", "--fix", "--fail-on", "info", stdin=SCRIPT.encode())
     concise("--fix", "train.py")
     assert fixed.out == text_of(project)
     assert codes(fixed.err) == ["TL703", "TL602"]

@@ -49,7 +49,7 @@ def test_no_or_an_unknown_command(run, arguments) -> None:
 def test_rule(run, name) -> None:
     result = run("rule", name)
     assert result.code == 0
-    assert result.out.startswith("# bias-before-norm (TL703)\n\nSeverity: warning.")
+    assert result.out.startswith("# bias-before-norm (TL703)\n\nSeverity: info.")
     assert "\n## Why\n" in result.out
 
 

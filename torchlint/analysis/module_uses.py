@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,14 +13,21 @@ import libcst as cst
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
 from torchlint.analysis.values import Kind
-from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
+    from torchlint.imports import Imports
 
-_DOWNLOADS = frozenset({"load_url", "load_state_dict_from_url", "from_pretrained"})
+# Loads weights: with what it is called on, where that is a name.
+_LOADS = re.compile(
+    r"(?:([\w.]+)(?:\[[^\]\n]*\])*)?\.load_state_dict\("
+    r"|\b(?:load_(?:from_)?checkpoint|from_pretrained|load_state_dict_from_url)\("
+)
+_LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")
+_NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNORECASE)
+_PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
 _FUSES = re.compile(r"fuse_?(conv|bn|modules|known)|quantize|prepare_qat", re.IGNORECASE)
@@ -104,59 +113,32 @@ def _is_seen(program: Program, function: cst.BaseExpression) -> bool:
     return value.kind is Kind.FUNCTION and value.made is not None
 
 
-def pretrained_weights(program: Program) -> cst.BaseExpression | None:
-    """Return what loads pretrained weights into a model of this file: a call, or a base class."""
-    for owner in program.classes:
-        for arg in owner.node.bases:
-            base: cst.BaseExpression = arg.value
-            if dotted(base).endswith("PreTrainedModel"):
-                return base
-    for call in program.index.of(cst.Call):
-        if _builds_pretrained(program, call):
-            return call.func
-    loads = [call for call, func in program.method_calls("load_state_dict") if _own(program, func)]
-    named = [call for call in loads if _is_pretrained(program, call)]
-    if named or not loads:
-        return named[0].func if named else None
-    for call in program.index.of(cst.Call):
-        if dotted(call.func).rpartition(".")[2] in _DOWNLOADS:
-            return loads[0].func
-    return None
+def loading_file(program: Program) -> str | None:
+    """Return the name of a file of the project that loads weights into a model: "" for this one.
 
-
-def loads_weights(program: Program) -> bool:
-    """Whether the file loads weights into a model."""
-    return any(_own(program, func) for _, func in program.method_calls("load_state_dict"))
-
-
-def loaded_elsewhere(program: Program) -> str:
-    """Return the name of a file that loads saved weights into what may be a model of this one."""
+    None where no file does.  The texts alone are looked at, so a model may be another one.
+    """
+    if _PRETRAINED.search(program.text) or _loads_weights(program.text):
+        return ""
     project, path = program.project, program.path
     if project is None or path is None:
-        return ""
-    near = project.imports.importers(str(path))
-    loading = project.imports.having(("load_state_dict(torch.load(",))
-    for name in near if len(near) <= MANY else ():
-        other = project.program(name) if name in loading else None
-        for call, func in () if other is None else other.method_calls("load_state_dict"):
-            if other is not None and _loads_file(other, call) and _may_be_of(other, func, program):
-                return f"`{name.rpartition('/')[2]}`"
-    return ""
+        return None
+    found = next(_loaders(project.imports), None)
+    return None if found is None else Path(found).name
 
 
-def _loads_file(program: Program, call: cst.Call) -> bool:
-    """``model.load_state_dict(torch.load(path))``, where strictly the same names are asked for."""
-    match call.args:
-        case [cst.Arg(value=cst.Call(func=func))]:
-            return program.qualified(func) == "torch.load"
-        case _:
-            return False
+def _loaders(imports: Imports) -> Iterator[str]:
+    for name in sorted(imports.having(_LOADING)):
+        if _loads_weights(imports.text(name)):
+            yield name
 
 
-def _may_be_of(program: Program, func: cst.Attribute, home: Program) -> bool:
-    """Whether a model may be one of a class of another file."""
-    kind = program.value(func.value).type
-    return _own(program, func) if not kind else kind.startswith(f"{home.path}:")
+@functools.lru_cache(1024)  # asked of each file of a project for each file with such a layer
+def _loads_weights(text: str) -> bool:
+    return any(
+        match[1] is None or not _NO_MODEL.search(match[1].rpartition(".")[2])
+        for match in _LOADS.finditer(text)
+    )
 
 
 def freezes_norms(program: Program) -> bool:
@@ -182,45 +164,6 @@ def looks_inside(program: Program) -> bool:
         if program.qualified(call.func).startswith(("torch.ao.quant", "torch.quantization")):
             return True
     return False
-
-
-def _own(program: Program, func: cst.Attribute) -> bool:
-    """Whether weights go into what may be a model of this file, not an optimizer or a library's."""
-    value = program.value(func.value)
-    if value.kind is Kind.UNKNOWN:
-        name = dotted(func.value).lower()
-        return not any(word in name for word in ("optim", "sched", "scaler", "opt_"))
-    return value.kind in (Kind.MODULE, Kind.INSTANCE) and (
-        value.type.startswith((".", "torch.nn.")) or not value.type
-    )
-
-
-def _builds_pretrained(program: Program, call: cst.Call) -> bool:
-    """``build(Net, pretrained=pretrained)``: somebody else builds a class of this file."""
-    own = any(
-        isinstance(arg.value, cst.Name) and program.classes.named(program.qualified(arg.value))
-        for arg in call.args
-    )
-    return own and any(
-        (arg.keyword is not None and arg.keyword.value == "pretrained")
-        or (isinstance(arg.value, cst.Name) and arg.value.value == "pretrained")
-        for arg in call.args
-    )
-
-
-def _is_pretrained(program: Program, call: cst.Call) -> bool:
-    """Whether what is loaded is called pretrained, by a name, a condition or the function."""
-    function = program.function(call)
-    if function is not None and "pretrain" in function.name.value.lower():
-        return True
-    places: list[cst.CSTNode] = [arg.value for arg in call.args]
-    child: cst.CSTNode = call
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.If) and child is above.body:
-            places.append(above.test)
-        child = above
-    texts = [program.code(place).lower() for place in places]
-    return any("pretrain" in text for text in texts)
 
 
 def _kinds_around(program: Program, node: cst.CSTNode) -> frozenset[str]:
