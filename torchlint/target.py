@@ -29,6 +29,22 @@ WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
 CONDA = re.compile(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
 )
+CONDA_VISION = re.compile(r"""^\s*-\s*["']?(?:[\w./-]+::)?(torchvision\s*=+\s*[0-9.]+)""")
+VISION = re.compile(r"torchvision\s*={1,3}\s*0\.([0-9]+)")
+# The torch that each release of torchvision is made for; those before 0.3 run with any.
+MADE_FOR = {
+    3: "1.1",
+    4: "1.2",
+    5: "1.4",
+    **{minor: f"1.{minor - 1}" for minor in range(6, 15)},
+    **{minor: f"2.{minor - 15}" for minor in range(15, 40)},
+}
+LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
+README = ("README.md", "README.rst", "README.txt", "README")
+STATED = re.compile(
+    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(]*(?:version[\s*_`]*)?[=~>≥v]{0,3}[ `]*"
+    r"(\d\.\d+(?:\.\d+)?)"
+)
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
 
 
@@ -56,7 +72,9 @@ class Targets:
         """Return the target of the files of a folder.
 
         A setting wins; then the declarations of the closest folder that has some, from this
-        folder up to the repository's root; of several bounds there, the lowest.
+        folder up to the repository's root; of several bounds there, the lowest.  A release of
+        torchvision is made for one of torch, and a README that names an older torch than the
+        requirements do lowers the bound.
         """
         if settings.torch_version is not None:
             version = None if settings.torch_version == "any" else _version(settings.torch_version)
@@ -68,11 +86,14 @@ class Targets:
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
+            found = list(self._requirements(folder))
             bounds = [
                 (bound, f"{file}: {text.strip()}")
-                for file, text in self._requirements(folder)
+                for file, text in found
                 if (bound := lower_bound(text)) is not None
             ]
+            if bounds and all(file.suffix in LOOSE for file, _ in found):
+                bounds += _stated(folder)
             lowest = min(bounds, key=lambda each: each[0], default=None)
             self.declared[folder] = Target(*lowest) if lowest else None
         return self.declared[folder]
@@ -87,6 +108,18 @@ class Targets:
                 continue
             for text in found:
                 yield file, text
+
+
+def _stated(folder: Path) -> Iterator[tuple[Version, str]]:
+    """Yield the versions of torch that a README names."""
+    for file in (folder / name for name in README):
+        try:
+            text = file.read_text("utf-8") if file.is_file() else ""
+        except (OSError, UnicodeDecodeError):
+            continue
+        for found in STATED.finditer(text):
+            if (version := _version(found[1])) is not None:
+                yield version, f"{file}: {' '.join(found[0].split())}"
 
 
 def _upwards(folder: Path) -> Iterator[Path]:
@@ -150,6 +183,10 @@ def _torch_only(requirements: Iterable[Any]) -> Iterator[str]:
     for text in requirements:
         if isinstance(text, str) and TORCH.match(text.strip()):
             yield text.strip()
+        elif isinstance(text, str) and (pinned := VISION.match(text.strip())):
+            made_for = MADE_FOR.get(int(pinned[1]))
+            if made_for is not None:
+                yield f"torch=={made_for} ({text.strip()})"
 
 
 def read_requirements(file: Path, seen: frozenset[Path] = frozenset()) -> Iterator[str]:
@@ -239,7 +276,7 @@ def read_conda(file: Path) -> Iterator[str]:
             # `=1.7.1=py3.8_cuda11.0`: what follows the second `=` is a build, not a version
             version = re.sub(r"(=+[0-9.]+)=.*", r"\1", conda[1])
             yield f"pytorch {version.strip()}"
-        elif pip := CONDA_PIP.match(line):
+        elif pip := CONDA_VISION.match(line) or CONDA_PIP.match(line):
             yield from _torch_only([pip[1]])
 
 

@@ -34,8 +34,8 @@ training step the difference is paid again and again.
   choice.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
-- What a script makes once, outside of loops and of functions that may run more often: an example,
-  noise to look at, what an object starts with.
+- What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
+  example, noise to look at, what an object or an epoch starts with, a metric of all results.
 - TL301b and TL301c outside of training steps and forward passes.
 
 Reported as information where it does not run in every training step or forward pass, and where the
@@ -117,7 +117,7 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
     for move, func in program.method_calls("to", "cuda"):
         made = created(program, func.value)
         goal = None if made is None else goal_of(program, move)
-        if made is None or goal is None or in_test(program, move) or runs_once(program, move):
+        if made is None or goal is None or in_test(program, move) or is_rare(program, move):
             continue
         yield moved(program, move, made, goal)
     yield from scalars(program)
@@ -139,6 +139,12 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
     )
+
+
+def is_rare(program: Program, move: cst.Call) -> bool:
+    """Whether a line is not seen to run in steps: the copy of a few numbers costs nothing then."""
+    role = program.context(move).role
+    return role in (Role.EPOCH, Role.OTHER) or runs_once(program, move)
 
 
 def every_step(context: Context) -> bool:

@@ -45,8 +45,8 @@ still running.  It is also what works on more than one machine.
 - `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
 
 Under a training framework it is information: the framework has its own way to start processes.  So
-it is in a file that can also be started with a process a GPU, and where an option names the devices
-and its default is one.
+it is in a file that can also be started with a process a GPU, in one that scripts import where the
+project has such a way, and where an option names the devices and its default is one.
 
 ## Fix safety
 There is no fix: processes have to be started, each needs its part of the data (a
@@ -75,6 +75,7 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.device_lists import by_default_one, is_one_device
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.profiling import loops_inside
+from torchlint.analysis.scripts import is_script
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ NAMES = {
 }
 # The file has, or was given, a process for each GPU: this is what is left without them.
 BETTER = re.compile(
-    r"DistributedDataParallel|DDP\b|torchrun|init_process_group|distributed\.(launch|run)\b"
+    r"DistributedDataParallel|DDP\b|torchrun|init_process_group|distributed\.(launch|run)\b|horovod"
 )
+SIBLINGS = ("DistributedDataParallel", "DDP(", "torchrun", "init_process_group", "horovod")
 EVALUATES = re.compile(
     r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
 )
@@ -140,8 +142,15 @@ def severity(program: Program, call: cst.Call, function: str) -> Severity | None
     """Information where the file has another way, or names several GPUs on request only."""
     devices = program.argument(call, "device_ids", function).values
     asked = bool(devices) and all(by_default_one(program, node) for node in devices)
-    known = program.frameworks or BETTER.search(program.text)
+    known = program.frameworks or BETTER.search(program.text) or has_sibling(program)
     return Severity.INFO if known or asked else None
+
+
+def has_sibling(program: Program) -> bool:
+    """Whether scripts that import the file have a process a GPU at hand, in another file."""
+    if program.project is None or is_script(program):
+        return False
+    return bool(program.project.imports.having(SIBLINGS))
 
 
 def trains(program: Program) -> bool:

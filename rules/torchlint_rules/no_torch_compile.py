@@ -59,7 +59,8 @@ many small operations, little where large products and convolutions take the tim
   (`model.loss(x)`).
 - What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), a
   number that it counts up (`self.calls += 1`), for each value of which it is compiled anew, second
-  derivatives, functions with a backward pass of their own, recurrent layers, hooks, `DataParallel`,
+  derivatives, functions with a backward pass of their own, recurrent layers, hooks (those of
+  `weight_norm` and `spectral_norm` too, and in files that the model's imports), `DataParallel`,
   sharded, sparse and quantised models, kernels of other libraries.
 - Shapes that change from step to step: a `collate_fn`, buckets of sequences of like length
   (torchtext), padded sequences and their lengths, graphs, detection, several scales.

@@ -50,6 +50,8 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         ),
         pytest.param("if TORCH_MAJOR < 2:\n    from torch._six import inf", id="asked for"),
         pytest.param("from ._six import inf", id="the project's own"),
+        pytest.param("torchvision.utils.make_grid(x, value_range=(0, 1))", id="the new argument"),
+        pytest.param("numpy.histogram(x, bins=9, range=(0, 1))", id="another range"),
         pytest.param(f"{TOP}\naccuracy(output, target)", id="one row of what is transposed"),
         pytest.param(f"{TOP}\nother(output, target, (1, 5))", id="a view that nobody asks for"),
         pytest.param(
@@ -96,6 +98,11 @@ def test_runs_on_every_version(source: str) -> None:
             "correct[:k].view(-1)",
         ),
         ("from torch.utils.ffi import create_extension", "1.0", "torch.utils.ffi"),
+        (
+            "torchvision.utils.save_image(x, name, range=(-1, 1), normalize=True)",
+            "1.13",
+            "range=(-1, 1)",
+        ),
     ],
 )
 def test_what_was_removed_ends_the_versions(source: str, version: str, code: str) -> None:
@@ -135,4 +142,20 @@ def test_a_step_that_asks_a_helper_for_many_rows_of_a_transposed_tensor(tmp_path
     assert main is not None
     assert other is not None
     assert not main.reaches(Version("1.7"))
-    assert other.reaches(Version("1.7"))
+    assert not other.reaches(Version("1.7")), "it is run on the torch that runs the other script"
+
+
+def test_what_shares_a_file_with_such_a_step_runs_on_the_same_torch(tmp_path: Path) -> None:
+    (tmp_path / "misc.py").write_text("import torch\n")
+    (tmp_path / "old.py").write_text("import misc\nx = y.cuda(async=True)\n")
+    (tmp_path / "main.py").write_text("import misc\n")
+    (tmp_path / "apart.py").write_text("import torch\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    main, apart = (project.program(str(tmp_path / f"{name}.py")) for name in ("main", "apart"))
+    assert main is not None
+    assert apart is not None
+    assert main.limit is not None
+    assert main.limit.code == "async=True"
+    assert main.reaches(Version("1.10"))
+    assert not main.reaches(Version("1.11"))
+    assert apart.limit is None

@@ -126,6 +126,51 @@ def test_the_lowest_of_several_counts(project) -> None:
     assert str(target(project)) == "1.13"
 
 
+@pytest.mark.parametrize(
+    ("files", "bound"),
+    [
+        pytest.param(
+            {"requirements.txt": "torch==1.13.1\ntorchvision==0.8.1\n"}, "1.7", id="contradiction"
+        ),
+        pytest.param(
+            {"environment.yml": "dependencies:\n  - pytorch=2.0\n  - torchvision=0.14.1\n"},
+            "1.13",
+            id="conda",
+        ),
+        pytest.param(
+            {"requirements.txt": "torch==1.13.1\ntorchvision>=0.8.1\n"}, "1.13.1", id="a bound"
+        ),
+        pytest.param(
+            {"requirements.txt": "torch==1.13.1\ntorchvision==0.2.1\n"}, "1.13.1", id="for any"
+        ),
+        pytest.param({"requirements.txt": "torchvision==0.15.2\n"}, "2.0", id="alone"),
+        pytest.param(
+            {"requirements.txt": "torch==1.13\n", "README.md": "[PyTorch](https://x.org) 1.7+\n"},
+            "1.7",
+            id="an older one in words",
+        ),
+        pytest.param(
+            {"requirements.txt": "torch==1.13\n", "README.md": "We use `torch>=2.1`.\n"},
+            "1.13",
+            id="words raise nothing",
+        ),
+        pytest.param({"README.md": "PyTorch 0.4.1\n"}, "any", id="words alone"),
+        pytest.param(
+            {
+                "pyproject.toml": "[project]\ndependencies = ['torch>=2.2']\n",
+                "README.md": "PyTorch 0.4.1\n",
+            },
+            "2.2",
+            id="a package is believed",
+        ),
+    ],
+)
+def test_the_oldest_of_what_contradicts_itself(project, files, bound) -> None:
+    for name, text in files.items():
+        project.write(name, text)
+    assert str(target(project)) == bound
+
+
 def test_includes_are_followed_once(project) -> None:
     project.write("requirements.txt", "-r deps/all.txt\n")
     project.write("deps/all.txt", "-r ../requirements.txt\n-c pins.txt\n--requirement=none.txt\n")

@@ -85,6 +85,25 @@ def forward(line: str, head: str = HEAD) -> str:
         ),
         pytest.param(step("z = torch.tensor(*values, device=device)"), id="anything"),
         pytest.param(step("z = torch.tensor(0.5).to(device, torch.half)"), id="a number converted"),
+        pytest.param(once("z = torch.zeros(3).to(device)"), id="in a function nobody calls"),
+        pytest.param(
+            f"{HEAD}def mean_precision(boxes):\n    for c in range(1, 20):\n"
+            "        found = torch.zeros(len(boxes[c])).to(device)\n"
+            "def evaluate(loader):\n    boxes = []\n    with torch.no_grad():\n"
+            "        for x in loader:\n            boxes.append(model(x))\n"
+            "    print(mean_precision(boxes))\nmodel.eval()\nevaluate(loader)\n",
+            id="for each class, after an evaluation",
+        ),
+        pytest.param(
+            f"{HEAD}for epoch in range(9):\n    states = torch.zeros(3).to(device)\n"
+            "    for x in batches:\n        model(x).backward()\n        optimizer.step()\n",
+            id="what an epoch starts with",
+        ),
+        pytest.param(
+            f"{HEAD}def main():\n    loss = model(torch.randn(8, 5).to(device)).sum()\n"
+            "    loss.backward()\n    optimizer.step()\nmain()\n",
+            id="a single step to show how it is done",
+        ),
         pytest.param(once("z = torch.tensor(0.5, device=device)"), id="a number, once"),
         pytest.param(
             step("if step % 9 == 0:\n    z = torch.tensor(0.5, device=device)"),
@@ -253,8 +272,9 @@ def test_a_name_for_a_whole_number(head):
 
 
 def test_a_parameter_for_a_whole_number():
-    source = "def f(n: int, m):\n    return torch.arange(1, {}).to(device)\n"
-    safe, unsafe = (check(once(source.format(name)), CODE)[0].fix for name in "nm")
+    source = "def forward(self, n: int, m):\n        return torch.arange(1, {}).to(device)\n"
+    head = f"{HEAD}class Net(torch.nn.Module):\n    "
+    safe, unsafe = (check(head + source.format(name), CODE)[0].fix for name in "nm")
     assert safe is not None
     assert unsafe is not None
     assert (safe.safety, unsafe.safety) == (Safety.SAFE, Safety.UNSAFE)
@@ -284,10 +304,11 @@ def test_a_parameter_for_a_whole_number():
             id="no GPU is named",
         ),
         pytest.param(
-            once("z = torch.zeros(3).to(device)"),
+            f"{HEAD}model.eval()\nwith torch.no_grad():\n    for x in batches:\n"
+            "        model(x, torch.zeros(3).to(device))\n",
             "`torch.zeros(3)` is made on the host and then copied to `device`",
             Severity.INFO,
-            id="once",
+            id="in every step of an evaluation",
         ),
         pytest.param(
             step("if step % 9 == 0:\n    z = torch.zeros(3).to(device)"),

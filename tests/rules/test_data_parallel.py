@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools import check, silent
+from tools import check, check_in, silent
 
 from torchlint.rule import Severity
 
@@ -199,6 +199,39 @@ def test_several_devices_on_request_are_advice(default) -> None:
         script("model = nn.DataParallel(model, args.gpu_ids)", f"{head[:-1]} + x)"), CODE
     )
     assert found.severity is Severity.WARNING
+
+
+MANAGER = """
+import torch
+class Manager:
+    def __init__(self, net):
+        self.net = torch.nn.DataParallel(net)
+    def train(self, batches, optimizer):
+        for x in batches:
+            self.net(x.cuda()).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("manager", "other", "severity"),
+    [
+        (MANAGER, "import horovod.torch as hvd\n", Severity.INFO),
+        (MANAGER, "torch.distributed.init_process_group('nccl')\n", Severity.INFO),
+        (MANAGER, "import torch\n", Severity.WARNING),
+        (
+            MANAGER + "if __name__ == '__main__':\n    Manager(net).train(batches, optimizer)\n",
+            "import horovod.torch as hvd\n",
+            Severity.WARNING,
+        ),
+    ],
+    ids=["horovod", "processes", "nothing else", "a script of its own"],
+)
+def test_processes_that_another_file_of_the_project_starts(
+    tmp_path, manager, other, severity
+) -> None:
+    (found,) = check_in(tmp_path, {"manager.py": manager, "dist.py": other}, "manager.py", CODE)
+    assert found.severity is severity
 
 
 def test_a_way_with_processes_under_another_name() -> None:

@@ -338,13 +338,16 @@ def test_each_model_of_a_loop_is_compiled():
     [
         (f"from torch import nn\n\n{NET}", "", 1),
         (f"from torch import nn\n\n{NET}".replace("nn.GELU()", "nn.GRU(8, 8)"), "", 0),
+        (f"from torch import nn\n\n{NET}".replace("nn.GELU()", "weight_norm(f)"), "", 0),
+        (f"import layers\nfrom torch import nn\n\n{NET}", "", 0),
         (f"import torch\nfrom torch import nn\n\n{NET}x = torch.compile(f)\n", "", 0),
         (f"from torch import nn\n\n{NET}", "def load(d):\n    return Loader(d, collate_fn=f)", 0),
     ],
 )
 def test_models_and_batches_of_other_files_are_seen(tmp_path, model, near, count):
     main = "from net import Net\nimport data\n" + script(net="")
-    files = {"net.py": model, "data.py": near, "main.py": main}
+    layers = "import torch\nconv = torch.nn.utils.weight_norm(torch.nn.Conv2d(1, 1, 3))\n"
+    files = {"net.py": model, "data.py": near, "main.py": main, "layers.py": layers}
     assert len(check_in(tmp_path, files, "main.py", CODE)) == count
 
 

@@ -43,8 +43,10 @@ _HINDERED = re.compile(
     r"|CUDAGraph|cuda\.graph|make_graphed|DataParallel(?<!DistributedDataParallel)|_hook\("
     rf"|_shard\b|Sharded|{words('LSTM', 'GRU', 'RNN', then=_CALLED)}|cpp_extension"
     rf"|{words('vmap', 'triton', 'cupy', 'numba', 'apex', 'horovod', 'deepspeed')}"
-    r"|quanti[sz]|sparse"
+    r"|quanti[sz]|sparse|weight_norm|spectral_norm"
 )
+# Of the files that the file of a model imports: what its layers are made with.
+_LAYERED = re.compile(r"weight_norm|spectral_norm|_hook\(|cpp_extension|autograd\.Function")
 _READS = ("item", "tolist", "numpy", "nonzero", "unique", "masked_select", "data_ptr")
 _MOVES = torch_api.MODULE_SELF - {"train", "eval", "requires_grad_"}
 _BUILDERS = ("torchvision.models.", "timm.", "transformers.", "torch.nn.")
@@ -80,6 +82,14 @@ def hindered(program: Program) -> bool:
     return any(_varies(imports.text(path)) for path in imported)
 
 
+def _has_wrapped_layers(home: Program) -> bool:
+    """Whether what a model's file imports holds layers that a compiler would stumble over."""
+    if home.project is None or home.path is None:
+        return False
+    imports = home.project.imports
+    return any(_LAYERED.search(imports.text(path)) for path in imports.targets(str(home.path)))
+
+
 @functools.lru_cache(1024)  # asked for each model of a file, and for each file that imports it
 def _hinders(text: str) -> bool:
     return _HINDERED.search(text) is not None or _varies(text)
@@ -103,7 +113,7 @@ def compilable(program: Program, model: Trained) -> bool:
     if found is None:
         return False
     home, owner = found
-    if hindered(home) or not _is_plain(home, owner):
+    if hindered(home) or _has_wrapped_layers(home) or not _is_plain(home, owner):
         return False
     return not _reads_values(home) and not _counts_calls(home)
 

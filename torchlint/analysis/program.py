@@ -26,7 +26,7 @@ from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.places import locate
 from torchlint.analysis.recording import Recordings
-from torchlint.analysis.removed import Limit, limit
+from torchlint.analysis.removed import Limit, limit, own
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -178,6 +178,11 @@ class Program:
     def syncs(self) -> list[Sync]:
         """Where the host reads a GPU tensor in a training or evaluation step."""
         return syncs(self)
+
+    @cached_property
+    def removed(self) -> tuple[Limit, ...]:
+        """What the file itself uses that torch no longer has."""
+        return tuple(own(self))
 
     @cached_property
     def limit(self) -> Limit | None:

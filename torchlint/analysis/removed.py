@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,10 +31,16 @@ _REMOVED = {
 }  # fmt: skip
 _INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _KEPT = Version("1.7")  # what is computed of a transposed tensor is transposed as well from here on
+_ASYNC = re.compile(r"[(,]\s*async\s*=\s*(True|False)\b")  # `async` is a keyword since Python 3.7
+_PYTHON_36 = Version("1.11")  # has no build for Python 3.6
+_RANGE = Version("1.13")  # that of torchvision 0.14, whose images take `value_range` only
+_IMAGES = ("torchvision.utils.make_grid", "torchvision.utils.save_image")
 # Texts without these hold no evidence.  Words are found much faster than any of many patterns.
-_WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop")
+_WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop", "make_grid(",
+          "save_image(", "async")  # fmt: skip
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
+    r"|[(,]\s*range\s*=|[(,]\s*async\s*=\s*(?:True|False)"
 )
 _MANY = re.compile(r"\(\s*1\s*,\s*\d+\s*,?\s*\)\s*\)")  # accuracy(output, target, topk=(1, 5))
 _STEPS = 6  # names and comparisons on the way from `correct` to `pred.t()`
@@ -49,7 +56,7 @@ class Limit:
 
 
 def limit(program: Program) -> Limit | None:
-    """Return where the versions end that a file, or one that it imports or is imported by, runs on.
+    """Return where the versions end that a file, or one at most two imports away, runs on.
 
     What the project declares is believed before that.
     """
@@ -60,26 +67,31 @@ def limit(program: Program) -> Limit | None:
 
 
 def _of_files(program: Program) -> Iterator[Limit]:
-    if _has_traces(program.text):
-        yield from _own(program)
+    yield from program.removed
     project, path = program.project, program.path
     if project is None or path is None:
         return
     imports = project.imports
-    for name in sorted({*imports.targets(str(path)), *imports.importers(str(path))}):
-        if _has_traces(imports.text(name)):
-            other = project.program(name)
-            if other is not None:
-                yield from _own(other)
+    for name in imports.related(str(path)):
+        text = imports.text(name)
+        if not _has_traces(text):
+            continue
+        if "async" in text and (written := _ASYNC.search(text)):  # not to be parsed
+            yield Limit(_PYTHON_36, written[0][1:].strip())
+        elif (other := project.program(name)) is not None:
+            yield from other.removed
 
 
+@functools.lru_cache(1024)  # asked for each file near by
 def _has_traces(text: str) -> bool:
     some = any(word in text for word in _WORDS)
     return bool((some and _TRACES.search(text)) or _MANY.search(text))
 
 
-def _own(program: Program) -> Iterator[Limit]:
+def own(program: Program) -> Iterator[Limit]:
     """Yield what a file itself uses, unless it asks first whether it is there."""
+    if not _has_traces(program.text):
+        return
     for kind in (cst.Attribute, cst.Name):
         for node in program.index.of(kind):
             name = program.qualified(node)
@@ -90,6 +102,10 @@ def _own(program: Program) -> Iterator[Limit]:
     for node in program.index.of(cst.Subscript):
         if _reads_first(program, node) and not _is_asked_for(program, node):
             yield Limit(_INDEXED, program.code(node))
+    for call in program.calls_of(*_IMAGES):
+        if not _is_asked_for(program, call):
+            given = [arg for arg in call.args if arg.keyword and arg.keyword.value == "range"]
+            yield from (Limit(_RANGE, f"range={program.brief(arg.value)}") for arg in given)
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
