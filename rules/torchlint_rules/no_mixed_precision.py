@@ -45,6 +45,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
   reinforcement learning, simulations.
 - Custom autograd functions, which have to say themselves which type they take.
+- Tests, trials of 200 steps or fewer that are not repeated, and a model that is a single
+  `nn.Linear`: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
 
 It is advice, once for each training loop, at the first call of the model, rather than at a part or
@@ -78,9 +80,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.autocast import autocast_rewrites
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.framework_precision import unset_switches
 from torchlint.analysis.lower_precision import (
     chosen,
@@ -89,6 +93,8 @@ from torchlint.analysis.lower_precision import (
     is_proved,
     refused_loss,
 )
+from torchlint.analysis.once import runs_once
+from torchlint.analysis.profiling import is_short
 from torchlint.analysis.training_steps import models, plain_step, training_steps
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
@@ -101,6 +107,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.training_steps import TrainingStep
 
 FIRST = Version("1.10")  # has `torch.autocast`
+LAYER = "torch.nn.Linear"
 CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
 AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 
@@ -109,12 +116,25 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
     """Find training steps that compute in full precision on a GPU."""
     if chosen(program) or (program.target is not None and program.target < FIRST):
         return
-    yield from (of_framework(program, unset) for unset in unset_switches(program))
+    for unset in unset_switches(program):
+        if not in_test(program, unset.call):
+            yield of_framework(program, unset)
     if program.frameworks or not program.devices.gpu or chosen_nearby(program):
         return
     for step in training_steps(program):
-        if program.reaches(FIRST):
+        if not is_trial(program, step) and program.reaches(FIRST):
             yield of_loop(program, step)
+
+
+def is_trial(program: Program, step: TrainingStep) -> bool:
+    """Whether a training is a test or takes a few steps, or the model is a single layer."""
+    if in_test(program, step.forward):
+        return True
+    if all(program.value(call.func).type == LAYER for call in models(program, step)):
+        return True
+    if isinstance(step.place, cst.FunctionDef):
+        return runs_once(program, step.forward)
+    return is_short(program, step.place) and runs_once(program, step.place)
 
 
 def of_framework(program: Program, unset: Unset) -> Finding:

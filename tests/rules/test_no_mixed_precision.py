@@ -41,6 +41,19 @@ def script(
     "source",
     [
         pytest.param(script(move=""), id="on the CPU"),
+        pytest.param(
+            script().replace("for x, y in loader:", "for _ in range(10):") + "train(loader)\n",
+            id="ten steps, once",
+        ),
+        pytest.param(script().replace("def train(", "def test_train("), id="a test"),
+        pytest.param(script(model="nn.Linear(8, 4)"), id="a single layer"),
+        pytest.param(
+            "import torch\nfrom torch import nn\n\ndef demo():\n"
+            f"    model = {NET}.cuda()\n    optimizer = torch.optim.SGD(model.parameters())\n"
+            "    model(torch.randn(2, 8).cuda()).sum().backward()\n    optimizer.step()\n\n"
+            "def main():\n    demo()\n\nmain()\n",
+            id="one step to show how it is done",
+        ),
         pytest.param(script(move=".to('mps')"), id="on another device than CUDA"),
         pytest.param(
             script(
@@ -142,6 +155,12 @@ def script(
 )
 def test_is_silent(source):
     silent(source, CODE)
+
+
+@pytest.mark.parametrize("call", ["for _ in range(9):\n    train(loader)\n", ""])
+def test_few_steps_that_may_be_repeated_are_no_trial(call):
+    source = script().replace("for x, y in loader:", "for _ in range(10):")
+    assert len(check(f"{source}{call}", CODE)) == 1
 
 
 def test_is_silent_in_code_for_a_torch_without_autocast():
