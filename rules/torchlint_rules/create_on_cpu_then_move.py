@@ -35,7 +35,8 @@ training step the difference is paid again and again.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
-  example, noise to look at, what an object or an epoch starts with, a metric of all results.
+  example, noise to look at, what an object or an epoch starts with, a metric of all results; and
+  what the first step makes and keeps (`if self.mask is None: self.mask = ...`).
 - TL301b and TL301c outside of training steps and forward passes.
 
 Reported as information where it does not run in every training step or forward pass, and where the
@@ -144,7 +145,23 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
 def is_rare(program: Program, move: cst.Call) -> bool:
     """Whether a line is not seen to run in steps: the copy of a few numbers costs nothing then."""
     role = program.context(move).role
-    return role in (Role.EPOCH, Role.OTHER) or runs_once(program, move)
+    return role in (Role.EPOCH, Role.OTHER) or runs_once(program, move) or is_kept(program, move)
+
+
+def is_kept(program: Program, node: cst.CSTNode) -> bool:
+    """``if self.mask is None: self.mask = torch.ones(n).to(device)``: made by the first step."""
+    match program.smallest_statement(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute(attr=name))]) as statement:
+            child: cst.CSTNode = statement
+        case _:
+            return False
+    for above in program.index.ancestors(statement):
+        if isinstance(above, cst.If) and child is above.body:
+            return name.value in program.code(above.test)
+        if isinstance(above, cst.FunctionDef):
+            return False
+        child = above
+    return False
 
 
 def every_step(context: Context) -> bool:
@@ -219,7 +236,7 @@ def scalars(program: Program) -> Iterator[Finding]:
             continue
         whole, device = placed(program, call)
         context = program.context(call)
-        if device is not None and every_step(context):
+        if device is not None and every_step(context) and not is_kept(program, call):
             yield Finding(
                 whole,
                 f"`{program.brief(call)}` copies a number to the GPU in every {step(context)}",
@@ -277,7 +294,7 @@ def arrays(program: Program) -> Iterator[Finding]:
     """Find arrays that NumPy makes in every step only for a tensor on the GPU."""
     for call in program.calls_of(*ARRAYS):
         context = program.context(call)
-        if not every_step(context):
+        if not every_step(context) or is_kept(program, call):
             continue
         tensor = uploaded(program, call)
         if tensor is not None:

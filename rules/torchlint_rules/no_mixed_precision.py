@@ -45,8 +45,7 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
   reinforcement learning, simulations.
 - Custom autograd functions, which have to say themselves which type they take.
-- Tests, trials of 200 steps or fewer that are not repeated, and a model that is a single
-  `nn.Linear`: there is nothing to gain.
+- Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
 
 It is advice, once for each training loop, at the first call of the model, rather than at a part or
@@ -107,7 +106,6 @@ if TYPE_CHECKING:
     from torchlint.analysis.training_steps import TrainingStep
 
 FIRST = Version("1.10")  # has `torch.autocast`
-LAYER = "torch.nn.Linear"
 CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
 AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 
@@ -127,10 +125,8 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
 
 
 def is_trial(program: Program, step: TrainingStep) -> bool:
-    """Whether a training is a test or takes a few steps, or the model is a single layer."""
+    """Whether a training is a test, or takes a few steps that are not repeated."""
     if in_test(program, step.forward):
-        return True
-    if all(program.value(call.func).type == LAYER for call in models(program, step)):
         return True
     if isinstance(step.place, cst.FunctionDef):
         return runs_once(program, step.forward)

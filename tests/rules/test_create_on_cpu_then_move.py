@@ -104,6 +104,17 @@ def forward(line: str, head: str = HEAD) -> str:
             "    loss.backward()\n    optimizer.step()\nmain()\n",
             id="a single step to show how it is done",
         ),
+        *(
+            pytest.param(
+                f"{forward(f'if {test}:')}            self.q = {line}\n", id=f"kept: {test} {line}"
+            )
+            for test in ("self.q is None", "not len(self.q)", "not hasattr(self, 'q')")
+            for line in (
+                "torch.ones(8).to(device)",
+                "torch.tensor(1.0, device=device)",
+                "torch.as_tensor(np.zeros(3), device=device)",
+            )
+        ),
         pytest.param(once("z = torch.tensor(0.5, device=device)"), id="a number, once"),
         pytest.param(
             step("if step % 9 == 0:\n    z = torch.tensor(0.5, device=device)"),
@@ -295,6 +306,12 @@ def test_a_parameter_for_a_whole_number():
             "`torch.zeros(3)` is made on the host and then copied to the GPU in every forward pass",
             Severity.WARNING,
             id="in every forward pass",
+        ),
+        pytest.param(
+            forward("if x.any(): self.q = torch.zeros(3).cuda()"),
+            "`torch.zeros(3)` is made on the host and then copied to the GPU in every forward pass",
+            Severity.WARNING,
+            id="kept under another condition",
         ),
         pytest.param(
             forward("return torch.zeros(3).to(x.device)", head="import torch"),

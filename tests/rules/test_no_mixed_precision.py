@@ -46,7 +46,6 @@ def script(
             id="ten steps, once",
         ),
         pytest.param(script().replace("def train(", "def test_train("), id="a test"),
-        pytest.param(script(model="nn.Linear(8, 4)"), id="a single layer"),
         pytest.param(
             "import torch\nfrom torch import nn\n\ndef demo():\n"
             f"    model = {NET}.cuda()\n    optimizer = torch.optim.SGD(model.parameters())\n"
