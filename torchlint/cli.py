@@ -295,7 +295,6 @@ class VerifyCommand(click.Command):
 )
 @click.option("--apply", is_flag=True, help="Write the fixes that are worth keeping.")
 @click.option("--json", type=click.Path(path_type=Path), help="Write everything to this file.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")
 @click.option(
     "--markdown", type=click.Path(path_type=Path), help="Write a report for a pull request."
 )
@@ -344,6 +343,52 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
         ) from None
 
     return run(words, options)
+
+
+@cli.command()
+@click.argument("codes", metavar="[RULE]...", nargs=-1)
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu", "cuda")),
+    default="auto",
+    help="Where to run; auto takes a GPU where there is one.",
+)
+@click.option(
+    "--time-budget",
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="Begin no launch that may end later, such as 90s, 10m or 1h.",
+)
+@click.option(
+    "--python",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Python that has torch.",
+)
+@click.option("--json", type=click.Path(path_type=Path), help="Write every figure to a file.")
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    help="When to use colour.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress on the terminal.")
+def bench(codes: tuple[str, ...], **options: Any) -> int:
+    """Measure what the fix of each rule is worth here, in a small program that has the habit.
+
+    Both versions take turns in one process, and their results are compared as the rule declares.
+
+    Exit codes: 0 measured, 1 a program failed or does not compute what it should, 2 the use is at
+    fault.
+    """
+    try:
+        from torchlint.bench.command import bench as run  # noqa: PLC0415  only this command needs it
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"bench needs {error.name}; install it with `pip install 'torchlint[verify]'`"
+        ) from None
+
+    return run(codes, options)
 
 
 @cli.command()

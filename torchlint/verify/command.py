@@ -95,10 +95,16 @@ def _write(report: Report, options: Mapping[str, Any]) -> None:
     sys.stdout.writelines(paint(table.lines(report, width), color=is_colored(options["color"])))
     for name, render in FORMATS.items():
         if file := options[name]:
-            _write_file(file, render(report))
+            write_file(file, render(report))
 
 
-def _write_file(file: Path, text: str) -> None:
+def write_file(file: Path, text: str) -> None:
+    """Write a report.
+
+    Raises:
+        UsageError: the file cannot be written.
+
+    """
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

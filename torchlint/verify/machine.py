@@ -28,7 +28,7 @@ def describe(pilot: Run) -> Machine:
         cpu=cpu(),
         cores=os.cpu_count() or 1,
         threads=record.threads,
-        system=f"{platform.system()} {platform.machine()}",
+        system=system(),
         load=load(),
         pressure=pressure(),
         libraries=record.libraries,
@@ -42,6 +42,11 @@ def cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def system() -> str:
+    """Return the operating system and the kind of processor."""
+    return f"{platform.system()} {platform.machine()}"
 
 
 def load() -> tuple[float, float, float]:

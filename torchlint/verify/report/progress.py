@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def watching(stream: TextIO, *, quiet: bool = False) -> Iterator[Progress]:
+def watching(
+    stream: TextIO, *, quiet: bool = False, doing: str = "verifying: run"
+) -> Iterator[Progress]:
     """Give a function to call before each run; its line is wiped at the end, whatever ends it."""
     if quiet or not stream.isatty():
         yield lambda what, done, total, left: None  # noqa: ARG005
@@ -26,7 +28,7 @@ def watching(stream: TextIO, *, quiet: bool = False) -> Iterator[Progress]:
     def tell(what: str, done: int, total: int, left: float | None) -> None:
         # a line that wraps could not be wiped
         room = shutil.get_terminal_size().columns - 1
-        stream.write(CLEAR + clip(line(what, done, total, left), room))
+        stream.write(CLEAR + clip(line(what, done, total, left, doing), room))
         stream.flush()
 
     try:
@@ -36,7 +38,9 @@ def watching(stream: TextIO, *, quiet: bool = False) -> Iterator[Progress]:
         stream.flush()
 
 
-def line(what: str, done: int, total: int, left: float | None) -> str:
+def line(
+    what: str, done: int, total: int, left: float | None, doing: str = "verifying: run"
+) -> str:
     """Return what runs, which of how many runs it is, and the time left, where known."""
     ahead = "" if left is None else f", {duration(left)} left"
-    return f"verifying: run {done} of {total}{ahead}: {what}"
+    return f"{doing} {done} of {total}{ahead}: {what}"

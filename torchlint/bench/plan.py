@@ -1,0 +1,117 @@
+"""Which programs are measured: those of the rules asked for, and what their fixes make of them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from torchlint.bench.model import Row
+from torchlint.benchmark import Benchmark
+from torchlint.checking import Options
+from torchlint.edits import Safety
+from torchlint.errors import TorchlintError
+from torchlint.linter import examine, fix_source
+from torchlint.registry import ENGINE_RULES, all_rules
+from torchlint.rule import Level, rule_code
+from torchlint.source import decode_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from packaging.version import Version
+
+    from torchlint.rule import Rule
+
+
+def benchmark_of(rule: Rule) -> Benchmark | None:
+    """Return the declaration beside a rule, None where there is none."""
+    name = f"{rule.package}.benchmarks.{rule.function}"
+    try:
+        found = importlib.import_module(name).BENCHMARK
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
+        return None
+    assert isinstance(found, Benchmark)
+    return found
+
+
+def rows(codes: Sequence[str], target: Version | None, *, cuda: bool) -> list[Row]:
+    """Return the rows of the rules asked for (all of them, if none is), in the order of codes.
+
+    Raises:
+        TorchlintError: a program does not have the habit, or keeps it.
+
+    """
+    chosen = [
+        rule
+        for rule in all_rules()
+        if rule not in ENGINE_RULES and (not codes or rule.code in codes)
+    ]
+    return [row for rule in chosen for row in _rows(rule, target, cuda=cuda)]
+
+
+def _rows(rule: Rule, target: Version | None, *, cuda: bool) -> Iterator[Row]:
+    benchmark = benchmark_of(rule)
+    if benchmark is None:
+        return
+    for sizes in benchmark.sizes:
+        before = program(benchmark.before, sizes)
+        after, safety, level = _after(rule, benchmark, sizes, target)
+        yield Row(
+            code=rule.code,
+            name=rule.name,
+            size=", ".join(f"{name.lower()} {value}" for name, value in sizes.items()),
+            step=benchmark.step,
+            before=before,
+            after=after,
+            safety=safety,
+            level=level,
+            unfit="" if cuda else benchmark.needs_cuda,
+        )
+
+
+def program(text: str, sizes: Mapping[str, int]) -> str:
+    """Return the text of a module with its sizes above it."""
+    constants = "".join(f"{name} = {value}\n" for name, value in sizes.items())
+    return f"{constants}\n{text.strip()}\n"
+
+
+def _after(
+    rule: Rule, benchmark: Benchmark, sizes: Mapping[str, int], target: Version | None
+) -> tuple[str, Safety | None, Level]:
+    """Return the program without the habit, the safety of the fix, and what may differ.
+
+    Raises:
+        TorchlintError: the rule finds nothing before, or something after.
+
+    """
+    before = program(benchmark.before, sizes)
+    options = Options((rule,), frozenset({rule.code}), target)
+    named = f"the benchmark of {rule.code} ({rule.name})"
+    source = decode_source(before.encode(), f"{rule.function}.py")
+    if not any(rule_code(one.code) == rule.code for one in examine(source, options).diagnostics):
+        raise TorchlintError(f"{named} has nothing that the rule finds")
+    if benchmark.after:
+        text = program(benchmark.after, sizes)
+        left = examine(decode_source(text.encode(), source.filename), options).diagnostics
+        safety, level = None, benchmark.level
+    else:
+        fixed = fix_source(source, options, Safety.UNSAFE)
+        text, left = fixed.text, fixed.remaining
+        safety = max((one.fix.safety for one in fixed.applied if one.fix), default=None)
+        level = rule.level if safety is Safety.UNSAFE else Level.E0
+    if any(rule_code(one.code) == rule.code for one in left):
+        raise TorchlintError(f"{named} still has what the rule finds, after the fix")
+    return text, safety, level
+
+
+@cache
+def version(text: str) -> Version | None:
+    """Return torch's version without what names its build."""
+    from packaging.version import Version  # noqa: PLC0415  only where something is measured
+
+    found = re.match(r"\d+\.\d+(?:\.\d+)?", text)
+    return Version(found[0]) if found else None

@@ -1,0 +1,1 @@
+"""What bench says, one module a format."""

@@ -1,0 +1,157 @@
+"""The report for a terminal: the machine, a row a program and size, and what went wrong."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from torchlint.report.paint import visible
+from torchlint.verify.model import Verdict
+from torchlint.verify.report.grid import Column, draw, fit
+from torchlint.verify.report.table import COLORS
+from torchlint.verify.report.words import (
+    BRIEF,
+    CPU_LABEL,
+    INTERRUPTED,
+    duration,
+    load_words,
+    machine_facts,
+    memory,
+    number,
+    seconds,
+    speedup,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torchlint.bench.model import Arm, BenchReport, Measured, Pair
+    from torchlint.report.paint import Line
+
+NARROWEST = 40
+ADVICE = "advice"
+WORDS = {Verdict.SLOWER: "slower here"}
+
+
+def lines(report: BenchReport, width: int) -> Iterator[Line]:
+    """Yield the report in lines of at most ``width`` columns, where its words allow it."""
+    width = max(NARROWEST, width)
+    run = [one for one in report.rows if not one.row.unfit]
+    yield [
+        ("      on  ", "dim"),
+        ("; ".join((report.machine.device, *machine_facts(report.machine))), ""),
+    ]
+    yield [("          ", ""), (load_words(report.machine), "")]
+    if report.machine.is_cpu:
+        yield [("          ", ""), (CPU_LABEL, "bold yellow")]
+    yield [("measured  ", "dim"), (method_words(report), "")]
+    if report.interrupted:
+        yield [("          ", ""), (INTERRUPTED, "bold yellow")]
+    if run:
+        yield []
+        yield from draw(fit(_columns(run), width))
+    for one in run:
+        if one.is_wrong:
+            yield []
+            yield [(one.row.key, "bold"), (": ", ""), (one.verdict.value, "bold red")]
+            yield from (
+                [("  | ", "bright_blue"), (visible(part), "")] for part in one.why.split("\n")
+            )
+    unfit = {one.row.code: one.why for one in report.rows if one.row.unfit}
+    if unfit:
+        yield []
+        yield [("needs a GPU", "bold")]
+        for code, why in unfit.items():
+            text = textwrap.wrap(f"{code}: {why}", width - 2) or [""]
+            yield from ([("  " + part, "")] for part in text)
+
+
+def method_words(report: BenchReport) -> str:
+    """Return how it was measured, in one line."""
+    return (
+        f"both arms in turns, {report.launches} launches; {report.confidence:.0%} intervals; "
+        f"took {duration(report.seconds)}"
+    )
+
+
+def _columns(run: Sequence[Measured]) -> list[Column]:
+    return [
+        Column(
+            "rule",
+            tuple((f"{one.row.code} {one.row.name}", "") for one in run),
+            align="<",
+            brief=tuple(one.row.code for one in run),
+        ),
+        Column("size", tuple((one.row.size, "") for one in run), 3, align="<"),
+        Column("step", tuple((one.row.step, "") for one in run), 1, align="<"),
+        Column("before", tuple((_time(one, "before"), "") for one in run), 5),
+        Column("after", tuple((_time(one, "after"), "") for one in run), 5),
+        Column("speed-up", tuple((ratio(one), "") for one in run), align="<",
+               brief=tuple(ratio(one).partition(" ")[0] for one in run)),
+        Column("CPU\ntime", tuple((_cpu(one), "") for one in run), 4),
+        Column("memory", tuple((_memory(one), "") for one in run), 4),
+        Column("waits", tuple((_waits(one), "") for one in run), 4),
+        Column("results", tuple((results(one), "") for one in run), 2, align="<"),
+        Column("verdict", tuple((verdict(one), COLORS[one.verdict]) for one in run), align="<",
+               brief=tuple(BRIEF.get(one.verdict, verdict(one)) for one in run)),
+    ]  # fmt: skip
+
+
+def verdict(one: Measured) -> str:
+    """Return the verdict in words."""
+    return WORDS.get(one.verdict, one.verdict.value)
+
+
+def ratio(one: Measured) -> str:
+    """Return the speed-up with its interval; nothing where it is not known."""
+    if one.interval is None or one.is_wrong:
+        return ""
+    middle, between = speedup(one.interval)
+    return f"{middle:<6} {between}"
+
+
+def results(one: Measured) -> str:
+    """Return how near the results of both arms were, in all launches."""
+    if not one.pairs:
+        return ""
+    if all(pair.equal for pair in one.pairs):
+        return "bitwise"
+    most = max(pair.difference for pair in one.pairs)
+    return f"{one.row.level.name}, {most:.0e} apart" if one.row.level < 3 else "E3"
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median."""
+    return sorted(values)[len(values) // 2]
+
+
+def _time(one: Measured, side: str) -> str:
+    if not one.pairs:
+        return ""
+    samples = [pair.sample for pair in one.pairs]
+    return seconds(middle([getattr(sample, side) for sample in samples]))
+
+
+def _cpu(one: Measured) -> str:
+    values = [pair.before.cpu / pair.after.cpu for pair in one.pairs if pair.after.cpu]
+    return f"{number(middle(values))}x" if values else ""
+
+
+def _memory(one: Measured) -> str:
+    return _both(one, lambda arm: arm.memory, memory)
+
+
+def _waits(one: Measured) -> str:
+    return _both(one, lambda arm: arm.syncs, lambda value: f"{value:.3g}")
+
+
+def _both(
+    one: Measured, figure: Callable[[Arm], float | None], words: Callable[[float], str]
+) -> str:
+    last: Pair | None = one.pairs[-1] if one.pairs else None
+    if last is None:
+        return ""
+    first, second = figure(last.before), figure(last.after)
+    if first is None or second is None:
+        return ""
+    return f"{words(first)} > {words(second)}"
