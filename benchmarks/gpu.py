@@ -22,7 +22,6 @@ import datetime as dt
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "rules"), str(Path(__file__).parent)]
 
-from gpu_scripts import Script, scripts  # noqa: E402  found from here on
+from evidence import slug, write  # noqa: E402  found from here on
+from gpu_scripts import Script, scripts  # noqa: E402
 
 from torchlint import __version__  # noqa: E402
 from torchlint.edits import Safety  # noqa: E402
@@ -141,21 +141,16 @@ def _wrong(problem: str) -> int:
     return WRONG_USE
 
 
-def slug(device: str) -> str:
-    """Return the name of a device for a file."""
-    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-
-
 def _evidence(path: Path, device: str) -> dict[str, Any]:
     known = json.loads(path.read_text()) if path.is_file() else {"scripts": {}}
     label = "measured on a CPU: nothing here is evidence for a GPU" if device == "CPU" else None
     return {
+        **known,
         "schema": 1,
         "torchlint": __version__,
         "device": device,
         "label": label,
         "gpu": _gpu(),
-        "scripts": known["scripts"],
     }
 
 
@@ -204,14 +199,6 @@ def _key(script: Script, given: Given) -> str:
     for file in sorted(files):
         text.update(file.read_bytes())
     return text.hexdigest()[:16]
-
-
-def write(path: Path, evidence: dict[str, Any]) -> None:
-    """Write the evidence; the file is the old one or the new one whenever this is cut short."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(evidence, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
 
 
 def measured(script: Script, given: Given) -> dict[str, Any]:

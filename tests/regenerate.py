@@ -1,9 +1,10 @@
-"""Write again what is generated: rules/README.md, the runs that README.md shows, and what
-becomes of the scripts that have every habit at once (read their diff: it is what users get).
+"""Write again what is generated: rules/README.md, the runs and the table of evidence in README.md,
+the evidence in the pages of the rules, and what becomes of the scripts that have every habit at
+once (read their diff: it is what users get).
 
     python tests/regenerate.py
 
-Tests compare both with what this makes, so that they never drift from the tool.
+Tests compare all of it with what this makes, so that they never drift from the tool.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "rules")]
+sys.path[:0] = [str(ROOT), str(ROOT / "rules"), str(ROOT / "benchmarks")]
 
-from torchlint.registry import all_rules, cases, page  # noqa: E402 - found by the path above
+import evidence  # noqa: E402 - found by the path above
+
+from torchlint.registry import all_rules, cases, page  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +41,11 @@ without an edit.
 |---|---|---|---|---|---|
 """
 RUN = re.compile(r"(```console\n\$ torchlint (check train\.py[^\n]*)\n)(.*?)(```)", re.DOTALL)
+WORTH = re.compile(r"(<!-- evidence: [^\n]*-->\n)(.*?)(<!-- end of evidence -->)", re.DOTALL)
+SECTION = re.compile(r"(?<=^## Evidence\n)(.*?)(?=^## References$)", re.DOTALL | re.MULTILINE)
+NOTHING = "Not measured yet."
+# How paragraphs begin that are generated.
+GENERATED = (NOTHING, "`torchlint bench", "A CPU has nothing to show", "On a GPU: not")
 SCRIPT = re.compile(r"```python\n# train\.py\n(.*?)```", re.DOTALL)
 
 
@@ -70,7 +78,34 @@ def readme(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "train.py").write_text(script[1])
         shown = {command: _output(command, folder) for command in dict(_commands(text))}
-    return RUN.sub(lambda found: found[1] + shown[found[2]] + found[4], text)
+    return worth(RUN.sub(lambda found: found[1] + shown[found[2]] + found[4], text))
+
+
+def worth(text: str) -> str:
+    """Return README.md with its table of evidence as it is now."""
+    rules = [(rule.code, rule.name) for rule in all_rules() if rule.words]
+    table = evidence.table(rules, evidence.read())
+    return WORTH.sub(lambda found: found[1] + table + found[3], text)
+
+
+def with_evidence(text: str, code: str) -> str:
+    """Return a rule's module with the evidence of its page as it is now."""
+
+    def section(found: re.Match[str]) -> str:
+        written = [
+            part for part in found[1].strip().split("\n\n") if not part.startswith(GENERATED)
+        ]
+        measured = evidence.section(code, evidence.read())
+        return "\n\n".join([*([measured] if measured else []), *written] or [NOTHING]) + "\n\n"
+
+    return SECTION.sub(section, text, count=1)
+
+
+def modules() -> Iterator[tuple[Path, str]]:
+    """Yield the files of the rules, with their codes."""
+    for rule in all_rules():
+        if rule.words:
+            yield ROOT / "rules" / rule.package / f"{rule.function}.py", rule.code
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
@@ -94,6 +129,8 @@ def _output(command: str, folder: str) -> str:
 
 if __name__ == "__main__":
     (ROOT / "rules" / "README.md").write_text(table())
+    for file, code in modules():
+        file.write_text(with_evidence(file.read_text(), code))
     file = ROOT / "README.md"
     file.write_text(readme(file.read_text()))
     for before in ROOT.glob("fixtures/all_*/before.py"):

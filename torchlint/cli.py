@@ -366,6 +366,7 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
     help="The Python that has torch.",
 )
 @click.option("--json", type=click.Path(path_type=Path), help="Write every figure to a file.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")
 @click.option(
     "--color",
     type=click.Choice(("auto", "always", "never")),

@@ -185,7 +185,12 @@ def test_what_is_too_noisy_may_reach_beyond_the_plot_so_that_the_others_stay_rea
     wide = replace(noisy.judgement, interval=Interval(0.02, 1.1, 60.0))
     singles = (report.singles[0], replace(noisy, judgement=wide))
     told = rows(replace(report, singles=singles, together=None, kept_result=None))
-    plot = forest(told, report)
+    ratios = {
+        row.name: (row.ratio, row.result.verdict is Verdict.NOISY)
+        for row in told
+        if row.is_judged and row.ratio
+    }
+    plot = forest(ratios, report.margin)
     assert plot is not None
     first, second = plot.bars.values()
     assert (first.cut_low, first.cut_high) == (False, False)

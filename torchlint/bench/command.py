@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.bench.model import BenchReport
 from torchlint.bench.plan import rows, version
-from torchlint.bench.report import json, table
+from torchlint.bench.report import html, json, table
 from torchlint.bench.runner import Bench
 from torchlint.errors import UsageError
 from torchlint.registry import find
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 DONE, WRONG, INTERRUPTED = 0, 1, 130
-FORMATS: dict[str, Callable[[BenchReport], str]] = {"json": json.render}
+FORMATS: dict[str, Callable[[BenchReport], str]] = {"json": json.render, "html": html.render}
 
 
 def bench(codes: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -33,7 +33,7 @@ def bench(codes: Sequence[str], options: Mapping[str, Any]) -> int:
     limit = seconds(options["time_budget"])
     asked = [rule_code(find(code).code) for code in codes]
     report = measured(asked, options, limit)
-    width = shutil.get_terminal_size((120, 24)).columns
+    width = shutil.get_terminal_size((140, 24)).columns
     sys.stdout.writelines(paint(table.lines(report, width), color=is_colored(options["color"])))
     for name, render in FORMATS.items():
         if file := options[name]:

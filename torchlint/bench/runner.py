@@ -223,7 +223,9 @@ def _said(process: subprocess.Popen[str], job: str, python: str) -> Iterator[dic
         raise TorchlintError(f"nothing was heard for {PATIENCE:.0f} s") from None
     finally:
         _end(process)
-    readers[1].join(1.0)
+        for reader, stream in zip(readers, (process.stdout, process.stderr), strict=True):
+            reader.join(1.0)
+            stream.close()
     if process.returncode:
         tail = "".join(filter(None, errors)).strip().splitlines()[-1:] or ["it said nothing"]
         raise TorchlintError(f"{python} ended with {process.returncode}: {tail[0]}")

@@ -49,7 +49,7 @@ def lines(report: BenchReport, width: int) -> Iterator[Line]:
         yield [("          ", ""), (INTERRUPTED, "bold yellow")]
     if run:
         yield []
-        yield from draw(fit(_columns(run), width))
+        yield from draw(fit(columns(run), width))
     for one in run:
         if one.is_wrong:
             yield []
@@ -57,13 +57,17 @@ def lines(report: BenchReport, width: int) -> Iterator[Line]:
             yield from (
                 [("  | ", "bright_blue"), (visible(part), "")] for part in one.why.split("\n")
             )
-    unfit = {one.row.code: one.why for one in report.rows if one.row.unfit}
-    if unfit:
+    if left := unfit(report):
         yield []
         yield [("needs a GPU", "bold")]
-        for code, why in unfit.items():
+        for code, why in left:
             text = textwrap.wrap(f"{code}: {why}", width - 2) or [""]
             yield from ([("  " + part, "")] for part in text)
+
+
+def unfit(report: BenchReport) -> list[tuple[str, str]]:
+    """Return the rules that cannot be measured on this device, and why."""
+    return list({one.row.code: one.why for one in report.rows if one.row.unfit}.items())
 
 
 def method_words(report: BenchReport) -> str:
@@ -74,7 +78,8 @@ def method_words(report: BenchReport) -> str:
     )
 
 
-def _columns(run: Sequence[Measured]) -> list[Column]:
+def columns(run: Sequence[Measured]) -> list[Column]:
+    """Return all columns, from the one that says what to the one that says how it is."""
     return [
         Column(
             "rule",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torchlint import __version__
 from torchlint.errors import TorchlintError
 from torchlint.report.model import count
-from torchlint.verify.model import Same
+from torchlint.verify.model import Same, Verdict
 from torchlint.verify.report.columns import Measured, measured
 from torchlint.verify.report.curves import curves
 from torchlint.verify.report.figures import losses
@@ -116,10 +116,16 @@ def render(report: Report) -> str:
         TorchlintError: jinja2 is not installed.
 
     """
-    return _environment().get_template("report.html").render(page=_page(report))
+    return environment(TEMPLATES).get_template("report.html").render(page=_page(report))
 
 
-def _environment() -> jinja2.Environment:
+def environment(*folders: Path) -> jinja2.Environment:
+    """Return what renders the templates of these folders.
+
+    Raises:
+        TorchlintError: jinja2 is not installed.
+
+    """
     try:
         import jinja2  # noqa: PLC0415  linting does not need it
     except ImportError as error:
@@ -127,7 +133,7 @@ def _environment() -> jinja2.Environment:
             "an HTML report needs jinja2: `pip install torchlint[verify]`"
         ) from error
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -154,12 +160,21 @@ def _page(report: Report) -> Page:
         method=method_words(report),
         level=f"{report.confidence:.0%}",
         margin=percent(report.margin),
-        forest=forest([row for row in told if row.is_judged], report),
+        forest=_forest(told, report),
         rows=[_told(at, row, report, most) for at, row in enumerate(told)],
         columns=[each for each in columns if any(each.cells)],
         cautions=cautions(report),
         facts=_facts(report),
     )
+
+
+def _forest(told: Sequence[Row], report: Report) -> Forest | None:
+    ratios = {
+        row.name: (row.ratio, row.result.verdict is Verdict.NOISY)
+        for row in told
+        if row.is_judged and row.ratio is not None
+    }
+    return forest(ratios, report.margin)
 
 
 def _results(result: Result) -> str:

@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.verify.model import Interval, Verdict
+from torchlint.verify.model import Interval
 from torchlint.verify.report.scales import Scale, Tick, around, linear_ticks, ratio_ticks
 from torchlint.verify.report.words import unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from torchlint.verify.model import Report, Sample
-    from torchlint.verify.report.rows import Row
+    from torchlint.verify.model import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +37,21 @@ class Forest:
     ticks: list[Tick]
 
 
-def forest(rows: Sequence[Row], report: Report) -> Forest | None:
-    """Return the plot of speed-ups; None where there is none to draw.
+def forest(ratios: Mapping[str, tuple[Interval, bool]], margin: float) -> Forest | None:
+    """Return the plot of speed-ups by name; None where there is none to draw.
 
-    What is too noisy to say may reach beyond the plot, so that the others stay readable.
+    Each comes with whether it is too noisy to say; then it may reach beyond the plot, so that the
+    others stay readable.
     """
-    known = [(row, found) for row in rows if (found := row.ratio) is not None]
-    if not known:
+    if not ratios:
         return None
-    margin = report.margin
     shown = [1 / (1 + 2.5 * margin), 1 + 2.5 * margin]
-    for row, own in known:
-        is_noisy = row.result.verdict is Verdict.NOISY
+    for own, is_noisy in ratios.values():
         shown += [own.middle] if is_noisy else [own.low, own.high]
     logs = around([math.log(value) for value in shown if value > 0])
     scale = Scale(math.exp(logs.low), math.exp(logs.high), log=True)
     return Forest(
-        bars={row.name: _bar(own, scale) for row, own in known},
+        bars={name: _bar(own, scale) for name, (own, _) in ratios.items()},
         band=(scale.at(1 / (1 + margin)), scale.at(1 + margin)),
         one=scale.at(1),
         ticks=ratio_ticks(scale),

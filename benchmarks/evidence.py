@@ -1,0 +1,133 @@
+"""What was measured, a file a device, and how pages and the README tell of it.
+
+``evidence/<device>.json`` holds what `benchmarks/rules.py` and `benchmarks/gpu.py` write: the
+programs of `torchlint bench` under ``rules``, whole scripts under ``scripts``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+FOLDER = Path(__file__).with_name("evidence")
+WORDS = {
+    "faster": "faster",
+    "slower": "slower here",
+    "no-change": "no measurable change",
+    "noisy": "too noisy to say",
+    "not-measured": "not measured",
+    "changes-results": "changes results",
+    "failed": "failed",
+}
+NO_GPU = "On a GPU: not measured yet."
+
+
+def slug(device: str) -> str:
+    """Return the name of a device for a file."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def write(path: Path, evidence: Mapping[str, Any]) -> None:
+    """Write the evidence; the file is the old one or the new one whenever this is cut short."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(evidence, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Return the evidence of every device, GPUs first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return sorted(found, key=lambda each: each["device"] == "CPU")
+
+
+def is_cpu(evidence: Mapping[str, Any]) -> bool:
+    """Whether it comes from a CPU."""
+    return bool(evidence["device"] == "CPU")
+
+
+def section(code: str, known: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a rule's page says of its evidence; nothing where there is none."""
+    told = [part for each in known if (part := _device(code, each))]
+    if told and all(is_cpu(each) for each in known):
+        told.append(NO_GPU)
+    return "\n\n".join(told)
+
+
+def _device(code: str, evidence: Mapping[str, Any]) -> str:
+    """Return one device's part of the section, empty where it has nothing of the rule."""
+    rows = [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
+    if not rows:
+        return ""
+    if unfit := [row["why"] for row in rows if not row["pairs"]]:
+        return _wrapped(f"A CPU has nothing to show: {unfit[0]}.")
+    rules = evidence["rules"]
+    machine = rules["machine"]
+    cpu = f"{machine['cpu']}, {machine['threads']} thread"
+    head = (
+        f"`torchlint bench {code}` on {cpu if is_cpu(evidence) else machine['device']}, "
+        f"torch {machine['torch']}, {evidence['rules when'][:10]}: time of a step before and "
+        f"after, and their ratio with its {rules['method']['confidence']:.0%} interval."
+    )
+    return "\n".join([_wrapped(head), *(_wrapped(_row(row), "- ", "  ") for row in rows)])
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    before, after = (_middle(row, side) for side in ("before", "after"))
+    low, middle, high = row["ratio"]
+    equal = all(pair["equal"] for pair in row["pairs"])
+    same = "results bitwise equal" if equal else f"results as {row['level']} allows"
+    return (
+        f"{row['step']}, {row['size']}: {_seconds(before)} and {_seconds(after)}, "
+        f"{middle:.2f} x ({low:.2f} to {high:.2f}): {WORDS[row['verdict']]}; {same}."
+    )
+
+
+def _middle(row: Mapping[str, Any], side: str) -> float:
+    times = sorted(pair[side]["gpu"] or pair[side]["wall"] for pair in row["pairs"])
+    return float(times[len(times) // 2])
+
+
+def _seconds(value: float) -> str:
+    units = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+    unit, size = next((each for each in units if value >= each[1]), units[-1])
+    return f"{value / size:.3g} {unit}"
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    return textwrap.fill(
+        text, 100, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
+def table(rules: Iterable[tuple[str, str]], known: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of the README: what each rule's fix is worth, a column a device."""
+    names = [each["device"] for each in known] or ["CPU"]
+    heads = ["rule", *(names if not all(map(is_cpu, known)) else [*names, "GPU"])]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for code, name in rules:
+        cells = [_cell(code, each) for each in known]
+        if not any(cells):
+            continue
+        cells += ["not measured yet"] * (len(heads) - 1 - len(cells))
+        lines.append("| " + " | ".join([f"{code} `{name}`", *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(code: str, evidence: Mapping[str, Any]) -> str:
+    rows = [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
+    if rows and not rows[0]["pairs"]:
+        return "needs a GPU"
+    return "; ".join(_brief(row) for row in rows)
+
+
+def _brief(row: Mapping[str, Any]) -> str:
+    if row["verdict"] in ("faster", "slower"):
+        return f"{row['ratio'][1]:.2f} x"
+    return WORDS[row["verdict"]].replace("no measurable change", "none")

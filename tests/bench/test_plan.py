@@ -1,0 +1,84 @@
+"""Every rule has a program with its habit, and the other arm is what its fix makes of it."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+
+from torchlint.bench import plan
+from torchlint.benchmark import Benchmark
+from torchlint.edits import Safety
+from torchlint.errors import TorchlintError
+from torchlint.registry import ENGINE_RULES, all_rules, find
+from torchlint.rule import Level
+
+RULES = [rule for rule in all_rules() if rule not in ENGINE_RULES]
+TARGET = plan.version("2.13.0+cpu")
+# What has nothing to measure, and why.
+WITHOUT = {"TL105": "the options that it finds raise when the loader is made"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_rule_has_a_program_that_its_fix_changes(rule):
+    found = plan.rows([rule.code], TARGET, cuda=True)
+    if rule.code in WITHOUT:
+        assert not found
+        return
+    assert len(found) >= 2
+    for row in found:
+        changed = [
+            line
+            for line in difflib.ndiff(row.before.splitlines(), row.after.splitlines())
+            if line[0] in "+-"
+        ]
+        assert 0 < len(changed) <= 24
+        compile(row.before, row.key, "exec")
+        compile(row.after, row.key, "exec")
+        assert (row.safety is None) == (rule.fix is None)
+        assert row.safety is not Safety.SAFE or row.level is Level.E0
+
+
+def benchmark(before, **more):
+    return Benchmark(before=before, sizes=({"SIZE": 3},), **more)
+
+
+def planned(monkeypatch, declared, code="TL901"):
+    monkeypatch.setattr(plan, "benchmark_of", lambda _: declared)
+    return plan.rows([code], TARGET, cuda=False)
+
+
+ANOMALY = "import torch\ntorch.autograd.set_detect_anomaly(True)\nx = SIZE\nloss.backward()\n"
+
+
+def test_a_program_without_the_habit_is_refused(monkeypatch):
+    with pytest.raises(TorchlintError, match=r"TL901 .* has nothing that the rule finds"):
+        planned(monkeypatch, benchmark("import torch\nx = SIZE\n"))
+
+
+def test_advice_that_keeps_the_habit_is_refused(monkeypatch):
+    with pytest.raises(TorchlintError, match="still has what the rule finds"):
+        planned(monkeypatch, benchmark(ANOMALY, after=ANOMALY))
+
+
+def test_sizes_stand_above_the_program_and_name_the_row(monkeypatch):
+    (row,) = planned(monkeypatch, benchmark(ANOMALY))
+    assert row.before.startswith("SIZE = 3\n\nimport torch\n")
+    assert row.key == "TL901 size 3"
+    assert "set_detect_anomaly(False)" in row.after
+
+
+def test_advice_followed_by_hand_has_the_level_that_is_declared(monkeypatch):
+    declared = benchmark(ANOMALY, after="import torch\nx = SIZE\n", level=Level.E2)
+    (row,) = planned(monkeypatch, declared)
+    assert (row.safety, row.level) == (None, Level.E2)
+
+
+def test_a_cpu_does_not_run_what_needs_a_gpu(monkeypatch):
+    declared = benchmark(ANOMALY, needs_cuda="because")
+    assert planned(monkeypatch, declared)[0].unfit == "because"
+    assert plan.rows(["TL901"], TARGET, cuda=True)[0].unfit == ""
+
+
+def test_a_rule_without_a_declaration_has_no_rows():
+    assert plan.benchmark_of(find("TL001")) is None
