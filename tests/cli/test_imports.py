@@ -75,13 +75,15 @@ def test_only_the_registry_knows_the_rules(file) -> None:
 
 @pytest.mark.parametrize("file", ENGINE_FILES + RULE_FILES, ids=name_of)
 def test_nobody_imports_torch(file) -> None:
-    assert "torch" not in tops(imports(file))
+    is_worker = file == ENGINE / "bench" / "worker.py"  # runs in a process of its own
+    assert ("torch" in tops(imports(file))) is is_worker
+    assert "torchlint.bench.worker" not in imports(file)
 
 
 @rule_files
 def test_rules_see_the_public_surface_only(file) -> None:
     own = {name for name in imports(file) if name.startswith("torchlint.")}
-    allowed = ("torchlint.rule", "torchlint.edits", "torchlint.analysis")
+    allowed = ("torchlint.rule", "torchlint.edits", "torchlint.analysis", "torchlint.benchmark")
     assert all(name.startswith(allowed) for name in own)
 
 
