@@ -120,6 +120,46 @@ def table(rules: Iterable[tuple[str, str]], known: Sequence[Mapping[str, Any]]) 
     return "\n".join(lines) + "\n"
 
 
+def scripts_table(known: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of whole scripts: a step as it is, with safe and with all proven fixes."""
+    heads = ("device", "script", "before", "safe fixes", "all proven fixes", "results")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for device in known:
+        for name, entry in device.get("scripts", {}).items():
+            if "rows" not in entry:
+                continue
+            rows = entry["rows"]
+            cells = [device["device"], f"{name}{_origin(entry)}", _step(rows["before"])]
+            cells += [_fixed(rows.get(each)) for each in heads[3:5]]
+            cells.append((rows.get(heads[4]) or {}).get("results") or "")
+            lines.append("| " + " | ".join(cells) + " |")
+    if all(map(is_cpu, known)):
+        lines.append("| a GPU | all | not measured yet | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    repository, _, commit = (entry.get("origin") or "").partition("@")
+    return f" ({repository}@{commit[:7]})" if repository else ""
+
+
+def _step(row: Mapping[str, Any]) -> str:
+    return _seconds(row["step seconds"]) if row["step seconds"] else "not timed"
+
+
+def _fixed(row: Mapping[str, Any] | None) -> str:
+    """Return what some fixes gain, and which they are."""
+    if row is None:
+        return "none"
+    ratio = row["speed-up"]
+    if ratio is None:
+        return f"{row['verdict']} ({', '.join(row['codes'])})"
+    between = f"{ratio['middle']:.2f} x ({ratio['low']:.2f} to {ratio['high']:.2f})"
+    allocated = row["allocated"]
+    memory = f", {allocated / 1e9:.2f} GB" if allocated else ""
+    return f"{between}{memory}: {row['verdict']} ({', '.join(row['codes'])})"
+
+
 def _cell(code: str, evidence: Mapping[str, Any]) -> str:
     rows = [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
     if rows and not rows[0]["pairs"]:

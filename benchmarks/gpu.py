@@ -1,7 +1,7 @@
-"""Measure on a GPU what the fixes are worth in whole scripts, and write it down as evidence.
+"""Measure what the fixes are worth in whole scripts, on a GPU, and write it down as evidence.
 
     python benchmarks/gpu.py --resume                          # the scripts of fixtures/
-    python benchmarks/gpu.py --resume --public CHECKOUTS       # and two that nobody here wrote
+    python benchmarks/gpu.py --resume --public CHECKOUTS       # and some that nobody here wrote
 
 For each script every fix is traced alone (does it run, compute the same, wait less?), then the
 script as it is, with all fixes that are safe, and with all that proved to compute what they may are
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "rules"), str(Path(__file__).parent)]
 
 from evidence import slug, write  # noqa: E402  found from here on
-from gpu_scripts import Script, scripts  # noqa: E402
+from whole_scripts import Script, scripts  # noqa: E402
 
 from torchlint import __version__  # noqa: E402
 from torchlint.edits import Safety  # noqa: E402
@@ -108,9 +108,9 @@ def _options() -> argparse.Namespace:
     add("--resume", action="store_true", help="leave out what the evidence has already")
     add("--slice", type=seconds, metavar="TIME", help="begin nothing that ends later, such as 9m")
     add("--budget", type=seconds, default="150s", metavar="TIME", help="for each script [150s]")
-    add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu is for trying it [cuda]")
+    add("--device", choices=("cuda", "cpu"), default="cuda", help="where to measure [cuda]")
     add("--scripts", metavar="NAMES", help="only these, separated by commas")
-    add("--public", type=Path, metavar="FOLDER", help="checkouts of nanoGPT and pytorch/examples")
+    add("--public", type=Path, metavar="FOLDER", help="checkouts of the public scripts")
     add("--each", action="store_true", help="time every fix alone, too")
     add("--mode", choices=("auto", "lockstep", "sequential"), default="auto")
     add("--pairs", type=pairs, default="5..15", metavar="N|N..M", help="pairs of runs [5..15]")
@@ -120,7 +120,7 @@ def _options() -> argparse.Namespace:
 
 
 def _wanted(options: argparse.Namespace) -> list[Script]:
-    found = {script.name: script for script in scripts(options.public)}
+    found = {script.name: script for script in scripts(options.public, options.device)}
     names = options.scripts.split(",") if options.scripts else list(found)
     if unknown := [name for name in names if name not in found]:
         raise ValueError(f"no script is named {', '.join(unknown)}; there are {', '.join(found)}")
@@ -192,9 +192,11 @@ def _measure(
 
 def _key(script: Script, given: Given) -> str:
     """Return a hash of all that a result depends on, but the machine."""
-    files = [*(ROOT / "torchlint").rglob("*.py"), *(ROOT / "rules").rglob("*.py"), *script.sources]
+    files = [*(ROOT / "torchlint").rglob("*.py"), *(ROOT / "rules").rglob("*.py"), *script.files]
     text = hashlib.sha256(
-        repr((script.words, given.limits, given.mode, given.each, given.torch)).encode()
+        repr(
+            (script.words, script.origin, given.limits, given.mode, given.each, given.torch)
+        ).encode()
     )
     for file in sorted(files):
         text.update(file.read_bytes())
@@ -205,10 +207,10 @@ def measured(script: Script, given: Given) -> dict[str, Any]:
     """Return what is to be said of a script, be it that it does not run."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place).resolve() / script.name
-        folder.mkdir()
-        script.copy_to(folder)
-        command = command_of(Request(script.words, root=folder), folder)
+        root = Path(place).resolve() / script.name
+        root.mkdir()
+        request = Request(script.words, script.module, root=root)
+        command = command_of(request, script.copy_to(root))
         values = {"torch-version": ".".join(given.torch.split(".")[:2])}
         fixer = Fixer(command, values, None, isolated=True, complain=print)
         try:
@@ -222,6 +224,7 @@ def measured(script: Script, given: Given) -> dict[str, Any]:
         except TorchlintError as error:
             content = {"error": str(error)}
     return {
+        "origin": script.origin or None,
         "command": shown_command(command),
         "when": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began, 1),

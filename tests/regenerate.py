@@ -42,6 +42,7 @@ without an edit.
 """
 RUN = re.compile(r"(```console\n\$ torchlint (check train\.py[^\n]*)\n)(.*?)(```)", re.DOTALL)
 WORTH = re.compile(r"(<!-- evidence: [^\n]*-->\n)(.*?)(<!-- end of evidence -->)", re.DOTALL)
+WHOLE = re.compile(r"(<!-- scripts: [^\n]*-->\n)(.*?)(<!-- end of scripts -->)", re.DOTALL)
 SECTION = re.compile(r"(?<=^## Evidence\n)(.*?)(?=^## References$)", re.DOTALL | re.MULTILINE)
 NOTHING = "Not measured yet."
 # How paragraphs begin that are generated.
@@ -82,10 +83,13 @@ def readme(text: str) -> str:
 
 
 def worth(text: str) -> str:
-    """Return README.md with its table of evidence as it is now."""
+    """Return README.md with its tables of evidence as they are now."""
     rules = [(rule.code, rule.name) for rule in all_rules() if rule.words]
-    table = evidence.table(rules, evidence.read())
-    return WORTH.sub(lambda found: found[1] + table + found[3], text)
+    known = evidence.read()
+    tables = {WORTH: evidence.table(rules, known), WHOLE: evidence.scripts_table(known)}
+    for place, table in tables.items():
+        text = place.sub(lambda found, table=table: found[1] + table + found[3], text)
+    return text
 
 
 def with_evidence(text: str, code: str) -> str:

@@ -295,6 +295,7 @@ class VerifyCommand(click.Command):
 )
 @click.option("--apply", is_flag=True, help="Write the fixes that are worth keeping.")
 @click.option("--json", type=click.Path(path_type=Path), help="Write everything to this file.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")
 @click.option(
     "--markdown", type=click.Path(path_type=Path), help="Write a report for a pull request."
 )

@@ -93,3 +93,67 @@ def test_evidence_of_gpus_comes_first_and_is_written_whole(evidence, tmp_path):
     assert [each["device"] for each in evidence.read(tmp_path)] == ["NVIDIA H200", "CPU"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cpu.json", "nvidia-h200.json"]
     assert json.loads((tmp_path / "cpu.json").read_text()) == CPU
+
+
+def whole(speed_up, codes, allocated=None):
+    ratio = speed_up and dict(zip(("low", "middle", "high"), speed_up, strict=True))
+    return {"step seconds": 2e-3, "speed-up": ratio, "codes": codes, "verdict": "faster",
+            "results": "bitwise equal", "allocated": allocated}  # fmt: skip
+
+
+def test_the_table_of_scripts_tells_of_each_row(evidence):
+    before = {"step seconds": 4e-3}
+    safe, proven = whole(None, ["TL1"]), whole([1.9, 2.0, 2.1], ["TL1", "TL2"], 2e9)
+    known = {
+        "device": "NVIDIA H200",
+        "scripts": {
+            "net": {"origin": "a/b@0123456789", "rows": {
+                "before": before, "safe fixes": safe, "all proven fixes": proven}},
+            "other": {"origin": None, "rows": {"before": before}},
+            "broken": {"error": "no"},
+        },
+    }  # fmt: skip
+    assert evidence.scripts_table([known]).splitlines()[2:] == [
+        (
+            "| NVIDIA H200 | net (a/b@0123456) | 4 ms | faster (TL1) "
+            "| 2.00 x (1.90 to 2.10), 2.00 GB: faster (TL1, TL2) | bitwise equal |"
+        ),
+        "| NVIDIA H200 | other | 4 ms | none | none |  |",
+    ]
+    assert "| a GPU | all | not measured yet | | | |" in evidence.scripts_table([CPU])
+
+
+def test_a_public_script_of_another_version_is_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import whole_scripts  # noqa: PLC0415  found from here on
+
+    file = tmp_path / "train.py"
+    file.write_bytes(b"")
+    whole_scripts.checked(file, "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")  # git's empty file
+    file.write_bytes(b"x")
+    with pytest.raises(ValueError, match="not the version"):
+        whole_scripts.checked(file, "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_script_is_copied_with_its_folders_and_data(tmp_path, monkeypatch, device):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import whole_scripts  # noqa: PLC0415  found from here on
+
+    monkeypatch.setattr(whole_scripts, "checked", lambda *_: None)
+    checkouts = tmp_path / "checkouts"
+    for public in whole_scripts.PUBLIC:
+        for name in public.sources:
+            source = checkouts / public.checkout / name
+            target = source if source.suffix else source / "part.py"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+    found = list(whole_scripts.public_scripts(checkouts, device))
+    assert len(found) == len(whole_scripts.PUBLIC) - (device == "cpu")
+    for script in found:
+        root = tmp_path / script.name
+        root.mkdir()
+        folder = script.copy_to(root)
+        assert folder.is_dir()
+        assert {file.name for file in script.files} <= {file.name for file in root.rglob("*.py")}
+        assert "@" in script.origin
