@@ -1,4 +1,7 @@
-"""A step on all GPUs: one process that copies the model to them, or a process for each."""
+"""A step on all GPUs: one process that copies the model to them, or a process for each.
+
+With one GPU it shows what the two wrappers cost.
+"""
 
 from torchlint.benchmark import Benchmark
 from torchlint.rule import Level
@@ -39,20 +42,21 @@ from torch.nn.parallel import DistributedDataParallel
 PROCESSES = max(1, torch.cuda.device_count())
 
 
-def build():
-    return nn.Sequential(
-        nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)
-    )
-
-
 class Process:
-    def __init__(self, rank, meeting, model, x, y):
-        device = torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
-        if device.type == "cuda":
+    def __init__(self, rank, meeting, seed):
+        torch.manual_seed(seed)
+        model = nn.Sequential(
+            nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(),
+            nn.Linear(WIDTH, 10),
+        )
+        x = torch.randn(BATCH, WIDTH).chunk(PROCESSES)[rank]
+        y = torch.randint(10, (BATCH,)).chunk(PROCESSES)[rank]
+        device, backend = torch.device("cpu"), "gloo"
+        if torch.cuda.is_available():
+            device, backend = torch.device("cuda", rank), "nccl"
             torch.cuda.set_device(device)
         distributed.init_process_group(
-            "nccl" if device.type == "cuda" else "gloo",
-            init_method=f"file://{meeting}", rank=rank, world_size=PROCESSES,
+            backend, init_method=f"file://{meeting}", rank=rank, world_size=PROCESSES
         )
         self.model = DistributedDataParallel(model.to(device))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
@@ -66,8 +70,8 @@ class Process:
             self.optimizer.step()
 
 
-def serve(orders, rank, meeting, x, y):
-    process = Process(rank, meeting, build(), x, y)
+def serve(orders, *how):
+    process = Process(*how)
     while True:
         process.train(orders.get())
 
@@ -80,15 +84,11 @@ def run(steps):
 
 
 if multiprocessing.current_process().name == "MainProcess":
-    model = build()
-    x = torch.randn(BATCH, WIDTH).chunk(PROCESSES)
-    y = torch.randint(10, (BATCH,)).chunk(PROCESSES)
-    meeting = tempfile.mktemp()
+    how = tempfile.mktemp(), torch.initial_seed()
     context = multiprocessing.get_context("spawn")
     orders = [context.Queue() for _ in range(1, PROCESSES)]
     for rank, queue in enumerate(orders, 1):
-        args = queue, rank, meeting, x[rank], y[rank]
-        context.Process(target=serve, args=args, daemon=True).start()
-    first = Process(0, meeting, model, x[0], y[0])
+        context.Process(target=serve, args=(queue, rank, *how), daemon=True).start()
+    first = Process(0, *how)
 """,
 )
