@@ -3,7 +3,11 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"WIDTH": 64, "BATCH": 256}, {"WIDTH": 1024, "BATCH": 8192}),
+    sizes=(
+        {"WIDTH": 64, "BATCH": 256},
+        {"WIDTH": 256, "BATCH": 32768},
+        {"WIDTH": 1024, "BATCH": 8192},
+    ),
     needs_cuda="on a CPU it needs a C++ compiler, which many machines lack",
     before="""
 import torch

@@ -33,7 +33,7 @@ def run(steps):
 """
 
 BENCHMARK = Benchmark(
-    sizes=({"WIDTH": 64, "BATCHES": 100}, {"WIDTH": 512, "BATCHES": 20}),
+    sizes=({"WIDTH": 64, "BATCHES": 50}, {"WIDTH": 256, "BATCHES": 20}),
     step="epoch",
     before=PROGRAM.replace("PROFILER", "profile()").replace("STEPPED", ""),
     after=PROGRAM.replace(

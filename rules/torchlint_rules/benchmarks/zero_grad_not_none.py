@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"WIDTH": 256, "LAYERS": 8}, {"WIDTH": 1024, "LAYERS": 8}),
+    sizes=({"WIDTH": 256, "LAYERS": 8}, {"WIDTH": 1024, "LAYERS": 4}),
     before="""
 import torch
 from torch import nn
