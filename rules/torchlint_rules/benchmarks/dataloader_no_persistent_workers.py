@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"SAMPLES": 64}, {"SAMPLES": 1024}),
+    sizes=({"SAMPLES": 32}, {"SAMPLES": 256}),
     step="epoch",
     before="""
 import torch

@@ -1,34 +1,34 @@
-"""Arrays that become tensors: `torch.tensor` copies what `torch.from_numpy` shares."""
+"""Frames of a film, stacked in NumPy: `torch.tensor` copies what `torch.as_tensor` shares."""
 
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"SIDE": 64}, {"SIDE": 512}),
-    step="image",
+    sizes=({"SIDE": 512}, {"SIDE": 84}),
+    step="sample",
     before="""
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
 
-class Images(Dataset):
+class Film(Dataset):
     def __init__(self):
-        self.images = np.random.rand(4, 3, SIDE, SIDE).astype(np.float32)
+        self.frames = np.random.rand(16, SIDE, SIDE).astype(np.float32)
 
     def __len__(self):
-        return len(self.images)
+        return len(self.frames) - 3
 
     def __getitem__(self, index):
-        image = self.images[index] * 2.0
-        return torch.tensor(image)
+        frames = np.stack([self.frames[index + k] for k in range(4)])
+        return torch.tensor(frames)
 
 
-images = Images()
+film = Film()
 
 
 def run(steps):
     for step in range(steps):
-        image = images[step % 4]
-    return image
+        sample = film[step % len(film)]
+    return sample
 """,
 )

@@ -1,0 +1,52 @@
+"""Pinned batches, copied to the GPU while Python waits and while it goes on."""
+
+from torchlint.benchmark import Benchmark
+
+BENCHMARK = Benchmark(
+    sizes=({"BATCH": 32, "SIDE": 128}, {"BATCH": 64, "SIDE": 32}),
+    step="epoch",
+    needs_cuda="only copies to a GPU can go on beside other work",
+    before="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Images(Dataset):
+    def __init__(self):
+        self.images = torch.randn(16 * BATCH, 3, SIDE, SIDE)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.images[index], index % 10
+
+
+loader = DataLoader(
+    Images(),
+    batch_size=BATCH,
+    shuffle=True,
+    num_workers=4,
+    persistent_workers=True,
+    pin_memory=torch.cuda.is_available(),
+)
+model = nn.Sequential(
+    nn.Flatten(), nn.Linear(3 * SIDE * SIDE, 256), nn.ReLU(), nn.Linear(256, 10)
+).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+
+def run(steps):
+    for epoch in range(steps):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return loss, list(model.parameters())
+""",
+)
