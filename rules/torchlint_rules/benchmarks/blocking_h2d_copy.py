@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"BATCH": 32, "SIDE": 128}, {"BATCH": 64, "SIDE": 32}),
+    sizes=({"BATCH": 32, "SIDE": 96}, {"BATCH": 64, "SIDE": 32}),
     step="epoch",
     needs_cuda="only copies to a GPU can go on beside other work",
     before="""

@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"BATCH": 32, "SIDE": 128}, {"BATCH": 64, "SIDE": 32}),
+    sizes=({"BATCH": 32, "SIDE": 96}, {"BATCH": 64, "SIDE": 32}),
     step="epoch",
     needs_cuda="memory is pinned for copies to a GPU",
     before="""

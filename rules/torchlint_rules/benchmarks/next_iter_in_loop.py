@@ -4,8 +4,8 @@ from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
     sizes=(
-        {"SAMPLES": 50_000, "STEPS": 32, "WORKERS": 0},
-        {"SAMPLES": 1024, "STEPS": 32, "WORKERS": 0},
+        {"SAMPLES": 50_000, "STEPS": 16, "WORKERS": 0},
+        {"SAMPLES": 1024, "STEPS": 16, "WORKERS": 0},
         {"SAMPLES": 1024, "STEPS": 4, "WORKERS": 1},
     ),
     step="epoch",
