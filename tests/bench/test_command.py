@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ def test_a_python_without_torch_is_named(tmp_path):
     done = call("TL602", "--python", str(fake))
     assert done.returncode == 2
     assert f"{fake} ended with 1: No module named 'torch'" in done.stderr
+
+
+def test_an_ended_bench_leaves_nothing_behind():
+    before = left_over()
+    path = os.pathsep.join((str(ROOT), str(ROOT / "rules")))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torchlint", "bench", "TL602", "--device", "cpu"],
+        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not (made := left_over() - before) and process.poll() is None:
+        time.sleep(0.05)
+    assert made
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert left_over() == before
 
 
 def real_rows(**programs):

@@ -32,7 +32,8 @@ def test_every_rule_has_a_program_that_its_fix_changes(rule):
             for line in difflib.ndiff(row.before.splitlines(), row.after.splitlines())
             if line[0] in "+-"
         ]
-        assert 0 < len(changed) <= 24
+        assert changed
+        assert row.safety is None or len(changed) <= 24  # a fix touches little
         compile(row.before, row.key, "exec")
         compile(row.after, row.key, "exec")
         assert (row.safety is None) == (rule.fix is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,14 @@ from torchlint.verify.report.progress import watching
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-DONE, WRONG, INTERRUPTED = 0, 1, 130
+DONE, WRONG, INTERRUPTED, TERMINATED = 0, 1, 130, 143
 FORMATS: dict[str, Callable[[BenchReport], str]] = {"json": json.render, "html": html.render}
 
 
 def bench(codes: Sequence[str], options: Mapping[str, Any]) -> int:
     """Measure the rules that are asked for, and return the exit code."""
     limit = seconds(options["time_budget"])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leave nothing behind
     asked = [rule_code(find(code).code) for code in codes]
     report = measured(asked, options, limit)
     width = shutil.get_terminal_size((140, 24)).columns
