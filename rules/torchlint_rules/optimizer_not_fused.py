@@ -47,7 +47,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   project declares torch 2.5 or newer.
 - Optimizers that are compiled or made before their model is moved to the GPU (in the constructor of
   the model, for one), and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device
-  of another maker.
+  of another maker; also where a file that uses this one wraps its optimizer
+  (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a gradient scaler.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer): `foreach`
   needs few kernels for them.
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`).
@@ -56,7 +57,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 ## Fix safety
 Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer raises for parameters
 on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  Where the file may also run without a GPU
-and the version does not rule that out, the device is asked.  Where the file loads the state, the
+and the version does not rule that out, the device is asked, or the model that a function is given
+(`next(model.parameters()).is_cuda`).  Where the file loads the state, the
 flag is also written into the state before it is loaded, so that old checkpoints do not turn it off.
 There is no fix under a training framework.  TL601c takes the flag out.
 
@@ -79,8 +81,10 @@ from packaging.version import Version
 
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.mentions import words
+from torchlint.analysis.optimizer_wrappers import scaled_elsewhere, wrapped_elsewhere
 from torchlint.analysis.optimizers import (
     loads,
+    model_at_hand,
     moved_later,
     saves,
     scaled_steps,
@@ -154,13 +158,19 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
     return (
         all(given.absent or refused(program, given) for given in (fused, *others))
         and not OTHERS.search(program.text)
-        and not (has_momentum(program, call, kind) is not False and SCALED.search(program.lowered))
+        and not (has_momentum(program, call, kind) is not False and may_be_scaled(program))
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)
         and not refuses_integers(program, call)
         and not (has_little_to_do(program, call) and fused.absent)
+        and not wrapped_elsewhere(program)
     )
+
+
+def may_be_scaled(program: Program) -> bool:
+    """Whether a gradient scaler may skip steps, here or in a file that has the optimizer made."""
+    return SCALED.search(program.lowered) is not None or scaled_elsewhere(program)
 
 
 def refuses_integers(program: Program, call: cst.Call) -> bool:
@@ -252,6 +262,8 @@ def written(program: Program, call: cst.Call, kind: str) -> tuple[str, tuple[Rew
     there = program.devices.condition(call, moves)
     if there is None:
         return None
+    if there.code.endswith(".cuda.is_available()") and (model := model_at_hand(program, call)):
+        return f"next({model}.parameters()).is_cuda", ()
     return there.code, (AddImport("torch"),) if there.needs_torch else ()
 
 

@@ -39,7 +39,9 @@ tensor up to 1.6); what a script runs once, outside
 of loops, before there is a gradient to fill; a condition as the argument
 (`set_to_none=args.none`); objects whose class in this file has
 a `zero_grad` of its own, and those that may be of such a class in a file near by;
-an optimizer that may be one of apex, whose `zero_grad` takes no argument;
+an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
+(where an option of timm may choose one of apex, there is no fix, and no finding where the version
+is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`);
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
 Loops that zero the gradients of parameters one by one are reported as well; those
@@ -67,10 +69,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.gradients import Gradients, gradients
 from torchlint.analysis.index import dotted
 from torchlint.analysis.once import runs_once
+from torchlint.analysis.optimizer_wrappers import may_be_chosen, may_refuse_arguments
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
@@ -85,10 +89,16 @@ if TYPE_CHECKING:
 
 FIRST = Version("1.7")  # has `set_to_none`
 DEFAULT = Version("2.0")  # and it is True
-APEX = "apex"  # its optimizers and its amp have a `zero_grad` of their own
 CHANGES = (
     "a parameter without a gradient in a step is skipped by the optimizer; zeros let momentum "
     "and weight decay move it"
+)
+UNDECLARED = (
+    "Declare the version the project uses, with `torch-version` in the configuration or "
+    "`--torch-version`: from 2.0 on there is nothing to do."
+)
+CHOSEN = (
+    "The optimizer may be one of apex, by an option of timm: its `zero_grad` takes no argument."
 )
 READS = "no fix: the file reads `.grad` without a check for None, which it would then meet"
 
@@ -109,7 +119,7 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         if finds_nothing(program, call):
             continue
         if plain:
-            yield from bare(program, call, grads, known=known)
+            yield from bare(program, call, func.value, grads, known=known)
         else:
             yield explicit(program, call, given.arg, grads)
     loops = list(zeroing_loops(program))
@@ -139,6 +149,8 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
     if owner is not None and classes.method(owner, "zero_grad") is not None:
         return None
     match value.kind:
+        case Kind.OPTIMIZER if not isinstance(value.made, cst.Call) and wraps(program):
+            return None
         case Kind.OPTIMIZER | Kind.MODULE:
             return True
         case Kind.INSTANCE if owner is not None:
@@ -196,15 +208,22 @@ def imports_torch(program: Program) -> bool:
     return any(names.root(name, program.index.root).startswith("torch") for name in roots)
 
 
-def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> Iterator[Finding]:
+def bare(
+    program: Program, call: cst.Call, receiver: cst.BaseExpression, grads: Gradients, *, known: bool
+) -> Iterator[Finding]:
     """``zero_grad()``: fills with zeros below torch 2.0."""
     target = program.target
     if target is not None and not FIRST <= target < DEFAULT:
         return
-    if not program.reaches(FIRST) or may_refuse(program, call):
+    accelerated = "accelerate" in program.frameworks and "prepare" in program.text
+    refuses = not accelerated and may_refuse_arguments(program, receiver)
+    if refuses or not program.reaches(FIRST):
+        return
+    chosen = may_be_chosen(program, receiver)
+    if target is None and (chosen or needs_2(program)):
         return
     text = program.brief(call)
-    if "accelerate" in program.frameworks and "prepare" in program.text:
+    if accelerated:
         message = (
             f"`{text}` leaves it to Accelerate whether the gradients are dropped, and older "
             "versions of it fill them with zeros: pass `set_to_none=True`"
@@ -212,13 +231,12 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
     elif target is None and not program.reaches(DEFAULT) and program.limit is not None:
         message = (
             f"`{text}` fills the gradients with zeros on torch below 2.0, which "
-            f"`{program.limit.code}` needs: pass `set_to_none=True` (there from torch 1.7 on)"
+            f"`{program.limit.code}` needs: `set_to_none=True` drops them (from torch 1.7 on)"
         )
     elif target is None:
         message = (
-            f"`{text}` fills the gradients with zeros on torch below 2.0 (from 2.0 on it drops "
-            "them): pass `set_to_none=True` (there from torch 1.7 on), or declare the version the "
-            "project uses with `torch-version` in the configuration or `--torch-version`"
+            f"`{text}` fills the gradients with zeros on torch below 2.0: `set_to_none=True` "
+            "drops them (from torch 1.7 on)"
         )
     else:
         message = (
@@ -227,23 +245,12 @@ def bare(program: Program, call: cst.Call, grads: Gradients, *, known: bool) -> 
         )
     add = AddArgument(call, "set_to_none", "True")
     old = "; torch below 1.7 has no such argument" if program.target is None else ""
-    takes = known and not grads.reads and APEX not in program.text
+    takes = known and not chosen and not grads.reads and "apex" not in program.text
     fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
     info = target is None or program.frameworks
     severity = Severity.INFO if info else Severity.WARNING
-    yield Finding(call, message, fix, severity, help=READS if grads.reads else "")
-
-
-def may_refuse(program: Program, call: cst.Call) -> bool:
-    """Whether the optimizer may be one of apex, or changed by it: these take no argument."""
-    if isinstance(call.func, cst.Attribute) and program.value(call.func.value).kind is Kind.MODULE:
-        return False
-    if APEX in program.text:
-        return True
-    if program.project is None or not isinstance(call.func, cst.Attribute):
-        return False
-    made = program.value(call.func.value).made
-    return not isinstance(made, cst.Call) and bool(program.project.imports.having((APEX,)))
+    told = CHOSEN if chosen else UNDECLARED if target is None and program.reaches(DEFAULT) else ""
+    yield Finding(call, message, fix, severity, help=READS if grads.reads else told)
 
 
 def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradients) -> Finding:

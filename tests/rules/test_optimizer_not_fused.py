@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -114,6 +114,65 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
             model = model.to("cuda")
             """,
             id="parameters by a helper function of a model that is moved later",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            model = build()
+            biases, others = list(), []
+            for name, param in model.named_parameters():
+                if name.endswith("bias"):
+                    biases.append(param)
+                else:
+                    others.append(param)
+            groups = [{"params": biases, "lr": 0.2}, {"params": others}]
+            optimizer = torch.optim.SGD(groups, lr=0.1)
+            model = model.to("cuda")
+            """,
+            id="parameters in lists, of a model that is moved later",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def train(net, optimizer):
+                net.to("cuda")
+                for x in data:
+                    net(x.cuda()).sum().backward()
+                    optimizer.step()
+
+            model = build()
+            train(model, torch.optim.AdamW(model.parameters()))
+            """,
+            id="moved by the function that it is passed to",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Trainer:
+                def __init__(self, model):
+                    self.model = model
+                    self.optimizer = torch.optim.AdamW(self.model.parameters())
+
+                def fit(self):
+                    self.model.to("cuda")
+            """,
+            id="moved by another method",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def configure(net):
+                return torch.optim.AdamW(net.parameters())
+
+            model = build()
+            optimizer = configure(model)
+            model.cuda()
+            """,
+            id="made by a function before the model is moved",
         ),
         pytest.param(
             """
@@ -320,6 +379,165 @@ def test_parameters_by_a_helper_function_of_a_model_that_was_moved():
     optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others}])
     """
     [_] = check(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            """
+            import torch
+
+            model = build().to("cuda")
+            biases = []
+            for name, param in model.named_parameters():
+                biases.append(param)
+            optimizer = torch.optim.SGD([{"params": biases, "lr": 0.2}], lr=0.1)
+            model.to("cpu")
+            """,
+            id="in lists, of a model that was moved, and goes back to be saved",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def train(net, optimizer):
+                net.train()
+
+            model = build().to("cuda")
+            train(model, torch.optim.AdamW(model.parameters()))
+            """,
+            id="passed to a function that does not move it",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Trainer:
+                def __init__(self, model):
+                    self.model = model.cuda()
+                    self.other = build()
+                    self.optimizer = torch.optim.AdamW(self.model.parameters())
+
+                def fit(self):
+                    self.other.to("cuda")
+            """,
+            id="another model is moved by another method",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            def configure(net):
+                return torch.optim.AdamW(net.parameters())
+
+            model = build()
+            model.cuda()
+            optimizer = configure(model)
+            """,
+            id="made by a function after the model was moved",
+        ),
+    ],
+)
+def test_a_model_that_was_moved_before(source):
+    (_,) = check(source, CODE)
+
+
+BUILDER = """
+import torch
+
+def build_optimizer(model, momentum=0.9):
+    return torch.optim.{made}
+"""
+TRAINING = """
+import torch
+from builder import build_optimizer
+
+def main(model, loader):
+    optimizer = build_optimizer(model.cuda())
+    {wrap}
+    for x in loader:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+SCALES = "scaler = torch.amp.GradScaler('cuda')"
+
+
+@pytest.mark.parametrize(
+    ("made", "wrap", "count"),
+    [
+        pytest.param(f"AdamW({P})", "pass", 1, id="used as it is"),
+        pytest.param(
+            f"AdamW({P})", "optimizer = hvd.DistributedOptimizer(optimizer)", 0, id="Horovod"
+        ),
+        pytest.param(
+            f"AdamW({P})", "model, optimizer = amp.initialize(model, optimizer)", 0, id="apex"
+        ),
+        pytest.param(f"SGD({P}, 0.1, momentum=momentum)", SCALES, 0, id="momentum and a scaler"),
+        pytest.param(f"SGD({P}, 0.1)", SCALES, 1, id="a scaler, and no momentum"),
+        pytest.param(f"SGD({P}, 0.1, momentum=momentum)", "pass", 1, id="momentum, no scaler"),
+    ],
+)
+def test_who_uses_what_a_builder_makes(tmp_path, made, wrap, count):
+    files = {"builder.py": BUILDER.format(made=made), "main.py": TRAINING.format(wrap=wrap)}
+    assert len(check_in(tmp_path, files, "builder.py", CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("head", "made", "code"),
+    [
+        pytest.param(
+            "def configure(model, options)",
+            "AdamW(model.parameters())",
+            "next(model.parameters()).is_cuda",
+            id="a function is given the model",
+        ),
+        pytest.param(
+            "def configure(model, params)",
+            "AdamW(params)",
+            "torch.cuda.is_available()",
+            id="a function is given the parameters",
+        ),
+        pytest.param(
+            "def configure(a, b)",
+            "AdamW([*a.parameters(), *b.parameters()])",
+            "torch.cuda.is_available()",
+            id="two models",
+        ),
+    ],
+)
+def test_the_model_at_hand_is_asked(head, made, code):
+    source = f"""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    {head}:
+        return torch.optim.{made}
+    """
+    assert f"fused={code}" in fixed(source, CODE)
+
+
+def test_a_module_that_makes_its_optimizer_asks_itself():
+    source = """
+    import torch
+
+    class GPT(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(3)])
+
+        def configure(self, lr):
+            named = {name: p for name, p in self.named_parameters()}
+            groups = [{"params": [named[name] for name in sorted(named)]}]
+            return torch.optim.AdamW(groups, lr=lr)
+
+    gpu = torch.cuda.is_available()
+    optimizer = GPT().configure(0.1)
+    """
+    after = fixed(source, CODE)
+    assert "lr=lr, fused=next(self.parameters()).is_cuda)" in after
+    exec(compile(after, "snippet.py", "exec"), {})  # noqa: S102 - our own text
 
 
 def test_sgd_without_momentum_has_nothing_to_lose():

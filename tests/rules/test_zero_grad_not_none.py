@@ -230,8 +230,9 @@ def test_a_bare_call_where_the_version_is_not_known():
     [found] = check(script("optimizer.zero_grad()"), CODE)
     assert found.severity is Severity.INFO
     assert "below 2.0" in found.message
-    assert "`torch-version`" in found.message
-    assert "`--torch-version`" in found.message
+    assert "`torch-version`" in found.help
+    assert "`--torch-version`" in found.help
+    assert len(found.message) < 130
     assert found.location.row == 7
 
 
@@ -467,6 +468,12 @@ def train(model, loader, optimizer: torch.optim.Optimizer):
     ("factory", "count"),
     [
         pytest.param("from apex.optimizers import FusedAdam\n", 0, id="apex, elsewhere"),
+        pytest.param("import horovod.torch as hvd\n", 0, id="Horovod, elsewhere"),
+        pytest.param("import deepspeed\n", 0, id="DeepSpeed, elsewhere"),
+        pytest.param(
+            "from timm.optim import create_optimizer\n", 0, id="apex by an option of timm"
+        ),
+        pytest.param("from timm.optim import Lamb\n", 1, id="an optimizer of timm"),
         pytest.param("import torch\n", 1, id="no other optimizers in the project"),
     ],
 )
@@ -482,6 +489,82 @@ def test_apex_may_change_the_optimizer_and_no_model(head):
     silent(script("optimizer.zero_grad()", head=head), CODE)
     (found,) = check(script("model.zero_grad()", head=head), CODE)
     assert found.fix is None
+
+
+def test_an_option_may_choose_an_optimizer_of_apex(tmp_path):
+    files = {
+        "main.py": "from timm.optim import create_optimizer\n",
+        "engine.py": ENGINE,
+    }
+    (found,) = check_in(tmp_path, files, "engine.py", CODE, "1.13.1")
+    assert found.fix is None
+    assert "apex" in found.help
+
+
+def test_the_optimizer_that_comes_out_of_horovod_takes_no_argument():
+    wrapped = """
+    import horovod.torch as hvd
+    import torch
+
+    class Manager:
+        def __init__(self, config, net):
+            self.optimizer = config.build_optimizer(net.parameters())
+            self.optimizer = hvd.DistributedOptimizer(self.optimizer)
+
+        def train(self, loader):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.net(x).sum().backward()
+                self.optimizer.step()
+    """
+    silent(wrapped, CODE)
+    plain = wrapped.replace("import horovod.torch as hvd", "").replace(
+        "hvd.DistributedOptimizer(self.optimizer)", "config.check(self.optimizer)"
+    )
+    assert len(check(plain, CODE)) == 1
+
+
+def test_the_engine_of_deepspeed_takes_no_argument():
+    head = "import deepspeed\nmodel, *_ = deepspeed.initialize(model=torch.nn.Linear(4, 2))\n"
+    silent(script("model.zero_grad()", head="import torch\n" + head), CODE)
+
+
+def test_an_optimizer_by_annotation_may_be_of_the_project(tmp_path):
+    engine = ENGINE.replace("import torch", "import torch\nimport o")
+    own = "class Mine(Optimizer):\n    def zero_grad(self):\n        pass\n"
+    assert check_in(tmp_path, {"e.py": engine, "o.py": own}, "e.py", CODE) == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "from torch.nn.attention import SDPBackend\n",
+        "import torch\nnet = torch.compile(torch.nn.Linear(4, 2))\n",
+        "import torch.nn.functional as F\ny = F.scaled_dot_product_attention(q, k, v)\n",
+        "from torchvision.transforms import v2\n",
+    ],
+)
+def test_code_for_torch_2_drops_gradients(head):
+    silent(script("optimizer.zero_grad()", head=head), CODE)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import torch\nif hasattr(torch, 'compile'):\n    net = torch.compile(net)\n",
+        "import torch\nif version >= '2.0':\n    net = torch.compile(net)\n",
+        "try:\n    from torch.func import vmap\nexcept ImportError:\n    vmap = None\n",
+        "import re\npattern = re.compile('a')\n",
+    ],
+)
+def test_code_that_asks_for_torch_2_may_run_on_torch_1(head):
+    assert len(check(script("optimizer.zero_grad()", head=head), CODE)) == 1
+
+
+def test_a_file_that_is_imported_needs_torch_2(tmp_path):
+    engine = ENGINE.replace("import torch", "import torch\nimport o")
+    other = "import torch\n\ndef build(net):\n    return torch.compile(net)\n"
+    assert check_in(tmp_path, {"e.py": engine, "o.py": other}, "e.py", CODE) == []
 
 
 def test_the_first_version_is_named_where_none_is_declared():
@@ -501,6 +584,15 @@ def test_accelerate_decides_by_itself() -> None:
     assert found.severity is Severity.INFO
     assert "leaves it to Accelerate" in found.message
     assert "2.0" not in found.message
+
+
+def test_what_accelerate_wraps_takes_an_argument(tmp_path):
+    made = "torch.optim.SGD(build().parameters())"
+    script = "import torch\nfrom accelerate import Accelerator\n" + ENGINE.replace(
+        "    for x", "    optimizer = Accelerator().prepare(optimizer)\n    for x"
+    )
+    files = {"engine.py": script, "main.py": f"import deepspeed, torch\n{made}\n"}
+    (_,) = check_in(tmp_path, files, "engine.py", CODE)
 
 
 def test_an_optimizer_of_the_project_zeroes_by_itself(tmp_path):
@@ -525,5 +617,5 @@ def test_code_for_torch_1_needs_no_version_to_be_declared() -> None:
     assert found.severity is Severity.INFO
     assert found.message == (
         "`optimizer.zero_grad()` fills the gradients with zeros on torch below 2.0, which "
-        "`torch._six` needs: pass `set_to_none=True` (there from torch 1.7 on)"
+        "`torch._six` needs: `set_to_none=True` drops them (from torch 1.7 on)"
     )

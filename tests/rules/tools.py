@@ -39,13 +39,15 @@ def check(source: str, code: str, target: str | None = None) -> list[Diagnostic]
     return with_deep_stack(lambda: check_source(read, options(code, target)))
 
 
-def check_in(folder: Path, files: dict[str, str], name: str, code: str) -> list[Diagnostic]:
+def check_in(
+    folder: Path, files: dict[str, str], name: str, code: str, target: str | None = None
+) -> list[Diagnostic]:
     """Findings of one rule in one of the files of a project, which are written to a folder."""
     for other, text in {"pyproject.toml": "", **files}.items():
         (folder / other).write_text(textwrap.dedent(text))
     path = folder / name
     read = decode_source(path.read_bytes(), name, path)
-    wanted = replace(options(code), projects=Projects(lambda _: False))
+    wanted = replace(options(code, target), projects=Projects(lambda _: False))
     return with_deep_stack(lambda: check_source(read, wanted))
 
 

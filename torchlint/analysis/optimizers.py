@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.derivation import sources
 from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.values import Kind
+from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,28 +74,135 @@ def moved_later(program: Program, made: cst.Call) -> bool:
         return True  # a framework moves what it prepares
     if _is_in_constructor(program, made):
         return True
-    index = program.index
-    models = {dotted(node) for node in _models_of(program, made.args[0].value)} - {""}
-    moves = [
-        (call, func.value)
-        for call, func in program.method_calls("to", "cuda")
-        if program.function(call) is program.function(made)
-    ]
-    after = [node for call, node in moves if index.order(call) > index.order(made)]
-    before = {dotted(node) for call, node in moves if index.order(call) < index.order(made)}
-    if any(dotted(node) in models for node in after):
-        return bool(models)
-    return bool(models - before) and any(_holds_models(program, node) for node in after)
+    nodes = list(_models_of(program, made.args[0].value))
+    models = {dotted(node) for node in nodes} - {""}
+    moves = _Moves(program, made)
+    if models & moves.after or moves.inside(models - moves.before):
+        return True
+    return (bool(models - moves.before) and moves.containers) or _caller_moves(program, made, nodes)
+
+
+def model_at_hand(program: Program, made: cst.Call) -> str:
+    """Return the name of the model that a function is given to make its optimizer, or "".
+
+    ``self`` in a method of a module, ``model`` in ``def configure(model, options)``.
+    """
+    function = program.function(made)
+    if function is None or not made.args:
+        return ""
+    names = {dotted(node) for node in _models_of(program, made.args[0].value)} - {""}
+    owner = program.classes.around(made)
+    if "self" in names and owner is not None and owner.is_module:
+        return "self"
+    params = {param.name.value for param in function.params.params}
+    return names.pop() if len(names) == 1 and names <= params - {"self"} else ""
+
+
+class _Moves:
+    """What is put on a device in the function that makes an optimizer, before it and after it."""
+
+    def __init__(self, program: Program, made: cst.Call) -> None:
+        self._program, self._made = program, made
+        self._function = program.function(made)
+        index = program.index
+        moves = [
+            (index.order(call), func.value)
+            for call, func in program.method_calls("to", "cuda")
+            if program.function(call) is self._function and not _to_host(program, call)
+        ]
+        place = index.order(made)
+        self.before = {dotted(node) for where, node in moves if where < place} - {""}
+        later = [node for where, node in moves if where > place]
+        self.after = {dotted(node) for node in later} - {""}
+        self.containers = any(_holds_models(program, node) for node in later)
+
+    def inside(self, models: set[str]) -> bool:
+        """Whether a function that is given a model later puts it on a device.
+
+        It may also be another method of the class, of what the constructor keeps in ``self``.
+        """
+        return bool(models) and (self._in_methods(models) or self._in_functions(models))
+
+    def _in_methods(self, models: set[str]) -> bool:
+        owner = self._program.classes.around(self._made)
+        if owner is None or self._function is not owner.methods.get("__init__"):
+            return False
+        kept = {model for model in models if model.startswith("self.")}
+        return any(
+            dotted(func.value) in kept and self._program.classes.around(call) is owner
+            for call, func in self._program.method_calls("to", "cuda")
+        )
+
+    def _in_functions(self, models: set[str]) -> bool:
+        program = self._program
+        place = program.index.order(self._made)
+        for call in program.index.of(cst.Call):
+            given = [arg for arg in call.args if dotted(arg.value) in models]
+            if (
+                given
+                and (program.index.order(call) > place or program.index.inside(self._made, call))
+                and program.function(call) is self._function
+                and any(_moves_argument(program, call, arg) for arg in given)
+            ):
+                return True
+        return False
+
+
+def _to_host(program: Program, call: cst.Call) -> bool:
+    """``model.to("cpu")``, before it is saved."""
+    return bool(call.args) and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
+
+
+def _moves_argument(program: Program, call: cst.Call, arg: cst.Arg) -> bool:
+    """Whether a function of the project puts what a call passes it on a device."""
+    home, function = program, program.calls.target(call)
+    if function is None:
+        elsewhere = program.calls.elsewhere(call)
+        if elsewhere is None:
+            return False
+        home, function = elsewhere.program, elsewhere.function
+    names = {
+        param.name.value
+        for param in function.params.params
+        if home.calls.passed(function, param, call) is arg.value
+    }
+    return any(
+        isinstance(func.value, cst.Name)
+        and func.value.value in names
+        and home.function(move) is function
+        for move, func in home.method_calls("to", "cuda")
+    )
+
+
+def _caller_moves(program: Program, made: cst.Call, models: list[cst.BaseExpression]) -> bool:
+    """Whether a function that is given the model to make its optimizer is called before the move.
+
+    ``optimizer = configure(model)``, then ``model.to(device)``.
+    """
+    function = program.function(made)
+    if function is None:
+        return False
+    names = {node.value for node in models if isinstance(node, cst.Name)}
+    params = [param for param in function.params.params if param.name.value in names]
+    for home, call in program.sites_everywhere(function) if params else ():
+        given = (program.calls.passed(function, param, call) for param in params)
+        passed = {dotted(node) for node in given if node is not None} - {""}
+        if passed & _Moves(home, call).after:
+            return True
+    return False
 
 
 def _models_of(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the models whose parameters an optimizer is given: by name, or by a helper function.
 
-    ``decayed, others = split(model)`` are parameters of ``model``.
+    ``decayed, others = split(model)`` are parameters of ``model``, and so is what a loop over
+    ``model.named_parameters()`` appends to a list.
     """
-    for call in program.index.below(given, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
-            yield call.func.value
+    found = sources(program, [given])
+    for one in found.expressions.values():
+        for call in program.index.below(one, cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
+                yield call.func.value
     for name in program.index.below(given, cst.Name):
         for binding in program.flow.reaching(name):
             match binding.value:
