@@ -39,11 +39,13 @@ whole batch, and the memory is not used again before the copy is done.
   that asks for the GPU.
 - What is not the batch as the loader gave it: models, computed tensors, parts of a tensor that
   is kept, batches that something between the loader and the loop may have moved already.
+- The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 
-Reported as information where an option decides whether the loader pins, and where a framework is
-used that may move the batches by itself.
+Reported as information in loops that only evaluate, where less is queued behind a copy; where an
+option decides whether the loader pins; and where a framework is used that may move the batches by
+itself.
 
 ## Fix safety
 Safe where the tensors come from PyTorch's own `collate_fn` and go to CUDA: the values are the same.
@@ -77,6 +79,7 @@ from torchlint.analysis.batches import (
     unviewed,
 )
 from torchlint.analysis.loops import Role
+from torchlint.analysis.pinning import moves_label
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.values import Device, Kind
@@ -108,8 +111,19 @@ def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
     for copy in copies(program):
         statement = program.smallest_statement(copy.call)
         statements.setdefault(id(statement), []).append(copy)
-    for found in statements.values():
-        yield finding(program, found)
+    groups = list(statements.values())
+    for found in groups:
+        if not only_labels(program, found, groups):
+            yield finding(program, found)
+
+
+def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -> bool:
+    """Whether a loop that evaluates copies no more than its labels: a few bytes a sample."""
+    if not evaluates(program, found):
+        return False
+    loop = program.context(found[0].call).loop
+    beside = [one for group in groups for one in group if program.context(one.call).loop is loop]
+    return all(moves_label(one.call) for one in beside)
 
 
 def copies(program: Program) -> Iterator[Copy]:

@@ -43,6 +43,10 @@ other work (with `non_blocking=True`).
 - Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
   copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
   tensors are pinned.
+- Loaders with `num_workers=0` that only an evaluation goes through.
+
+Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
+CIFAR10), of which a batch is copied in no time; loaders without workers.
 
 Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
 its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
@@ -79,7 +83,7 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
-from torchlint.analysis.pinning import gives_arrays, moves_labels_only
+from torchlint.analysis.pinning import gives_arrays, moves_labels_only, small_samples
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.values import Device
@@ -114,7 +118,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
             continue
         if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
-        if not gives_arrays(program, call):
+        if not gives_arrays(program, call) and not evaluates_alone(program, call):
             yield finding(program, call, pinned, moves)
 
 
@@ -125,6 +129,12 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     if seen:
         return seen
     return moves if Role.TRAIN in program.loaders.roles(call) else []
+
+
+def evaluates_alone(program: Program, call: cst.Call) -> bool:
+    """Whether ``num_workers=0`` was written for a loader that only an evaluation goes through."""
+    written = program.argument(call, "num_workers").literal() == "0"
+    return written and program.loaders.roles(call) == {Role.EVAL}
 
 
 def makes_sparse(program: Program) -> bool:
@@ -144,19 +154,33 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     )
     unpinnable = yields_own_class(program, call)
     named = names_gpu(program, moves)
-    advice = framework or not named or workers in (Workers.NONE, Workers.UNSURE)
+    small = small_samples(program, call)
+    advice = framework or not named or small or workers in (Workers.NONE, Workers.UNSURE)
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE and not unpinnable
-    with_workers = ": worth it together with workers, which pin apart from training"
+    worth = ": worth it together with workers, which pin apart from training" if alone else ""
+    if small and not alone:
+        worth = f", though there is little to gain for samples as small as those of {small}"
     return Finding(
         call,
-        f"the batches of this DataLoader {go} (`{moves[0].code(program)}`), but it {what}"
-        f"{with_workers if alone else ''}",
+        f"the batches of this DataLoader {go} (`{plainest(moves).code(program)}`), "
+        f"but it {what}{worth}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
         help=advised(workers, framework=framework, unpinnable=unpinnable),
     )
+
+
+def plainest(moves: list[Move]) -> Move:
+    """Return the move to name: of a batch as it is, rather than of what is made of it."""
+    for move in moves:
+        match move.node:
+            case cst.Call(func=cst.Attribute(value=cst.Call())):
+                pass
+            case _:
+                return move
+    return moves[0]
 
 
 def advised(workers: Workers, *, framework: bool, unpinnable: bool) -> str:

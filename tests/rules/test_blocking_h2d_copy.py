@@ -279,3 +279,34 @@ def test_the_loader_is_pinned_first():
     source = script(given="shuffle=True")
     pinned = fixed(source, "TL102")
     assert "non_blocking=True" in fixed(pinned, CODE)
+
+
+EVALUATED = """
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(dataset, num_workers=4, pin_memory=True)
+model.eval()
+with torch.no_grad():
+    for images, labels in loader:
+        images = images{images}
+        labels = labels.cuda()
+        hits += (model(images).argmax(1) == labels).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("images", "count"),
+    [
+        pytest.param(".float().cuda()", 0, id="a copy of the images is moved"),
+        pytest.param(".cuda(non_blocking=True)", 0, id="the images are queued"),
+        pytest.param(".cuda()", 2, id="the images as well"),
+    ],
+)
+def test_labels_alone_are_not_worth_it_in_an_evaluation(images, count):
+    assert len(check(EVALUATED.replace("{images}", images), CODE)) == count
+
+
+def test_labels_alone_in_a_training_step():
+    source = script("y = y.to(device)", loop="for x, y in loader:") + "    loss.backward()\n"
+    assert len(check(source, CODE)) == 1

@@ -545,3 +545,65 @@ def test_safe_fixes_leave_the_unsafe_alone():
     text = fixed(source, CODE, unsafe=False)
     assert text.count("pin_memory") == 1
     assert "other = DataLoader(dataset)\n" in text
+
+
+# -- little to gain ------------------------------------------------------------------------------
+
+EVALUATE = """
+def evaluate(model):
+    model.eval()
+    loader = DataLoader(dataset, batch_size=100{workers})
+    with torch.no_grad():
+        for x, y in loader:
+            total = model(x.to(device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "count"), [(", num_workers=0", 0), ("", 1), (", num_workers=4", 1)]
+)
+def test_an_evaluation_that_was_given_no_workers(workers, count):
+    source = script(DEVICE, EVALUATE.replace("{workers}", workers))
+    assert len(check(source, CODE)) == count
+
+
+def test_training_without_workers_is_told_of_both():
+    (found,) = check(loaded("num_workers=0"), CODE)
+    assert "together with workers" in found.message
+
+
+IMAGES = """
+from torchvision import datasets, transforms
+class Mine(datasets.CIFAR100):
+    pass
+dataset = datasets.{made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "small"),
+    [
+        pytest.param("MNIST('.')", "MNIST", id="numbers"),
+        pytest.param("CIFAR10('.', transform=transforms.ToTensor())", "CIFAR10", id="CIFAR"),
+        pytest.param("MNIST('.')\ndataset = Mine('.')", "CIFAR100", id="derived"),
+        pytest.param("MNIST('.', transform=transforms.Resize(224))", "", id="made larger"),
+        pytest.param("ImageFolder('.')", "", id="other images"),
+        pytest.param("MNIST('.') if args.mnist else datasets.LSUN('.')", "", id="one of two"),
+    ],
+)
+def test_small_images_are_copied_in_no_time(made, small):
+    (found,) = check(loaded("num_workers=4", IMAGES.replace("{made}", made)), CODE)
+    assert found.severity is (Severity.INFO if small else Severity.WARNING)
+    assert found.message.endswith(f"as small as those of {small}" if small else "its memory")
+    assert found.fix is not None
+
+
+def test_the_move_of_the_batch_is_named():
+    loop = """
+for x, y in loader:
+    stats = measure(x).to(device)
+    x = x.to(device)
+    model(x).backward()
+"""
+    (found,) = check(loaded("num_workers=4", loop=loop), CODE)
+    assert "(`x.to(device)`)" in found.message

@@ -1,4 +1,4 @@
-"""Batches that gain nothing from pinned memory: arrays, and little but the labels."""
+"""Batches that gain little from pinned memory: arrays, labels, and very small samples."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torchlint.analysis.loaders import functions_given
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.datasets import Dataset
     from torchlint.analysis.loaders import Move
     from torchlint.analysis.program import Program
 
@@ -21,18 +22,28 @@ _LABEL = re.compile(
     r"(?:^|_)(?:y|labels?|lbls?|targets?|tgts?|gt|classes|class_ids?)(?:_\w{1,2})?$", re.IGNORECASE
 )
 _NO_MAKERS = ("torch.utils.", "torch.device", "torch.cuda.", "torch.no_grad")
+# 3 KB a sample and less.
+_SMALL = frozenset(
+    f"torchvision.datasets.{name}"
+    for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "USPS", "CIFAR10",
+                 "CIFAR100", "SVHN")
+)  # fmt: skip
+_GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
 
 
 def moves_labels_only(moves: list[Move]) -> bool:
     """Whether all that goes to the GPU as it was loaded is labels: of the rest a copy goes."""
-    names = [_moved(move) for move in moves]
-    return bool(names) and all(_LABEL.search(name) for name in names)
+    return bool(moves) and all(moves_label(move.node) for move in moves)
 
 
-def _moved(move: Move) -> str:
-    """Return the name of what is moved, or the key it is taken by."""
-    match move.node:
+def moves_label(move: cst.Call) -> bool:
+    """Whether a call moves what is called a label, by its name or the key that it is taken by."""
+    return _LABEL.search(_moved(move)) is not None
+
+
+def _moved(move: cst.Call) -> str:
+    match move:
         case cst.Call(func=cst.Attribute(value=cst.Subscript(slice=[part]))):
             index = part.slice
             return (literal(index.value) or "") if isinstance(index, cst.Index) else ""
@@ -40,6 +51,21 @@ def _moved(move: Move) -> str:
             return dotted(value).rpartition(".")[2]
         case _:
             return ""
+
+
+def small_samples(program: Program, loader: cst.Call) -> str:
+    """Return the data set whose small images a loader gives, unless they may be made larger."""
+    found = program.datasets.of_loader(loader)
+    kinds = [_image_set(one) for one in found]
+    homes = {one.program for one in found} | {program}
+    grown = any(_GROWN.search(home.text) for home in homes)
+    return kinds[0].rpartition(".")[2] if kinds and all(kinds) and not grown else ""
+
+
+def _image_set(dataset: Dataset) -> str:
+    """Return the class of torchvision that a dataset is, or is derived from, if it is small."""
+    bases = [base for _, one in dataset.lineage() for base in one.bases]
+    return next((name for name in (dataset.type, *bases) if name in _SMALL), "")
 
 
 def gives_arrays(program: Program, loader: cst.Call) -> bool:
