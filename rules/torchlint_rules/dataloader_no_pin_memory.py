@@ -46,7 +46,8 @@ other work (with `non_blocking=True`).
 - Loaders with `num_workers=0` that only an evaluation goes through.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
-CIFAR10), of which a batch is copied in no time; loaders without workers.
+CIFAR10), of which a batch is copied in no time; batches that are converted before they are moved
+(`x.float().to(device)`), which copies them where the dtype is another; loaders without workers.
 
 Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
 its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
@@ -83,7 +84,13 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
-from torchlint.analysis.pinning import gives_arrays, moves_labels_only, small_samples
+from torchlint.analysis.pinning import (
+    gives_arrays,
+    may_be_copies,
+    moves_label,
+    moves_labels_only,
+    small_samples,
+)
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.values import Device
@@ -155,7 +162,9 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     unpinnable = yields_own_class(program, call)
     named = names_gpu(program, moves)
     small = small_samples(program, call)
-    advice = framework or not named or small or workers in (Workers.NONE, Workers.UNSURE)
+    copied = may_be_copies(moves)
+    little = bool(small) or copied or workers in (Workers.NONE, Workers.UNSURE)
+    advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE and not unpinnable
@@ -168,22 +177,23 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         f"but it {what}{worth}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
-        help=advised(workers, framework=framework, unpinnable=unpinnable),
+        help=advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
     )
 
 
 def plainest(moves: list[Move]) -> Move:
     """Return the move to name: of a batch as it is, rather than of what is made of it."""
-    for move in moves:
+    inputs = [move for move in moves if not moves_label(move.node)] or moves
+    for move in inputs:
         match move.node:
             case cst.Call(func=cst.Attribute(value=cst.Call())):
                 pass
             case _:
                 return move
-    return moves[0]
+    return inputs[0]
 
 
-def advised(workers: Workers, *, framework: bool, unpinnable: bool) -> str:
+def advised(workers: Workers, *, framework: bool, unpinnable: bool, copied: bool) -> str:
     """Say what to know about this loader."""
     if unpinnable:
         return (
@@ -193,6 +203,8 @@ def advised(workers: Workers, *, framework: bool, unpinnable: bool) -> str:
         return "Pass pin_memory=True: the framework that moves the batches does not add it."
     if workers is Workers.NONE:
         return "Set num_workers above 0 as well: without workers the main thread does the pinning."
+    if copied:
+        return "Convert after the move: a batch of another dtype is copied into ordinary memory."
     return "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
 
 

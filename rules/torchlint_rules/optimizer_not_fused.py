@@ -86,6 +86,7 @@ from torchlint.analysis.optimizers import (
     loads,
     model_at_hand,
     moved_later,
+    partly_frozen,
     saves,
     scaled_steps,
     sparse_gradients,
@@ -181,7 +182,7 @@ def refuses_integers(program: Program, call: cst.Call) -> bool:
 
 def has_little_to_do(program: Program, call: cst.Call) -> bool:
     """Whether few tensors are updated, on a GPU, where few kernels do it as it is."""
-    return program.devices.gpu and updates_few(program, call)
+    return program.devices.gpu and (updates_few(program, call) or partly_frozen(program, call))
 
 
 def has_momentum(program: Program, call: cst.Call, kind: str) -> bool | None:

@@ -607,3 +607,22 @@ for x, y in loader:
 """
     (found,) = check(loaded("num_workers=4", loop=loop), CODE)
     assert "(`x.to(device)`)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "severity"),
+    [
+        pytest.param("x.float().to(device)", Severity.INFO, id="converted first"),
+        pytest.param("x.to(device).float()", Severity.WARNING, id="converted on the GPU"),
+        pytest.param("x", None, id="nothing but labels"),
+    ],
+)
+def test_batches_that_are_converted_before_they_move(inputs, severity):
+    loop = f"""
+for x, y in loader:
+    loss = criterion(model({inputs}), y[:, -4:].to(device))
+    loss.backward()
+"""
+    found = check(loaded("num_workers=4", loop=loop), CODE)
+    assert [one.severity for one in found] == ([] if severity is None else [severity])
+    assert all("`x." in one.message for one in found)

@@ -289,6 +289,43 @@ def test_reports_what_may_be_many(given):
     (_,) = check(SMALL.replace("{given}", given), CODE)
 
 
+FROZEN = """
+import torch
+
+def main(model, teacher):
+    model.cuda()
+    {before}
+    few, many = [], []
+    for name, param in model.named_parameters():
+        {each}
+        if name in ("fc.weight", "fc.bias"):
+            few.append(param)
+        else:
+            many.append(param)
+    optimizer = torch.optim.SGD([{"params": few}], lr=0.1)
+    {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "each", "after", "count"),
+    [
+        pytest.param("pass", "pass", "pass", 1, id="not frozen"),
+        pytest.param("model.requires_grad_(False)", "pass", "pass", 0, id="all of it"),
+        pytest.param("pass", "param.requires_grad = False", "pass", 0, id="one by one"),
+        pytest.param("teacher.requires_grad_(False)", "pass", "pass", 1, id="another model"),
+        pytest.param("model.requires_grad_(True)", "pass", "pass", 1, id="thawed"),
+        pytest.param("pass", "pass", "model.requires_grad_(False)", 1, id="afterwards"),
+    ],
+)
+def test_a_model_that_is_frozen_leaves_few(before, each, after, count):
+    values = {"{before}": before, "{each}": each, "{after}": after}
+    source = FROZEN
+    for place, value in values.items():
+        source = source.replace(place, value)
+    assert len(check(source, CODE)) == count
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [

@@ -192,6 +192,46 @@ def _caller_moves(program: Program, made: cst.Call, models: list[cst.BaseExpress
     return False
 
 
+def partly_frozen(program: Program, made: cst.Call) -> bool:
+    """Whether parameters of a model are frozen before its optimizer is made: few may be left."""
+    if "requires_grad" not in program.text or not made.args:
+        return False
+    index, function = program.index, program.function(made)
+    models = {dotted(node) for node in _models_of(program, made.args[0].value)} - {""}
+    frozen: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+        (call, func.value)
+        for call, func in program.method_calls("requires_grad_")
+        if call.args and literal(call.args[0].value) == "False"
+    ]
+    frozen += [
+        (assign, target.target.value)
+        for assign in index.of(cst.Assign)
+        if literal(assign.value) == "False"
+        for target in assign.targets
+        if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad"
+    ]
+    return any(
+        program.function(place) is function
+        and index.order(place) < index.order(made)
+        and (dotted(node) in models or _is_parameter_of(program, node, models))
+        for place, node in frozen
+    )
+
+
+def _is_parameter_of(program: Program, node: cst.BaseExpression, models: set[str]) -> bool:
+    """Whether a name stands for one parameter after the other of some models."""
+    if not isinstance(node, cst.Name):
+        return False
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value.endswith("parameters")
+        and dotted(call.func.value) in models
+        for binding in program.flow.reaching(node)
+        if isinstance(binding.value, cst.BaseExpression)
+        for call in program.index.below(binding.value, cst.Call)
+    )
+
+
 def _models_of(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the models whose parameters an optimizer is given: by name, or by a helper function.
 

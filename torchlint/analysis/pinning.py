@@ -28,6 +28,7 @@ _SMALL = frozenset(
     for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "USPS", "CIFAR10",
                  "CIFAR100", "SVHN")
 )  # fmt: skip
+_CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
 _GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
 
@@ -42,8 +43,24 @@ def moves_label(move: cst.Call) -> bool:
     return _LABEL.search(_moved(move)) is not None
 
 
+def may_be_copies(moves: list[Move]) -> bool:
+    """Whether all that moves but labels is converted first: a copy, if the dtype is another."""
+    rest = [move.node.func for move in moves if not moves_label(move.node)]
+    return bool(rest) and all(
+        isinstance(func, cst.Attribute)
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Attribute)
+        and func.value.func.attr.value in _CONVERTS
+        for func in rest
+    )
+
+
 def _moved(move: cst.Call) -> str:
     match move:
+        case cst.Call(func=cst.Attribute(value=cst.Subscript(value=whole))) if _LABEL.search(
+            dotted(whole).rpartition(".")[2]
+        ):
+            return dotted(whole).rpartition(".")[2]  # `y[:, -1].to(device)`
         case cst.Call(func=cst.Attribute(value=cst.Subscript(slice=[part]))):
             index = part.slice
             return (literal(index.value) or "") if isinstance(index, cst.Index) else ""
