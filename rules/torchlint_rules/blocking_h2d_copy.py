@@ -39,6 +39,7 @@ whole batch, and the memory is not used again before the copy is done.
   that asks for the GPU.
 - What is not the batch as the loader gave it: models, computed tensors, parts of a tensor that
   is kept, batches that something between the loader and the loop may have moved already.
+- Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Batches that are changed in place on the host after the copy: the copy would race with that.
@@ -131,7 +132,7 @@ def copies(program: Program) -> Iterator[Copy]:
     home = program.loaders.home
     for call, func in program.method_calls("to", "cuda"):
         batch = unviewed(func.value)
-        if not waits(call) or program.value(batch).kind is not Kind.BATCH:
+        if not waits(call) or has_gaps(batch) or program.value(batch).kind is not Kind.BATCH:
             continue
         if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
             continue
@@ -155,6 +156,15 @@ def waits(call: cst.Call) -> bool:
         and len(plain) <= 2
         and not any(arg.star for arg in call.args)
     )
+
+
+def has_gaps(batch: cst.BaseExpression) -> bool:
+    """``x[:, 0]``: its rows lie apart, and are put together in ordinary memory first."""
+    match batch:
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Slice()), _, *_]):
+            return True
+        case _:
+            return False
 
 
 def goes_to_gpu(program: Program, call: cst.Call, func: cst.Attribute) -> bool:

@@ -43,7 +43,8 @@ other work (with `non_blocking=True`).
 - Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
   copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
   tensors are pinned.
-- Loaders with `num_workers=0` that only an evaluation goes through.
+- Loaders without workers over tensors in memory (`TensorDataset`), which workers make slower, and
+  loaders with `num_workers=0` that only an evaluation goes through.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), of which a batch is copied in no time; batches that are converted before they are moved
@@ -81,6 +82,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
+from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
@@ -125,7 +127,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
             continue
         if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
-        if not gives_arrays(program, call) and not evaluates_alone(program, call):
+        if not gives_arrays(program, call) and not gains_nothing(program, call):
             yield finding(program, call, pinned, moves)
 
 
@@ -138,8 +140,13 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     return moves if Role.TRAIN in program.loaders.roles(call) else []
 
 
-def evaluates_alone(program: Program, call: cst.Call) -> bool:
-    """Whether ``num_workers=0`` was written for a loader that only an evaluation goes through."""
+def gains_nothing(program: Program, call: cst.Call) -> bool:
+    """Whether the main thread would pin, and workers are not wanted: to evaluate, or in memory."""
+    if workers_of(program, call) is not Workers.NONE:
+        return False
+    datasets = program.datasets.of_loader(call)
+    if datasets and all(one.type in (IN_MEMORY, TENSOR_DATASET) for one in datasets):
+        return True
     written = program.argument(call, "num_workers").literal() == "0"
     return written and program.loaders.roles(call) == {Role.EVAL}
 

@@ -59,6 +59,7 @@ def script(
         pytest.param(script("z = x.float().to(device)"), id="converted: new memory, not pinned"),
         pytest.param(script("z = augment(x).to(device)"), id="from a function nobody knows"),
         pytest.param(script(loop="for x, y in prefetch(loader):"), id="may have been moved"),
+        pytest.param(script("z = x[:, 0].to(device)"), id="a part with gaps"),
         pytest.param(script("g = x.to(device)\nx.add_(1)"), id="changed on the host afterwards"),
         pytest.param(script("g = x.to(device)\nx += 1"), id="changed by an operator"),
         pytest.param(script("g = x.to(device)\nx[0] = 1"), id="changed in a part"),
