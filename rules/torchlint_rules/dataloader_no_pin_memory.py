@@ -180,7 +180,7 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         worth = f", though there is little to gain for samples as small as those of {small}"
     return Finding(
         call,
-        f"the batches of this DataLoader {go} (`{plainest(moves).code(program)}`), "
+        f"the batches of this DataLoader {go} (`{plainest(program, call, moves).code(program)}`), "
         f"but it {what}{worth}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
@@ -188,9 +188,19 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     )
 
 
-def plainest(moves: list[Move]) -> Move:
-    """Return the move to name: of a batch as it is, rather than of what is made of it."""
+def plainest(program: Program, call: cst.Call, moves: list[Move]) -> Move:
+    """Return the move to name: of a batch as it is, in its loop, rather than of what it gives."""
     inputs = [move for move in moves if not moves_label(move.node)] or moves
+    loops = program.loaders.loops_everywhere(call)
+    looped = [
+        move
+        for move in inputs
+        if any(
+            home is (move.program or program) and home.index.inside(move.node, loop)
+            for home, loop in loops
+        )
+    ]
+    inputs = looped or inputs
     for move in inputs:
         match move.node:
             case cst.Call(func=cst.Attribute(value=cst.Call())):

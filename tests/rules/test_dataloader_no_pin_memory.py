@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -596,6 +596,36 @@ def test_small_images_are_copied_in_no_time(made, small):
     assert found.severity is (Severity.INFO if small else Severity.WARNING)
     assert found.message.endswith(f"as small as those of {small}" if small else "its memory")
     assert found.fix is not None
+
+
+def test_the_move_in_the_loop_is_named():
+    penalty = """
+def penalty(real):
+    alpha = torch.rand(len(real), 1).expand_as(real)
+    alpha = alpha.to(device)
+    return (alpha * real).sum()
+"""
+    loop = """
+for x in loader:
+    x = x.to(device)
+    penalty(x).backward()
+"""
+    source = script(DEVICE, penalty, "loader = DataLoader(dataset, num_workers=4)", loop)
+    (found,) = check(source, CODE)
+    assert "(`x.to(device)`)" in found.message
+
+
+def test_loops_of_several_files_are_told_apart(tmp_path):
+    source = loaded("num_workers=4") + "from other import evaluate\nevaluate(loader, model)\n"
+    other = """
+    import torch
+
+    def evaluate(loader, model):
+        for x, y in loader:
+            model(x.cuda())
+    """
+    (found,) = check_in(tmp_path, {"a.py": source, "other.py": other}, "a.py", CODE)
+    assert "to(device)`" in found.message
 
 
 def test_the_move_of_the_batch_is_named():
