@@ -43,8 +43,7 @@ other work (with `non_blocking=True`).
 - Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
   copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
   tensors are pinned.
-- Loaders without workers over tensors in memory (`TensorDataset`), which workers make slower, and
-  loaders with `num_workers=0` that only an evaluation goes through.
+- Loaders with `num_workers=0` that only an evaluation goes through.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), of which a batch is copied in no time; batches that are converted before they are moved
@@ -82,7 +81,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
-from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
@@ -141,12 +139,7 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether the main thread would pin, and workers are not wanted: to evaluate, or in memory."""
-    if workers_of(program, call) is not Workers.NONE:
-        return False
-    datasets = program.datasets.of_loader(call)
-    if datasets and all(one.type in (IN_MEMORY, TENSOR_DATASET) for one in datasets):
-        return True
+    """Whether ``num_workers=0`` was written for a loader that only an evaluation goes through."""
     written = program.argument(call, "num_workers").literal() == "0"
     return written and program.loaders.roles(call) == {Role.EVAL}
 

@@ -656,16 +656,3 @@ for x, y in loader:
     found = check(loaded("num_workers=4", loop=loop), CODE)
     assert [one.severity for one in found] == ([] if severity is None else [severity])
     assert all("`x." in one.message for one in found)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "workers", "count"),
-    [
-        pytest.param("TensorDataset(ids, mask)", "", 0, id="tensors in memory"),
-        pytest.param("TensorDataset(ids, mask)", ", num_workers=2", 1, id="with workers"),
-        pytest.param("Photos('.')", "", 1, id="another dataset"),
-    ],
-)
-def test_tensors_in_memory_gain_by_neither(dataset, workers, count):
-    source = loaded(f"64{workers}", before=f"dataset = {dataset}")
-    assert len(check(source, CODE)) == count
