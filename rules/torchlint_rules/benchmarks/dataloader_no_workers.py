@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"SAMPLES": 64, "SIDE": 192}, {"SAMPLES": 64, "SIDE": 32}),
+    sizes=({"SAMPLES": 256, "SIDE": 192}, {"SAMPLES": 64, "SIDE": 32}),
     step="epoch",
     before="""
 import io

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.errors import UsageError
 from torchlint.registry import find
+from torchlint.report.model import count
 from torchlint.verify.model import Same, Verdict
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def machine_facts(machine: Machine) -> list[str]:
     cuda = f"CUDA {machine.cuda}" if machine.cuda else ""
     driver = f"driver {machine.driver}" if machine.driver else ""
     facts = [
-        f"{machine.cpu}, {machine.cores} cores, {machine.threads} threads",
+        f"{machine.cpu}, {count(machine.cores, 'core')}, {count(machine.threads, 'thread')}",
         f"torch {machine.torch}",
         cuda,
         driver,
