@@ -49,12 +49,15 @@ class Options:
     ``preferences`` is what fixes write where they have to choose.  ``projects`` gives the facts
     that other files hold; without it each file is looked at by itself.
 
+    ``floor``: the project says that newer versions than the target do as well.
+
     ``trusting`` parses faster, by a switch of libcst that holds for the whole process.
     """
 
     rules: tuple[Rule, ...]
     fixable: frozenset[str]
     target: Version | None = None
+    floor: bool = False
     trusting: bool = False
     preferences: Preferences = DEFAULT
     projects: Projects | None = None
@@ -247,13 +250,16 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
         trust_parser()
 
     def make() -> Program:
-        return Program(source.text, source.path, options.target, options.preferences)
+        made = Program(source.text, source.path, options.target, options.preferences)
+        made.floor = options.floor
+        return made
 
     try:
         if options.projects is None or source.path is None:
             return make()
         program = options.projects.of(source.path).checked(source.path, source.text, make)
         program.target, program.preferences = options.target, options.preferences
+        program.floor = options.floor
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
     except BaseException as error:

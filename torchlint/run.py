@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from packaging.version import Version
-
     from torchlint.config import Settings
     from torchlint.edits import Safety
     from torchlint.errors import InternalError
@@ -187,10 +185,12 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
     fixable = frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
     projects = plan.projects()
     projects.trim()
+    target = plan.target_of(source.path.parent if source.path else plan.working, settings)
     options = Options(
         rules,
         fixable,
-        _target(source, settings, plan),
+        target.version,
+        floor=target.floor,
         trusting=True,
         preferences=settings.preferences,
         projects=projects,
@@ -248,12 +248,6 @@ def _shown(
         if finding.code == SYNTAX_ERROR.code or settings.reports(finding.code, path):
             forbidden = finding.fix and not settings.may_fix(finding.code)
             yield replace(finding, fix=None) if forbidden else finding
-
-
-def _target(source: Source, settings: Settings, plan: Plan) -> Version | None:
-    """Return the torch version to check against."""
-    folder = source.path.parent if source.path else plan.working
-    return plan.target_of(folder, settings).version
 
 
 def _write(source: Source, text: str, outcome: Outcome) -> bool:

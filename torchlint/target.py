@@ -54,6 +54,7 @@ class Target:
 
     version: Version | None
     origin: str
+    floor: bool = False  # no more than that: torch 2 is supported as well
 
     def __str__(self) -> str:
         """Return the bound as it is written in configuration."""
@@ -88,7 +89,7 @@ class Targets:
         if folder not in self.declared:
             found = list(self._requirements(folder))
             bounds = [
-                (bound, f"{file}: {text.strip()}")
+                (bound, f"{file}: {text.strip()}", is_floor(text))
                 for file, text in found
                 if (bound := lower_bound(text)) is not None
             ]
@@ -110,7 +111,7 @@ class Targets:
                 yield file, text
 
 
-def _stated(folder: Path) -> Iterator[tuple[Version, str]]:
+def _stated(folder: Path) -> Iterator[tuple[Version, str, bool]]:
     """Yield the versions of torch that a README names."""
     for file in (folder / name for name in README):
         try:
@@ -119,7 +120,8 @@ def _stated(folder: Path) -> Iterator[tuple[Version, str]]:
             continue
         for found in STATED.finditer(text):
             if (version := _version(found[1])) is not None:
-                yield version, f"{file}: {' '.join(found[0].split())}"
+                stated = " ".join(found[0].split())
+                yield version, f"{file}: {stated}", any(sign in stated for sign in ">≥")
 
 
 def _upwards(folder: Path) -> Iterator[Path]:
@@ -162,6 +164,14 @@ def lower_bound(text: str) -> Version | None:
     specifiers = re.sub(r"^[^\[<>=!~;0-9]*(\[[^\]]*\])?", "", unmarked).strip(" ()\t\r\n")
     bounds = [_one_bound(part.strip()) for part in specifiers.split(",")]
     return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def is_floor(text: str) -> bool:
+    """Whether a requirement on torch admits versions of torch 2, such as `>=1.8,!=1.9`."""
+    unmarked = re.sub(
+        r"<=?\s*v?(?!2(\.0)*\s*(,|$))[2-9]", "", text.partition(";")[0]
+    )  # `<3` is none
+    return ">" in unmarked and not re.search(r"<|(?<![>!])=|~|\^|\*|@", unmarked)
 
 
 def _one_bound(specifier: str) -> Version | None:

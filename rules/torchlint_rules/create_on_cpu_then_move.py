@@ -35,11 +35,15 @@ training step the difference is paid again and again.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
-  example, noise to look at, what an object or an epoch starts with, a metric of all results; and
-  what the first step makes and keeps (`if self.mask is None: self.mask = ...`).
+  example (also one that a model is exported or measured with), noise to look at, what an object or
+  an epoch starts with, a metric of all results; and what the first step makes and keeps
+  (`if self.mask is None: self.mask = ...`).
+- Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`); `torch.randperm` in
+  code for a torch before 1.9, which puts few numbers in order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
 
-Reported as information where it does not run in every training step or forward pass, and where the
+Reported as information for `torch.randperm`, which saves no more than the wait for a small copy,
+where it does not run in every training step or forward pass, and where the
 file does not name a GPU.
 
 **TL301b**: `torch.tensor(0.5, device=device)`, or with `.to(device)`, copies one number to the GPU
@@ -68,9 +72,11 @@ Not measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.creation import (
     RANDOM,
@@ -83,6 +89,8 @@ from torchlint.analysis.creation import (
 )
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.hoisting import loops_around
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
@@ -97,6 +105,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
 
+FIRST = Version("1.0")  # code that ends before it may be for 0.3, which has no `device=`
+SHUFFLES = Version("1.9")  # before it, `randperm` puts few numbers in order on the host
+EXAMPLE = re.compile(r"export|onnx|(^|[._])trace|bench|profile|flops|speed|latency", re.IGNORECASE)
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 ARRAYS = tuple(
@@ -120,7 +131,8 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
         goal = None if made is None else goal_of(program, move)
         if made is None or goal is None or in_test(program, move) or is_rare(program, move):
             continue
-        yield moved(program, move, made, goal)
+        if program.reaches(FIRST if factory(program, made) != "randperm" else SHUFFLES):
+            yield moved(program, move, made, goal)
     yield from scalars(program)
     yield from arrays(program)
 
@@ -137,7 +149,7 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         move,
         f"`{program.brief(made)}` is made on the host and then copied to {place}{when}",
         fix(program, move, made, goal),
-        severity(program, context),
+        Severity.INFO if factory(program, made) == "randperm" else severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
     )
 
@@ -145,7 +157,29 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
 def is_rare(program: Program, move: cst.Call) -> bool:
     """Whether a line is not seen to run in steps: the copy of a few numbers costs nothing then."""
     role = program.context(move).role
-    return role in (Role.EPOCH, Role.OTHER) or runs_once(program, move) or is_kept(program, move)
+    return (
+        role in (Role.EPOCH, Role.OTHER)
+        or runs_once(program, move)
+        or is_kept(program, move)
+        or (role is Role.EVAL and is_example(program, move))
+    )
+
+
+def is_example(program: Program, move: cst.Call) -> bool:
+    """``im = torch.zeros(1, 3, 640, 640).to(device)`` for what exports or measures a model."""
+    match program.smallest_statement(move):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            pass
+        case _:
+            return False
+    function = program.function(move)
+    if function is None or any(loops_around(program, move)):
+        return False
+    return EXAMPLE.search(function.name.value) is not None or any(
+        EXAMPLE.search(dotted(call.func)) is not None
+        for call in program.index.below(function.body, cst.Call)
+        if any(isinstance(arg.value, cst.Name) and arg.value.value == name for arg in call.args)
+    )
 
 
 def is_kept(program: Program, node: cst.CSTNode) -> bool:

@@ -40,9 +40,9 @@ other work (with `non_blocking=True`).
 - Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
   asking to pin those raises.
 - Loaders that are only looked at: one batch, once or now and then, or a few (`if i > 5: break`).
-- Loaders of which nothing but the labels goes to the GPU as it was loaded (of the rest it is a
-  copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy: only
-  tensors are pinned.
+- Loaders of which nothing but the labels (or actions) goes to the GPU as it was loaded (of the rest
+  it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
+  only tensors are pinned.
 - Loaders with `num_workers=0` that only an evaluation goes through.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
@@ -86,6 +86,7 @@ from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_ow
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import (
     gives_arrays,
+    lies_in_memory,
     may_be_copies,
     moves_label,
     moves_labels_only,
@@ -103,6 +104,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.arguments import Argument
     from torchlint.analysis.loaders import Move
     from torchlint.analysis.program import Program
+
+
+AT_HAND = "Its samples are in memory already: without workers the main thread does the pinning."
 
 
 class Workers(enum.Enum):
@@ -169,6 +173,9 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE and not unpinnable
     worth = ": worth it together with workers, which pin apart from training" if alone else ""
+    at_hand = alone and lies_in_memory(program, call)
+    if at_hand:
+        worth = ", though there is little to gain without workers"
     if small and not alone:
         worth = f", though there is little to gain for samples as small as those of {small}"
     return Finding(
@@ -177,7 +184,9 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         f"but it {what}{worth}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
-        help=advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
+        help=AT_HAND
+        if at_hand and not framework
+        else advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
     )
 
 

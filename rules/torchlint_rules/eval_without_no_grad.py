@@ -70,7 +70,8 @@ used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all 
 
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
-another one `with torch.no_grad():` around its loop (for TL401b, around the statement).
+another one, and code for torch 0.4, `with torch.no_grad():` around its loop (for TL401b, around the
+statement).
 
 Unsafe in general: without recording some layers run other kernels (`nn.TransformerEncoder`,
 `nn.MultiheadAttention` and `nn.LSTM` round differently, and the first fills padding with zeros),
@@ -91,6 +92,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.discarded import discarded
 from torchlint.analysis.escapes import Way, escapes, feed_backward
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
 
 # Frameworks that leave it to the script to turn gradients off.
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})
+DECORATES = Version("1.0")  # what ends before it may be for 0.4.0: `no_grad` is a block there
 TESTING = frozenset({"pytest", "unittest"})
 
 
@@ -153,6 +156,8 @@ def target(program: Program, one: Evaluation) -> cst.FunctionDef | cst.For | cst
     """Return what to turn gradients off for: the function, if all it does is evaluate."""
     function = one.function
     if function is None or not one.named or not is_plain(function):
+        return one.place
+    if not program.reaches(DECORATES):
         return one.place
     name = dotted(one.forward.func).removesuffix(".forward").removesuffix(".module")
     if differentiates(program, function) or given_away(program, function, name):

@@ -43,7 +43,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - Scripts and branches for the CPU, code that runs only on a torch before 1.10 (`loss.data[0]`,
   `torchtext.data.Field`), and models that are not seen to be called in the loop.
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
-  reinforcement learning, simulations.
+  reinforcement learning, simulations; models that invert matrices, take their determinants or
+  compute a part of it in double precision (normalizing flows), here or in a file that is imported.
 - Custom autograd functions, which have to say themselves which type they take.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
@@ -90,6 +91,7 @@ from torchlint.analysis.lower_precision import (
     chosen_nearby,
     has_recurrence,
     is_proved,
+    needs_exact,
     refused_loss,
 )
 from torchlint.analysis.once import runs_once
@@ -120,7 +122,7 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
     if program.frameworks or not program.devices.gpu or chosen_nearby(program):
         return
     for step in training_steps(program):
-        if not is_trial(program, step) and program.reaches(FIRST):
+        if not is_trial(program, step) and program.reaches(FIRST) and not needs_exact(program):
             yield of_loop(program, step)
 
 

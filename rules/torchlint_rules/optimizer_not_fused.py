@@ -57,7 +57,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 ## Fix safety
 Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer raises for parameters
 on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  Where the file may also run without a GPU
-and the version does not rule that out, the device is asked, or the model that a function is given
+and the version does not rule that out, or the model is not seen to be moved to one, the device is
+asked, or the model that a function is given or an object keeps
 (`next(model.parameters()).is_cuda`).  Where the file loads the state, the
 flag is also written into the state before it is loaded, so that old checkpoints do not turn it off.
 There is no fix under a training framework.  TL601c takes the flag out.
@@ -90,6 +91,7 @@ from torchlint.analysis.optimizers import (
     saves,
     scaled_steps,
     sparse_gradients,
+    surely_on_gpu,
 )
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import (
@@ -101,7 +103,6 @@ from torchlint.analysis.rewrites import (
     Rewrite,
 )
 from torchlint.analysis.sizes import holds_integers, updates_few
-from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -256,7 +257,7 @@ def fix(program: Program, call: cst.Call, kind: str, told: cst.Arg | None) -> Fi
 def written(program: Program, call: cst.Call, kind: str) -> tuple[str, tuple[Rewrite, ...]] | None:
     """Return the value to pass and the import it needs; None where torch has no name."""
     asks = any(word in program.text for word in ("is_available", "gpu_ids", "use_gpu", "use_cuda"))
-    certain = program.devices.evidence is Device.CUDA and not asks
+    certain = not asks and surely_on_gpu(program, call)
     if certain or works_anywhere(program, kind):
         return "True", ()
     moves = [move.args[0].value for move, _ in program.method_calls("to") if move.args]

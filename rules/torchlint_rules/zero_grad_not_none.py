@@ -44,6 +44,8 @@ an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` ta
 is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`);
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
+A plain `zero_grad()` is reported as information where the project only says that it needs
+torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch.
 Loops that zero the gradients of parameters one by one are reported as well; those
 that also do something else are not.
 
@@ -73,6 +75,7 @@ from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.gradients import Gradients, gradients
 from torchlint.analysis.index import dotted
+from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.optimizer_wrappers import may_be_chosen, may_refuse_arguments
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
@@ -215,6 +218,8 @@ def bare(
     target = program.target
     if target is not None and not FIRST <= target < DEFAULT:
         return
+    if program.floor:
+        target = None  # newer versions are in use as well
     accelerated = "accelerate" in program.frameworks and "prepare" in program.text
     refuses = not accelerated and may_refuse_arguments(program, receiver)
     if refuses or not program.reaches(FIRST):
@@ -247,7 +252,7 @@ def bare(
     old = "; torch below 1.7 has no such argument" if program.target is None else ""
     takes = known and not chosen and not grads.reads and "apex" not in program.text
     fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
-    info = target is None or program.frameworks
+    info = target is None or program.frameworks or program.context(call).role is Role.EPOCH
     severity = Severity.INFO if info else Severity.WARNING
     told = CHOSEN if chosen else UNDECLARED if target is None and program.reaches(DEFAULT) else ""
     yield Finding(call, message, fix, severity, help=READS if grads.reads else told)

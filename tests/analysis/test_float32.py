@@ -60,8 +60,8 @@ def forward(code: str) -> str:
         "nn.Transformer(512)",
         "nn.TransformerEncoderLayer(512, 8)",
         "nn.MultiheadAttention(512, 8)",
-        "nn.Linear(512, 512)",
-        "n = 512\nnn.Linear(n, n)",
+        "nn.Linear(512, 1024)",
+        "nn.Linear(8, 64)\nn = 768\nnn.Linear(n, n)",
         forward("torch.matmul(x, x)"),
         forward("x.matmul(x)"),
         forward("x @ self.weight"),
@@ -78,6 +78,8 @@ def test_product(code):
     "code",
     [
         pytest.param("nn.Linear(10, 10)", id="small"),
+        pytest.param("nn.Linear(512, 512)", id="narrow"),
+        pytest.param("nn.Linear(10, 1024)", id="of few weights"),
         pytest.param("nn.Linear(n, 512)", id="of unknown size"),
         pytest.param("nn.Linear()", id="of no size"),
         pytest.param(

@@ -21,6 +21,23 @@ def accuracy(output, target, topk=(1,)):
     correct = pred.eq(target.view(1, -1).expand_as(pred))
     return [correct[:k].view(-1).float().sum(0) for k in topk]
 """
+TOTAL = """
+criterion = torch.nn.CrossEntropyLoss()
+total = 0
+for x, y in batches:
+    total += len(x) * criterion(x, y).data
+print(total[0])
+"""
+TOTAL_OF_A_TRAINING = """
+def f():
+    total = 0
+    for x in xs:
+        loss = g(x)
+        loss.backward()
+        total += loss.data
+        print(total[0])
+        total = 0
+"""
 HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
 
 
@@ -35,6 +52,17 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
     [
         pytest.param("loss.data[0]", id="a tensor with dimensions, perhaps"),
         pytest.param("loss.backward(ones)\nprint(loss.data[0])", id="a loss with dimensions"),
+        pytest.param("print(x.sum(1).data[0])", id="a sum over one of the dimensions"),
+        pytest.param("print(x.exp().data[0])", id="what may have dimensions"),
+        pytest.param(
+            "loss = torch.nn.MSELoss(reduction='none')(x, y)\nprint(loss.data[0])",
+            id="a loss of each sample",
+        ),
+        pytest.param("total = 0\ntotal += x.data\nprint(total[0])", id="a total of vectors"),
+        pytest.param(
+            "total = zeros(1)\ntotal += x.mean().data\nprint(total[0])", id="a total of length 1"
+        ),
+        pytest.param("scipy.linalg.lstsq(a, b)\ntorch.linalg.lstsq(a, b)", id="the new place"),
         pytest.param("loss.backward()\nprint(loss.data[1])", id="no first element"),
         pytest.param("loss.backward()\nprint(loss.item())", id="read as it should be"),
         pytest.param("def f():\n    loss.backward()\nprint(loss.data[0])", id="another loss"),
@@ -77,6 +105,13 @@ def test_runs_on_every_version(source: str) -> None:
     [
         ("loss.backward()\nprint(loss.data[0])", "1.0", "loss.data[0]"),
         ("def f(loss):\n    loss.backward()\n    return loss.data[0]", "1.0", "loss.data[0]"),
+        ("c.backward()\nprint(c.exp().data[0])", "1.0", "c.exp().data[0]"),
+        ("print((-torch.mean(x)).data[0])", "1.0", "(-torch.mean(x)).data[0]"),
+        ("a = x.mean()\nprint((a + 2 * x.sum()).data[0])", "1.0", "(a + 2 * x.sum()).data[0]"),
+        (TOTAL, "1.0", "total[0]"),
+        (TOTAL_OF_A_TRAINING, "1.0", "total[0]"),
+        ("torch.symeig(x, eigenvectors=True)", "2.0", "torch.symeig"),
+        ("torch.solve(b, a)", "2.0", "torch.solve"),
         ("from torch._six import inf", "2.0", "torch._six"),
         ("import torch._six", "2.0", "torch._six"),
         ("x = torch._six.string_classes", "2.0", "torch._six"),
@@ -159,3 +194,15 @@ def test_what_shares_a_file_with_such_a_step_runs_on_the_same_torch(tmp_path: Pa
     assert main.reaches(Version("1.10"))
     assert not main.reaches(Version("1.11"))
     assert apart.limit is None
+
+
+def test_what_only_a_part_calls_ends_them_for_what_imports_that_part(tmp_path: Path) -> None:
+    (tmp_path / "kfac.py").write_text("import torch\n\ndef f(x):\n    return torch.symeig(x)\n")
+    (tmp_path / "acktr.py").write_text("import torch\nimport kfac\n")
+    (tmp_path / "main.py").write_text("import torch\nimport acktr\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    acktr, main = (project.program(str(tmp_path / f"{name}.py")) for name in ("acktr", "main"))
+    assert acktr is not None
+    assert main is not None
+    assert not acktr.reaches(Version("2.0"))
+    assert main.reaches(Version("2.0")), "it may choose another part"

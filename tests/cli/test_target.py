@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchlint.config import Layer, settle
-from torchlint.target import Targets, lower_bound
+from torchlint.target import Targets, is_floor, lower_bound
 
 
 def settings(**values):
@@ -51,6 +51,34 @@ def target(project, folder=".", *, isolated=False, **values):
 def test_lower_bound(text: str, bound: str | None) -> None:
     found = lower_bound(text)
     assert (str(found) if found else None) == bound
+
+
+@pytest.mark.parametrize(
+    ("text", "floor"),
+    [
+        ("torch==1.8", False),
+        ("torch 1.8", False),
+        ("pytorch =1.7.1", False),
+        ("torch~=1.8", False),
+        ("torch ^1.8", False),
+        ("torch>=1.8,<2", False),
+        ("torch>=1.8,<1.13", False),
+        ("torch<2.0,>=1.8", False),
+        ("torch>=1.8", True),
+        ("torch>=1.8,!=1.9", True),
+        ("torch>=1.8,<3", True),
+        ("torch<=2.4,>=1.8", True),
+    ],
+)
+def test_is_floor(text: str, floor: bool) -> None:
+    assert is_floor(text) is floor
+
+
+def test_a_floor_says_where_the_versions_begin(project) -> None:
+    project.write("requirements.txt", "torch>=1.8\n")
+    assert target(project).floor
+    project.write("README.md", "Needs PyTorch 1.7\n")
+    assert not target(project).floor, "the version that is in use"
 
 
 DECLARATIONS = [

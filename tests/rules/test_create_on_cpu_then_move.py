@@ -39,6 +39,29 @@ def forward(line: str, head: str = HEAD) -> str:
     return "\n".join(lines) + "\n"
 
 
+TOP = """
+def accuracy(output, target, topk):
+    pred = output.topk(5)[1].t()
+    correct = pred.eq(target)
+    return [correct[:k].view(-1).sum() for k in topk]
+"""
+EXPORT = f"""{HEAD}def run(weights, sizes):
+    model = load(weights)
+    image = torch.zeros(1, 3, *sizes).to(device)
+    model.eval()
+    for _ in range(2):
+        out = model(image)
+    export_onnx(model, image)
+
+def evaluate(model, batches):
+    model.eval()
+    with torch.no_grad():
+        for x in batches:
+            model(x)
+            run("best.pt", x.shape)
+"""
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -53,6 +76,15 @@ def forward(line: str, head: str = HEAD) -> str:
         pytest.param(
             f"{HEAD}if __name__ == '__main__':\n    out = Net().cuda()(torch.rand(8).cuda())\n",
             id="an example",
+        ),
+        pytest.param(EXPORT, id="an example to export the model with"),
+        pytest.param(
+            step("print(loss.data[0])\nz = torch.zeros(3).to(device)", "loss.backward()\n"),
+            id="code for torch 0.4 or 0.3",
+        ),
+        pytest.param(
+            step("i = torch.randperm(len(x)).to(device)\naccuracy(y, t, topk=(1, 5))", TOP),
+            id="put in order on the host, before 1.9",
         ),
         pytest.param(step("z = torch.zeros(3, device='cpu').to(device)"), id="made elsewhere"),
         pytest.param(step("z = torch.zeros(3, **options).to(device)"), id="perhaps elsewhere"),
@@ -264,6 +296,16 @@ def test_fixes(before, after, safety):
     assert found.fix is not None
     assert found.fix.safety is Safety(safety)
     assert fixed(source, CODE, unsafe=safety > 1) == step(f"z = {after}")
+
+
+def test_says_where_zeros_are_made_in_code_for_a_torch_that_makes_them_anywhere():
+    [_] = check(step("z = torch.zeros(3).to(device)\naccuracy(y, t, topk=(1, 5))", TOP), CODE)
+    [_] = check(EXPORT.replace("export_onnx", "show"), CODE)
+
+
+def test_an_order_saves_no_more_than_the_wait():
+    [found] = check(step("i = torch.randperm(len(x)).to(device)"), CODE)
+    assert found.severity is Severity.INFO
 
 
 @pytest.mark.parametrize(

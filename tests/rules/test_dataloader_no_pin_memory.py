@@ -189,6 +189,15 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         pytest.param(
             loaded(
                 "64",
+                loop="for state, action in loader:\n    action = action.to(device)\n"
+                "    x = torch.FloatTensor(scaled(state.numpy())).to(device)\n"
+                "    model(x, action).backward()\n",
+            ),
+            id="only the actions go as they were loaded",
+        ),
+        pytest.param(
+            loaded(
+                "64",
                 loop="for x, targets in loader:\n    targets = targets.to(device)\n"
                 "    x = torch.cat((x, x.flip(1))).to(device)\n    model(x, targets).backward()\n",
             ),
@@ -267,6 +276,23 @@ def test_the_workers_decide_how_bad_it_is_and_how_safe_the_fix(arguments, before
 def test_without_workers_it_says_that_they_belong_together(arguments, said):
     (found,) = check(loaded(arguments), CODE)
     assert ("worth it together with workers" in found.message) is said
+
+
+@pytest.mark.parametrize(
+    ("sample", "little"),
+    [
+        pytest.param("self.x[index], self.y[index]", True, id="taken out of memory"),
+        pytest.param("numpy.load(self.x[index]), self.y[index]", False, id="read"),
+    ],
+)
+def test_without_workers_there_is_little_to_gain_for_what_is_in_memory(sample, little):
+    data = (
+        "import numpy\nfrom torch.utils.data import Dataset\nclass Data(Dataset):\n"
+        f"    def __getitem__(self, index):\n        return {sample}\n"
+    )
+    (found,) = check(data + loaded("64").replace("DataLoader(dataset", "DataLoader(Data()"), CODE)
+    assert ("there is little to gain without workers" in found.message) is little
+    assert ("worth it together with workers" in found.message) is not little
 
 
 @pytest.mark.parametrize(

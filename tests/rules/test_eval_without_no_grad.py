@@ -440,6 +440,9 @@ def test_is_safe_where_nothing_can_tell(source, safety):
     assert found.fix.safety is safety
 
 
+OLD = "def step(loss):\n    loss.backward()\n    print(loss.data[0])\n"
+
+
 def test_decorates_a_function_that_evaluates():
     assert fixed(evaluation(), CODE) == evaluation(top="@torch.no_grad()\n")
     static = "class A:\n    @staticmethod\n    # static\n    {}def validate(m, batches):\n"
@@ -455,6 +458,11 @@ def test_decorates_a_function_that_evaluates():
             evaluation(name="check"),
             evaluation("with torch.no_grad():\n" + textwrap.indent(LOOP, "    "), name="check"),
             id="a function that is not named for it",
+        ),
+        pytest.param(
+            evaluation() + OLD,
+            evaluation("with torch.no_grad():\n" + textwrap.indent(LOOP, "    ")) + OLD,
+            id="code for torch 0.4, where it was no decorator",
         ),
         pytest.param(
             evaluation(top="@functools.cache\n"),

@@ -577,6 +577,49 @@ def test_a_module_that_makes_its_optimizer_asks_itself():
     exec(compile(after, "snippet.py", "exec"), {})  # noqa: S102 - our own text
 
 
+@pytest.mark.parametrize(
+    ("move", "value"),
+    [
+        pytest.param(
+            "self.net = net.to(device)", "next(self.net.parameters()).is_cuda", id="given"
+        ),
+        pytest.param("self.net = net.cuda()", "True", id="on the GPU"),
+        pytest.param(
+            "self.net = net\n            if cuda:\n                self.net.cuda()",
+            "next(self.net.parameters()).is_cuda",
+            id="on the GPU, perhaps",
+        ),
+    ],
+)
+def test_a_model_that_an_object_keeps_is_asked(move, value):
+    source = f"""
+    import torch
+
+    class Agent:
+        def __init__(self, device, cuda):
+            net = torch.nn.Transformer(64)
+            {move}
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def move(x):
+        return x.cuda()
+    """
+    assert f"fused={value}" in fixed(source, CODE)
+
+
+def test_what_is_moved_elsewhere_says_nothing_of_the_model():
+    source = """
+    import torch
+
+    def make(model, lr):
+        return torch.optim.Adam(model.parameters(), lr=lr)
+
+    for x in data:
+        x = x.cuda()
+    """
+    assert "lr=lr, fused=next(model.parameters()).is_cuda)" in fixed(source, CODE)
+
+
 def test_sgd_without_momentum_has_nothing_to_lose():
     [_] = check(script(f"SGD({P}, momentum=0)", head=SCALER), CODE)
     [_] = check(script(f"Adam({P})", head=SCALER), CODE)

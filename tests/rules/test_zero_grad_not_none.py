@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from tools import check, check_in, fixed, silent
+from tools import check, check_in, fixed, options, silent
 
+from torchlint.linter import check_source
 from torchlint.rule import Severity
+from torchlint.source import decode_source
 
 CODE = "TL602"
 
@@ -241,6 +245,25 @@ def test_a_bare_call_on_an_old_torch():
     assert found.severity is Severity.WARNING
     assert "1.13" in found.message
     assert "--torch-version" not in found.message
+
+
+def test_a_floor_is_not_the_version_in_use():
+    read = decode_source(script("optimizer.zero_grad()").encode(), "snippet.py")
+    [found] = check_source(read, replace(options(CODE, "1.8"), floor=True))
+    assert found.severity is Severity.INFO
+    assert "on torch below 2.0" in found.message
+    assert "1.8" not in found.message
+
+
+def test_once_an_epoch_is_not_once_a_step():
+    source = (
+        "import torch\nmodel = torch.nn.Linear(4, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor epoch in range(9):\n"
+        "    optimizer.zero_grad()\n    for x, y in data:\n"
+        "        model(x).sum().backward()\n        optimizer.step()\n"
+    )
+    [found] = check(source, CODE, "1.8")
+    assert found.severity is Severity.INFO
 
 
 @pytest.mark.parametrize("target", [None, "1.13", "2.13"])

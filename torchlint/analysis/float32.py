@@ -23,7 +23,8 @@ _PRODUCTS = frozenset(
 )  # fmt: skip
 _METHODS = frozenset({"matmul", "bmm", "baddbmm"})  # of a tensor, by their names
 _CONVOLUTION = re.compile(r"\bconv_?(transpose)?[123]d", re.IGNORECASE)
-_LARGE = 256 * 256  # weights of a layer from which on the product takes longer than its launch
+# Weights of a layer from which on the product takes longer than its launch, and the larger side.
+_LARGE, _WIDE = 256 * 256, 512
 
 # Names of the older switches and of those of torch 2.9, by what they hold for.
 OLD = {
@@ -119,4 +120,4 @@ def _in_forward(program: Program, node: cst.CSTNode) -> bool:
 def _is_large(program: Program, call: cst.Call) -> bool:
     sides = [program.argument(call, name).values for name in ("in_features", "out_features")]
     counts = [program.arguments.number(values[0]) or 0 for values in sides if values]
-    return math.prod(counts) >= _LARGE
+    return math.prod(counts) >= _LARGE and max(counts) > _WIDE

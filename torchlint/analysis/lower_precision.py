@@ -29,6 +29,11 @@ _CHOSEN = (
 )  # fmt: skip
 _SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision",
              "autograd.Function", "cpp_extension")  # fmt: skip
+_EXACT = re.compile(
+    r"\b(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
+    r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
+)
+_DOUBLE = re.compile(r"\bModule\)[\s\S]*\.double\(\)(?<!\.detach\(\)\.double\(\))")
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
 _OTHER_FIELDS = frozenset(
     {"gym", "gymnasium", "stable_baselines3", "mujoco", "mujoco_py", "pybullet", "pettingzoo",
@@ -99,6 +104,22 @@ def chosen_nearby(program: Program) -> bool:
         return False
     having = project.imports.having(_SWITCHED)
     return any(other in having for other in project.imports.related(str(path)))
+
+
+def needs_exact(program: Program) -> bool:
+    """Whether a file, or one with models that it imports, inverts matrices or needs their volume.
+
+    Rounded layers of a normalizing flow are no longer undone by their inverses.
+    """
+    if _EXACT.search(program.text):
+        return True
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return False
+    texts = (project.imports.text(one) for one in project.imports.targets(str(path)))
+    return any(
+        "Module)" in text and (_EXACT.search(text) or _DOUBLE.search(text)) for text in texts
+    )
 
 
 def loss_name(program: Program, call: cst.Call) -> str:

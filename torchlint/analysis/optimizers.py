@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
 
+_CUDA = Device.CUDA
 _MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
 
 
@@ -85,7 +86,8 @@ def moved_later(program: Program, made: cst.Call) -> bool:
 def model_at_hand(program: Program, made: cst.Call) -> str:
     """Return the name of the model that a function is given to make its optimizer, or "".
 
-    ``self`` in a method of a module, ``model`` in ``def configure(model, options)``.
+    ``self`` in a method of a module, ``model`` in ``def configure(model, options)``, and
+    ``self.net``, which an object keeps.
     """
     function = program.function(made)
     if function is None or not made.args:
@@ -94,8 +96,31 @@ def model_at_hand(program: Program, made: cst.Call) -> str:
     owner = program.classes.around(made)
     if "self" in names and owner is not None and owner.is_module:
         return "self"
+    if len(names) != 1:
+        return ""
+    name = names.pop()
     params = {param.name.value for param in function.params.params}
-    return names.pop() if len(names) == 1 and names <= params - {"self"} else ""
+    kept = owner is not None and name.startswith("self.") and "()" not in name
+    return name if kept or name in params - {"self"} else ""
+
+
+def surely_on_gpu(program: Program, made: cst.Call) -> bool:
+    """Whether all models whose parameters an optimizer gets are seen to be moved to a GPU."""
+    nodes = list(_models_of(program, made.args[0].value)) if made.args else []
+    return bool(nodes) and all(_is_on_gpu(program, node) for node in nodes)
+
+
+def _is_on_gpu(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a model was made on a GPU, or is moved there whatever the options are."""
+    if program.value(node).device is Device.CUDA:
+        return True
+    name = dotted(node)
+    return bool(name) and any(
+        dotted(func.value) == name
+        and (func.attr.value == "cuda" or program.values.moved_to(call, Device.UNKNOWN) is _CUDA)
+        and not any(isinstance(above, cst.If) for above in program.index.ancestors(call))
+        for call, func in program.method_calls("to", "cuda")
+    )
 
 
 class _Moves:

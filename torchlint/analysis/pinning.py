@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import functions_given
+from torchlint.analysis.samples import work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _LABEL = re.compile(
-    r"(?:^|_)(?:y|labels?|lbls?|targets?|tgts?|gt|classes|class_ids?)(?:_\w{1,2})?$", re.IGNORECASE
+    r"(?:^|_)(?:y|labels?|lbls?|targets?|tgts?|gt|actions?|classes|class_ids?)(?:_\w{1,2})?$",
+    re.IGNORECASE,
 )
 _NO_MAKERS = ("torch.utils.", "torch.device", "torch.cuda.", "torch.no_grad")
 # 3 KB a sample and less.
@@ -77,6 +80,18 @@ def small_samples(program: Program, loader: cst.Call) -> str:
     homes = {one.program for one in found} | {program}
     grown = any(_GROWN.search(home.text) for home in homes)
     return kinds[0].rpartition(".")[2] if kinds and all(kinds) and not grown else ""
+
+
+def lies_in_memory(program: Program, loader: cst.Call) -> bool:
+    """Whether samples are only taken out of memory: workers would have nothing to do."""
+    found = program.datasets.of_loader(loader)
+    return bool(found) and all(_is_at_hand(one) for one in found)
+
+
+def _is_at_hand(dataset: Dataset) -> bool:
+    if dataset.owner is None:
+        return dataset.type in (TENSOR_DATASET, IN_MEMORY)
+    return dataset.method("__getitem__") is not None and not work(dataset)
 
 
 def _image_set(dataset: Dataset) -> str:

@@ -69,6 +69,7 @@ class Program:
         self.text = text
         self.path = path
         self.target = target
+        self.floor = False  # the target is only where the versions begin that the project supports
         self.preferences = preferences
         self.project: Project | None = None
         with _collector_paused():

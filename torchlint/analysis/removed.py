@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.values import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,7 +31,10 @@ _REMOVED = {
     "torchvision.transforms.Scale": Version("1.11"),
     "torchvision.transforms.RandomSizedCrop": Version("1.11"),
     "torch._six": Version("2.0"),
+    **{f"torch.{name}": Version("2.0") for name in ("symeig", "eig", "lstsq", "solve")},
 }  # fmt: skip
+# Called by what needs them only, which other parts of a project may do without.
+_CALLED = frozenset(f"torch.{name}" for name in ("symeig", "eig", "lstsq", "solve"))
 _INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _KEPT = Version("1.7")  # what is computed of a transposed tensor is transposed as well from here on
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(True|False)\b")  # `async` is a keyword since Python 3.7
@@ -37,12 +43,19 @@ _RANGE = Version("1.13")  # that of torchvision 0.14, whose images take `value_r
 _IMAGES = ("torchvision.utils.make_grid", "torchvision.utils.save_image")
 # Texts without these hold no evidence.  Words are found much faster than any of many patterns.
 _WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop", "make_grid(",
-          "save_image(", "async")  # fmt: skip
+          "save_image(", "async", ".data\n", "symeig", "torch.eig(", "torch.lstsq(",
+          "torch.solve(")  # fmt: skip
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
     r"|[(,]\s*range\s*=|[(,]\s*async\s*=\s*(?:True|False)"
+    r"|\btorch\.(?:symeig|eig|lstsq|solve)\(|\+=[^\n#]*\.data\n"
 )
 _MANY = re.compile(r"\(\s*1\s*,\s*\d+\s*,?\s*\)\s*\)")  # accuracy(output, target, topk=(1, 5))
+_ALIKE = frozenset(
+    {"exp", "log", "sqrt", "abs", "neg", "clone", "detach", "cpu", "cuda", "float", "double"}
+)
+_REDUCED = frozenset({"mean", "sum", "norm", "std", "var"})
+_DEPTH = 6
 _STEPS = 6  # names and comparisons on the way from `correct` to `pred.t()`
 _ASKS = re.compile(r"version|hasattr|torch|legacy|compat|old|new", re.IGNORECASE)
 
@@ -79,7 +92,8 @@ def _of_files(program: Program) -> Iterator[Limit]:
         if "async" in text and (written := _ASYNC.search(text)):  # not to be parsed
             yield Limit(_PYTHON_36, written[0][1:].strip())
         elif (other := project.program(name)) is not None:
-            yield from other.removed
+            near = name in imports.targets(str(path))
+            yield from (one for one in other.removed if near or one.code not in _CALLED)
 
 
 @functools.lru_cache(1024)  # asked for each file near by
@@ -198,22 +212,116 @@ def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
 
 
 def _reads_first(program: Program, node: cst.Subscript) -> bool:
-    """``loss.data[0]`` of a loss, which has no dimensions: ``loss.backward()`` takes no other."""
+    """``loss.data[0]`` of what has no dimensions, and ``total[0]`` of a sum of such numbers."""
     match node:
         case cst.Subscript(
-            value=cst.Attribute(value=cst.Name(value=loss) as name, attr=cst.Name(value="data")),
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))],
+            value=read, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]
         ):
-            function = program.function(name)
-            return any(
-                not call.args
-                and isinstance(func.value, cst.Name)
-                and func.value.value == loss
-                and program.function(call) is function
-                for call, func in program.method_calls("backward")
-            )
+            pass
         case _:
             return False
+    match read:
+        case cst.Attribute(value=value, attr=cst.Name(value="data")):
+            return _is_number(program, value, 0)
+        case cst.Name() if ".data\n" in program.text:
+            return _is_total(program, read)
+        case _:
+            return False
+
+
+def _is_total(program: Program, name: cst.Name) -> bool:
+    """``total``, which is 0 to begin with, and to which ``loss.data`` is added."""
+    owner = program.index.scope(name).owner(name.value)
+    sums = []
+    for binding in () if owner is None else owner.bindings[name.value]:
+        match binding:
+            case Binding(kind=Bind.AUGMENT, value=cst.AugAssign() as sums_up):
+                sums.append(sums_up)
+            case Binding(kind=Bind.ASSIGN, path=(), value=cst.Integer() | cst.Float()):
+                pass
+            case _:
+                return False
+    return bool(sums) and all(
+        isinstance(one.operator, cst.AddAssign) and _is_data(program, one.value) for one in sums
+    )
+
+
+def _is_data(program: Program, node: cst.BaseExpression) -> bool:
+    """``loss.data`` or ``len(x) * loss.data`` of what has no dimensions."""
+    match node:
+        case cst.BinaryOperation(
+            left=cst.Call(func=cst.Name(value="len")), operator=cst.Multiply(), right=right
+        ):
+            return _is_data(program, right)
+        case cst.Attribute(value=value, attr=cst.Name(value="data")):
+            return _is_number(program, value, 0)
+        case _:
+            return False
+
+
+def _is_number(program: Program, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether a tensor is known to have no dimensions: a loss, a mean, what is computed of them."""
+    if depth > _DEPTH:
+        return False
+    match node:
+        case cst.Name():
+            return _starts_backward(program, node) or _is_made_so(program, node, depth)
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _is_number(program, inner, depth + 1)
+        case cst.BinaryOperation(left=left, right=right):
+            sides = (left, right)
+            return all(
+                isinstance(side, cst.Integer | cst.Float) or _is_number(program, side, depth + 1)
+                for side in sides
+            )
+        case cst.Call(func=func, args=args):
+            name = program.qualified(func)
+            kind, _, last = name.rpartition(".")
+            if kind == "torch" and len(args) == 1:
+                inside = last in _ALIKE and _is_number(program, args[0].value, depth + 1)
+                return inside or last in _REDUCED
+            if isinstance(func, cst.Attribute) and not name and not args:
+                last = func.attr.value
+                inside = last in _ALIKE and _is_number(program, func.value, depth + 1)
+                return inside or last in _REDUCED
+            return _is_loss(program, func)
+        case _:
+            return False
+
+
+def _is_loss(program: Program, func: cst.BaseExpression) -> bool:
+    """Whether a loss of torch is called that gives the mean, or the sum, of all."""
+    value = program.value(func)
+    match value.made:
+        case cst.Call(args=args) if value.kind is Kind.MODULE:
+            named = value.type.startswith("torch.nn.") and value.type.endswith("Loss")
+            words = {arg.keyword.value if arg.keyword else arg.star for arg in args}
+            return named and words <= {"weight", "ignore_index", "size_average"}
+        case _:
+            return False
+
+
+def _is_made_so(program: Program, name: cst.Name, depth: int) -> bool:
+    made = program.flow.reaching(name)
+    return bool(made) and all(
+        one.kind is Bind.ASSIGN
+        and not one.path
+        and isinstance(one.value, cst.BaseExpression)
+        and _is_number(program, one.value, depth + 1)
+        for one in made
+    )
+
+
+def _starts_backward(program: Program, name: cst.Name) -> bool:
+    """``loss.backward()`` in the same function: it takes no other."""
+    function = program.function(name)
+    return any(
+        not call.args
+        and isinstance(func.value, cst.Name)
+        and func.value.value == name.value
+        and program.function(call) is function
+        for call, func in program.method_calls("backward")
+    )
 
 
 def _is_asked_for(program: Program, node: cst.CSTNode) -> bool:
