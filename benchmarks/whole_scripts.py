@@ -172,7 +172,7 @@ PUBLIC = (
         ),
         cpu=tuple(
             """--dataset=random --compile=False --eval_interval=1000000 --eval_iters=1
-            --device=cpu --batch_size=8 --block_size=64 --gradient_accumulation_steps=2 --n_layer=2
+            --device=cpu --batch_size=4 --block_size=16 --gradient_accumulation_steps=2 --n_layer=2
             --n_head=2 --n_embd=64 --max_iters=1000000""".split()
         ),
         prepare=_random_tokens,
