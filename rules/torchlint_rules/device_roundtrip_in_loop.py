@@ -40,6 +40,7 @@ from one copy after the loop.
 - copies once an epoch or after the loop, to save or to plot;
 - those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
   draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
+- those that a generator yields turn by turn, or makes its next input of;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
   `torch.cuda.empty_cache()`;
 - helpers that every step gives what is on the host already, whatever other calls give them;
@@ -74,6 +75,7 @@ from torchlint.analysis.host_results import feeds_arrays, needed_now
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
+from torchlint.analysis.unused import in_unused_class
 from torchlint.analysis.values import Device
 from torchlint.analysis.waits import costs, waited, waits_anyway
 from torchlint.edits import Fix, Safety
@@ -112,10 +114,11 @@ def finding(program: Program, sync: Sync) -> Finding:
             f"`{code}` is copied to the host and back to its device in every {sync.step}",
             drop(program, back, sync),
         )
-    before, after = waited(program, sync), waits_anyway(program, sync)
+    before = waited(program, sync)
+    after = waits_anyway(program, sync) if before is None else None
     waits = before is not None or after is not None
     evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
-    advice = evaluates or needed or waits or not sync.sure
+    advice = evaluates or needed or waits or not sync.sure or in_unused_class(program, sync.node)
     return Finding(
         sync.node,
         f"copying `{code}` to the host {costs(program, sync, before, after)}",

@@ -46,7 +46,8 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
-its place. So is a read right before `torch.cuda.synchronize()`: both have to go.
+its place. So is a read right before `torch.cuda.synchronize()`, or before a tensor on the GPU is
+indexed with what is on the host: both have to go. So are those in a class that nothing uses.
 
 A local total that nothing reads is reported as well: its line can go.
 
@@ -79,6 +80,7 @@ from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
+from torchlint.analysis.unused import in_unused_class
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 from torchlint.analysis.waits import costs, waited, waits_anyway
@@ -108,8 +110,10 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         total = running_total(program, sync)
         if total is None:
             continue
-        before, after = waited(program, sync), waits_anyway(program, sync)
+        before = waited(program, sync)
+        after = waits_anyway(program, sync) if before is None else None
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
+        once = once or in_unused_class(program, sync.node)
         severity = Severity.INFO if once or before is not None or after is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
         unread = is_unread(program, total.target)

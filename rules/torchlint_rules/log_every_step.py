@@ -36,6 +36,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`);
+- what a generator yields turn by turn, or makes its next input of;
 - assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host;
@@ -45,7 +46,10 @@ Reads in an evaluation loop are reported as information, and so are those that c
 another wait of the same step, with nothing queued in between: they wait for their own copy alone,
 but would wait for the GPU in its place. The message names the first of such a group. A function
 that reads by itself is such a wait, and so is a step of apex's LARC, which reads every parameter.
-A read right before `torch.cuda.synchronize()` is information as well: both have to go.
+A read right before `torch.cuda.synchronize()` is information as well: both have to go. So is one
+before a tensor on the GPU is indexed with an array, a list or a tensor of the host, which is copied
+for that. And so are reads of a flag that tells every process to stop, and those in a class that
+nothing in the project uses.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
@@ -70,12 +74,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.host_results import decides_for_all
 from torchlint.analysis.index import dotted
 from torchlint.analysis.logs import run_of
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
+from torchlint.analysis.unused import in_unused_class
 from torchlint.analysis.waits import costs, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -118,9 +124,10 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
     before = waited(program, sync, found)
-    after = waits_anyway(program, sync)
+    after = waits_anyway(program, sync) if before is None else None
     waits = before is not None or after is not None
     advice = evaluates or waits or not any(s.likely for s in found)
+    advice |= decides_for_all(program, sync) or in_unused_class(program, sync.node)
     return Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
         f"{what} {read} {reason}{costs(program, sync, before, after)}",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STEP = "optimizer.zero_grad(); loss = f(x); loss.backward(); optimizer.step()"
 TRAINING = f"for x in loader:\n    {STEP}\n    "
+TASKS = "@torch.no_grad()\ndef run():\n    for task in tasks:\n        evaluate_task(task)\n"
 
 
 def context(source: str) -> str:
@@ -311,6 +312,31 @@ CASES = [
         "    with torch.no_grad():\n        for x in val:\n            probe()",
         "EVAL",
         id="after the steps of an epoch",
+    ),
+    pytest.param(
+        TASKS + "@torch.no_grad()\ndef evaluate_task(data):\n    for i in range(len(data)):\n"
+        "        model(data[i])\n    probe()",
+        "OTHER",
+        id="after the loop of an evaluation that a loop over tasks calls",
+    ),
+    pytest.param(
+        TASKS + "@torch.no_grad()\ndef evaluate_task(data):\n    for i in range(len(data)):\n"
+        "        probe(model(data[i]))",
+        "EVAL",
+        id="in the loop of an evaluation that a loop over tasks calls",
+    ),
+    pytest.param(
+        TASKS.replace("_task", "_batch")
+        + "@torch.no_grad()\ndef evaluate_batch(data):\n    for i in range(len(data)):\n"
+        "        model(data[i])\n    probe()",
+        "EVAL",
+        id="after the loop of a step",
+    ),
+    pytest.param(
+        TASKS + "@torch.no_grad()\ndef evaluate_task(data):\n    for i in range(9):\n"
+        "        model(data[i])\n    probe()",
+        "EVAL",
+        id="after turns that go through no data",
     ),
     # guards
     *(

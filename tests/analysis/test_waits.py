@@ -322,3 +322,86 @@ def test_a_meter_is_told_numbers_here_and_tensors_there(
     assert program is not None
     found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
     assert ("" if found is None else program.code(found)) == before
+
+
+INDEXED = (
+    HEAD
+    + """
+import time
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+net = nn.Linear(3, 3).to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+b_obs, kept = torch.zeros(9, 3).to(device), torch.zeros(9, 3)
+b_inds, places = np.arange(9), torch.arange(9).to(device)
+sync = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+settle = print if device.type == "cuda" else lambda: None
+
+def wait():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+for start in range(9):
+    {head}
+    mb_inds = b_inds[start:]
+    loss = net(b_obs[places]).mean()
+    loss.backward()
+    optimizer.step()
+    top = loss * 2
+"""
+)
+
+
+def with_head(lines: str, head: str = "pass") -> str:
+    return INDEXED.replace("{head}", head) + textwrap.indent(textwrap.dedent(lines), "    ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param("top.item()\nb_obs[places]", "", id="an index on the GPU"),
+        pytest.param("top.item()\nkept[mb_inds]", "", id="a tensor on the host"),
+        pytest.param("top.item()\nb_obs[start]", "", id="a number"),
+        pytest.param("top.item()\nb_obs[2:5]", "", id="a slice"),
+        pytest.param("top.item()\nnet(b_obs)\nb_obs[mb_inds]", "", id="a pass in between"),
+        pytest.param("top.item()\nif start > 4:\n    b_obs[mb_inds]", "", id="not always"),
+        pytest.param("b_obs[mb_inds].mean().item()", "", id="in the read itself"),
+        pytest.param("for i in range(3):\n    top.item()\nb_obs[mb_inds]", "", id="many reads"),
+        pytest.param("top.item()\nsettle()", "", id="another name"),
+        pytest.param("top.item()\nb_obs[mb_inds]", "b_obs[mb_inds]", id="an array"),
+        pytest.param("top.item()\nb_obs[:, [0, 2]]", "b_obs[:, [0, 2]]", id="a list"),
+        pytest.param(
+            "a = torch.randperm(9)\nb = a[2:]\ntop.item()\nb_obs[b]", "b_obs[b]", id="part"
+        ),
+        pytest.param("top.item()\nsync()", "sync()", id="a name for the wait"),
+        pytest.param("top.item()\nwait()", "wait()", id="a function that waits"),
+        pytest.param("if net.bias is None:\n    top.item()\nsync()", "sync()", id="in a branch"),
+    ],
+)
+def test_what_waits_like_a_read(lines: str, after: str) -> None:
+    program = parsed(with_head(lines))
+    found = waits_anyway(program, program.syncs[-1])
+    assert ("" if found is None else program.code(found)) == after
+
+
+@pytest.mark.parametrize(
+    ("head", "lines", "after"),
+    [
+        pytest.param("net(b_obs); sync()", "top.item()", "", id="a pass before it"),
+        pytest.param("sync()", "top.item()\nnet(b_obs)", "", id="a pass after the read"),
+        pytest.param("sync()", "net(top.item())", "", id="what takes the number"),
+        pytest.param("if start % 9 == 0: sync()", "top.item()", "", id="now and then"),
+        pytest.param("sync()", "top.item()", "sync()", id="at the head of the next turn"),
+        pytest.param("b_obs[b_inds]", "end = time.time()\ntop.item()", "b_obs[b_inds]", id="index"),
+    ],
+)
+def test_what_waits_at_the_head_of_the_next_turn(head: str, lines: str, after: str) -> None:
+    program = parsed(with_head(lines, head))
+    found = waits_anyway(program, program.syncs[-1])
+    assert ("" if found is None else program.code(found)) == after
+
+
+def test_an_index_that_is_copied_comes_before_a_read() -> None:
+    program = parsed(with_head("part = b_obs[mb_inds]\ntop.item()"))
+    found = waited(program, program.syncs[-1])
+    assert found is not None
+    assert program.code(found) == "b_obs[mb_inds]"

@@ -385,3 +385,24 @@ def test_a_copy_that_a_function_returns_to_be_written() -> None:
     silent(VOCODER.format("save_wav(wave, names[i])"), CODE)
     [found] = check(VOCODER.format("total += wave.sum()"), CODE)
     assert found.location.row == 12
+
+
+def test_a_copy_that_a_generator_yields() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def generate(model, ids):
+        ids = ids.cuda()
+        model.cuda()
+        while True:
+            token = model(ids).argmax(-1)
+            numbers = token.tolist()
+            column = []
+            for number in numbers:
+                column.append(number)
+            yield {}
+    """
+    (found,) = check(source.format("token"), CODE)
+    assert found.severity.word == "info"
+    silent(source.format("column"), CODE)

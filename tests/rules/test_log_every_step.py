@@ -560,3 +560,148 @@ def test_an_assertion_in_a_loop_without_gradients_is_a_test() -> None:
     silent(source.format("assert (y - 1).norm().item() < 1e-5"), CODE)
     (found,) = check(source.format("gap = (y - 1).norm().item()"), CODE)
     assert found.severity.word == "info"
+
+
+GENERATOR = """\
+import torch
+
+@torch.no_grad()
+def {name}(model, ids, stop):
+    model = model.cuda()
+    ids = ids.cuda()
+    for step in range(99):
+        token = model(ids).argmax(-1)
+        number = token.item()
+        {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "count"),
+    [
+        pytest.param("generate", "found.append(number)", 1, id="kept"),
+        pytest.param("generate", "yield token", 1, id="something else is yielded"),
+        pytest.param("score", "ids = torch.tensor([number]).cuda()", 1, id="nothing is generated"),
+        pytest.param("generate", "ids = torch.tensor([stop]).cuda()", 1, id="another input"),
+        pytest.param("score", "yield number", 0, id="yielded"),
+        pytest.param(
+            "score", "found = [stop]; found.append(number); yield found", 0, id="yielded in a list"
+        ),
+        pytest.param("generate", "ids = torch.tensor([number]).cuda()", 0, id="the next input"),
+    ],
+)
+def test_what_a_generator_hands_on(name: str, line: str, count: int) -> None:
+    assert len(check(GENERATOR.format(name=name, line=line), CODE)) == count
+
+
+STOPS = """\
+import torch
+import torch.distributed as dist
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in batches:
+    flag = torch.tensor(done(x), device="cuda")
+    {first}
+    last = bool(flag.item())
+    {then}
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "severity"),
+    [
+        pytest.param("flag += 1", "if last: break", "warning", id="of one process"),
+        pytest.param("dist.all_reduce(x)", "if last: break", "warning", id="something else"),
+        pytest.param("dist.all_reduce(flag)", "show(last)", "warning", id="stops nothing"),
+        pytest.param("dist.all_reduce(flag)", "if last: show(last)", "warning", id="goes on"),
+        pytest.param("dist.all_reduce(flag)", "if last: break", "info", id="stops all"),
+    ],
+)
+def test_a_flag_that_stops_all_processes(first: str, then: str, severity: str) -> None:
+    (found,) = check(STOPS.format(first=first, then=then), CODE)
+    assert found.severity.word == severity
+
+
+COMPUTE = """\
+import torch
+
+class Compute:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def __call__(self, loss):
+        loss = loss.cuda().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "severity"),
+    [
+        pytest.param("from compute import Compute\n", "warning", id="imported"),
+        pytest.param("import compute\nx = compute.Compute\n", "warning", id="by its module"),
+        pytest.param("import compute\nx = getattr(compute, 'Compute')\n", "warning", id="by text"),
+        pytest.param("from compute import Computer\n", "info", id="another class"),
+    ],
+)
+def test_a_class_that_nothing_uses(tmp_path: Path, script: str, severity: str) -> None:
+    start = "if __name__ == '__main__':\n    print(1)\n"
+    files = {"compute.py": COMPUTE, "train.py": script + start}
+    (found,) = check_in(tmp_path, files, "compute.py", CODE)
+    assert found.severity.word == severity
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        pytest.param("", "warning", id="a library"),
+        pytest.param(
+            "__all__ = ['Compute']\nif __name__ == '__main__': pass\n", "warning", id="all"
+        ),
+        pytest.param("if __name__ == '__main__': main(Compute)\n", "warning", id="made here"),
+        pytest.param("if __name__ == '__main__': pass\n", "info", id="a script without it"),
+    ],
+)
+def test_a_class_that_its_own_file_does_not_use(text: str, severity: str) -> None:
+    (found,) = check(COMPUTE + text, CODE)
+    assert found.severity.word == severity
+
+
+DEMO = """\
+import torch
+{head}
+class Loss(torch.nn.Module):
+    def forward(self, x):
+        return x.mean()
+
+if __name__ == "__main__":
+    torch.cuda.manual_seed(1) if torch.cuda.is_available() else None
+    model, loss = torch.nn.Linear(4, 4){moved}, Loss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        out = loss(model(torch.rand(3, 4)))
+        print(out)
+        out.backward()
+        optimizer.step()
+"""
+MAIN = "import torch\nfrom demo import Loss\nloss = Loss().cuda()\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "moved", "count"),
+    [
+        pytest.param("", ".cuda()", 1, id="a model on a GPU"),
+        pytest.param("from parts import put\n", "", 1, id="another file may put it there"),
+        pytest.param("", "", 0, id="all on the host"),
+    ],
+)
+def test_a_demo_that_stays_on_the_host(tmp_path: Path, head: str, moved: str, count: int) -> None:
+    demo = DEMO.format(head=head, moved=moved)
+    files = {"demo.py": demo, "main.py": MAIN, "parts.py": "def put(x):\n    return x.cuda()\n"}
+    assert len(check_in(tmp_path, files, "demo.py", CODE)) == count

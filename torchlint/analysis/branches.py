@@ -25,6 +25,10 @@ _REFUSES = re.compile(
     r"(?:no|disable|without)_?(?:cuda|gpu)|(?:use_?|is_?|on_?|only_?)?cpu(?:_?only)?", re.IGNORECASE
 )
 _DEVICE = re.compile(r"device", re.IGNORECASE)
+# What a file says that puts anything on a GPU.
+_PLACES = re.compile(
+    r"\.cuda\(|\.to\(|device|cuda\.\w*Tensor|default_tensor_type|ccelerat|Trainer|DataParallel"
+)
 _DEPTH = 3
 
 
@@ -35,6 +39,8 @@ def without_gpu(program: Program, node: cst.CSTNode) -> bool:
         if isinstance(above, cst.FunctionDef):
             return False
         match above:
+            case cst.If(test=cst.Comparison(left=cst.Name("__name__"))) if child is above.body:
+                return _stays_on_host(program)
             case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
                 if child is not test and _uses_gpu(program, test, holds=child is body) is False:
                     return True
@@ -42,6 +48,14 @@ def without_gpu(program: Program, node: cst.CSTNode) -> bool:
                 pass
         child = above
     return False
+
+
+def _stays_on_host(program: Program) -> bool:
+    """Whether a file that is started by itself puts nothing on a GPU: what imports it may."""
+    project, path = program.project, program.path
+    if program.frameworks or _PLACES.search(program.text):
+        return False
+    return project is None or path is None or not project.imports.targets(str(path))
 
 
 def _uses_gpu(

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _WRITES = re.compile(r"save|write|imsave|dump|export|imshow", re.IGNORECASE)
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
+_GENERATES = re.compile(r"generat|sampl|decod|stream|beam|translat", re.IGNORECASE)
+_TO_TENSOR = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy")
+_ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
+_ENDS = (cst.Break, cst.Return)
 _IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
 _ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
 
@@ -53,6 +57,87 @@ def needed_now(program: Program, sync: Sync) -> bool:
         writes(home, loop) or _frees(home, loop) or _draws_after(home, site, loop)
         for home, site, loop in given
     )
+
+
+def handed_on(program: Program, sync: Sync) -> bool:
+    """Whether a generator yields what an evaluation reads, or generates its next input with it."""
+    loop = loop_around(program, sync.node)
+    if sync.context.role is not Role.EVAL or loop is None:
+        return False
+    index, function = program.index, program.function(sync.node)
+    given: list[cst.CSTNode] = [
+        one for one in index.below(loop, cst.Yield) if program.function(one) is function
+    ]
+    if any(index.inside(sync.node, one) for one in given):
+        return True
+    if function is not None and _GENERATES.search(function.name.value):
+        made = [one for one in program.calls_of(*_TO_TENSOR) if index.inside(one, loop)]
+        if any(index.inside(sync.node, one) for one in made):
+            return False  # there and back in one expression
+        given += made
+    if not given:
+        return False
+    names = _names_made_of(program, sync, loop)
+    return any(name.value in names for one in given for name in index.below(one, cst.Name))
+
+
+def _names_made_of(program: Program, sync: Sync, loop: cst.CSTNode) -> set[str]:
+    """Return the names of a loop that hold what is read there, or anything made of it."""
+    statement = program.smallest_statement(sync.node)
+    if not isinstance(statement, cst.Assign):
+        return set()
+    index = program.index
+    names = {name for target in statement.targets for name in _bound_by(target.target)}
+    size = 0
+    while size < len(names):
+        size = len(names)
+        for assign in index.below(loop, cst.Assign):
+            if _mentions(program, assign.value, names):
+                names.update(n for one in assign.targets for n in _bound_by(one.target))
+        for inner in index.below(loop, cst.For):
+            if inner is not loop and _mentions(program, inner.iter, names):
+                names.update(_bound_by(inner.target))
+        for call in index.below(loop, cst.Call):
+            match call.func:
+                case cst.Attribute(value=cst.Name(value=kept), attr=cst.Name("append" | "extend")):
+                    if any(_mentions(program, arg.value, names) for arg in call.args):
+                        names.add(kept)
+                case _:
+                    pass
+    return names
+
+
+def _mentions(program: Program, node: cst.CSTNode, names: set[str]) -> bool:
+    return any(name.value in names for name in program.index.below(node, cst.Name))
+
+
+def decides_for_all(program: Program, sync: Sync) -> bool:
+    """Whether a read tells every process whether to stop: each of them has to know in that turn.
+
+    The flag was brought together from all processes, and the loop ends by it.
+    """
+    index, tensor = program.index, sync.tensor
+    if not isinstance(tensor, cst.Name) or not any(
+        isinstance(call.args[0].value, cst.Name)
+        and call.args[0].value.value == tensor.value
+        and program.function(call) is program.function(sync.node)
+        for call in program.calls_of(*_ACROSS)
+        if call.args
+    ):
+        return False
+    return any(
+        index.inside(use, branch.test) and _ends(branch)
+        for use in (sync.node, *_uses(program, sync))
+        for branch in index.ancestors(use)
+        if isinstance(branch, cst.If)
+    )
+
+
+def _ends(branch: cst.If) -> bool:
+    last = branch.body.body[-1] if branch.body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, _ENDS)
 
 
 def feeds_arrays(program: Program, sync: Sync) -> bool:

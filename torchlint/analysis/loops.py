@@ -81,6 +81,10 @@ _OPTION_ROOTS = frozenset(
 )  # fmt: skip
 _EVAL_NAME = re.compile(r"eval|valid|test|infer|predict|sample|generate|visuali[sz]e|demo|export",
                         re.IGNORECASE)  # fmt: skip
+_WHOLE_NAME = re.compile(
+    r"(?!.*(batch|step|sample|example))(.*_)?(eval(uate|uation)?|valid(ate|ation)?|test)(_|$)",
+    re.IGNORECASE,
+)
 _TRAIN_NAME = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
@@ -474,7 +478,24 @@ class Loops:
         best = min(contexts, key=lambda c: (_RANK[c.role], c.guarded))
         if best.role is Role.OTHER and self.evaluates(function):
             return _NOWHERE
+        if best.role is Role.EVAL and self._holds_evaluation(function):
+            return _NOWHERE
         return best
+
+    def _holds_evaluation(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is a whole evaluation: its loop takes the steps, not its caller's."""
+        return _WHOLE_NAME.match(function.name.value) is not None and any(
+            self._roles[id(loop)] is Role.EVAL
+            and self._goes_through(loop)
+            and runs_model(self._program, loop.body)
+            for loop in self._program.index.below(function, cst.For)
+        )
+
+    def _goes_through(self, loop: cst.For) -> bool:
+        """Whether a loop goes through data, and not through the turns of one batch."""
+        iterated = self._program.code(loop.iter)
+        loader = self._program.value(loop.iter).kind is Kind.LOADER
+        return loader or "load" in iterated or "data" in iterated or "len(" in iterated
 
     def _contexts_elsewhere(self, function: cst.FunctionDef) -> list[Context]:
         """How often the calls of a function in other files of the project run."""

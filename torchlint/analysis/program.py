@@ -25,6 +25,7 @@ from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.places import locate
+from torchlint.analysis.queued import index_copies, waits
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, own
 from torchlint.analysis.syncs import Sync, syncs
@@ -179,6 +180,16 @@ class Program:
     def syncs(self) -> list[Sync]:
         """Where the host reads a GPU tensor in a training or evaluation step."""
         return syncs(self)
+
+    @cached_property
+    def waits(self) -> list[cst.Call]:
+        """Where the host waits for all that was queued: ``torch.cuda.synchronize()``."""
+        return waits(self)
+
+    @cached_property
+    def index_copies(self) -> list[cst.Subscript]:
+        """Where a tensor on a GPU is indexed with what has to be copied there first."""
+        return index_copies(self)
 
     @cached_property
     def removed(self) -> tuple[Limit, ...]:

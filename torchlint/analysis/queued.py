@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.creation import created
 from torchlint.analysis.host_numbers import PLAIN, is_made_of, numbers_given, on_gpu
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.syncs import Read, is_sink
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.program import Program
 
 WAITS = tuple(f"torch.{device}.synchronize" for device in ("cuda", "mps", "xpu", "accelerator"))
@@ -47,6 +51,84 @@ class Run:
 
 
 _OUTER = Run()
+
+
+def waits(program: Program) -> list[cst.Call]:
+    """Return the calls that wait for all that was queued, in the order of the text.
+
+    By any name: ``wait = torch.cuda.synchronize if device == "cuda" else lambda: None``.
+    """
+    found = list(program.calls_of(*WAITS))
+    for node in program.index.of(cst.Attribute) if "synchronize" in program.text else ():
+        if node.attr.value != "synchronize" or program.qualified(node) not in WAITS:
+            continue
+        for name in _names_for(program, node):
+            calls = program.calls.by_name(name.value)
+            found += [call for call in calls if _is_call_of(program, call, name)]
+    return sorted(found, key=program.index.order)
+
+
+def _names_for(program: Program, node: cst.Attribute) -> Iterator[cst.Name]:
+    """Yield the names that a function is given, where it is called by no other."""
+    above = program.parent(node)
+    if isinstance(above, cst.IfExp) and above.test is not node:
+        above = program.parent(above)
+    if isinstance(above, cst.Assign):
+        for target in above.targets:
+            if isinstance(target.target, cst.Name):
+                yield target.target
+
+
+def _is_call_of(program: Program, call: cst.Call, name: cst.Name) -> bool:
+    match call.func:
+        case cst.Name(value=value) as func if value == name.value:
+            bound = program.flow.reaching(func)
+            return any(one.kind is Bind.ASSIGN and one.node is name for one in bound)
+        case _:
+            return False
+
+
+def index_copies(program: Program) -> list[cst.Subscript]:
+    """Return where a tensor on a GPU is indexed with what is on the host.
+
+    ``advantages[order[:64]]`` with an array, a list or a tensor on the CPU copies it to the GPU,
+    for which the host waits.
+    """
+    reading = {id(program.function(sync.node)) for sync in program.syncs}
+    return [
+        node
+        for node in program.index.of(cst.Subscript)
+        if id(program.function(node)) in reading
+        and any(_is_host_index(program, element.slice) for element in node.slice)
+        and program.value(node.value).kind is Kind.TENSOR
+        and program.value(node.value).device.gpu
+    ]
+
+
+def _is_host_index(program: Program, node: cst.BaseSlice) -> bool:
+    match node:
+        case cst.Index(value=cst.List(elements=[_, *_])):
+            return True
+        case cst.Index(value=cst.Name() | cst.Subscript() | cst.Call() as inner):
+            value = program.value(inner)
+        case _:
+            return False
+    if value.kind is Kind.TENSOR:
+        unknown = value.device is Device.UNKNOWN and "set_default" not in program.text
+        return value.device is Device.CPU or (unknown and _is_made_on_host(program, inner))
+    return value.kind in (Kind.NDARRAY, Kind.LIST)
+
+
+def _is_made_on_host(program: Program, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether a tensor is a part of what ``torch.randperm(n)`` or the like gives."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    if isinstance(node, cst.Call):
+        return created(program, node) is not None
+    made = origins(program, node) if depth < _DEPTH else []
+    return bool(made) and all(
+        one is not node and _is_made_on_host(program, one, depth + 1) for one in made
+    )
 
 
 def target_of(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef] | None:
@@ -86,6 +168,8 @@ def _on_gpu(program: Program, node: cst.BaseExpression, run: Run) -> bool:
 def _call_queues(program: Program, call: cst.Call, run: Run) -> bool:
     name = program.qualified(call.func)
     if name.startswith(_HOST) or is_sink(program, call) or _is_of_host(program, call):
+        return False
+    if any(one is call for one in program.waits):
         return False
     match call.func:
         case cst.Name(value=function) if program.is_builtin(call.func):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.host_results import is_given_gpu
+from torchlint.analysis.host_results import handed_on, is_given_gpu
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.timing import copies_without_waiting
@@ -106,7 +106,7 @@ def every_step(program: Program) -> Iterator[Sync]:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
         seldom = sync.context.guarded or _depends_on_data(program, sync)
         seldom = seldom or _tests(program, sync)
-        if trains and not seldom and is_given_gpu(program, sync):
+        if trains and not seldom and is_given_gpu(program, sync) and not handed_on(program, sync):
             yield sync
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.origins import origins
-from torchlint.analysis.queued import OPERATIONS, WAITS, queues, target_of
+from torchlint.analysis.queued import OPERATIONS, queues, target_of
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.values import Kind
 
@@ -38,23 +39,98 @@ def waited(
     return (None if earlier is None else waited(program, earlier)) or last
 
 
-def waits_anyway(program: Program, sync: Sync) -> cst.Call | None:
+def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
     """Return the wait for the whole GPU after a read, with nothing queued in between.
 
-    What the read waits for, it would wait for in its place.
+    What the read waits for, it would wait for in its place.  It may come at the head of the next
+    turn of the loop.  Another read is none: both may go.
     """
     index, node = program.index, sync.node
-    function, place = program.function(node), index.order(node)
-    for call in program.calls_of(*WAITS):
-        if (
-            index.order(call) > place
-            and program.function(call) is function
-            and _always_first(program, node, call)
-            and _runs_where(program, call, node)
-            and not _queues_between(program, node, call)
+    function, end = program.function(node), index.end(node)
+    found = [one for one in _certain(program) if program.function(one) is function]
+    found += _settling_calls(program, function)
+    loop = loop_around(program, node)
+    for wait in sorted(found, key=lambda one: (index.order(one) < end, index.order(one))):
+        if index.order(wait) >= end:
+            if (
+                _comes_to(program, node, wait)
+                and _runs_where(program, wait, node)
+                and not _queues_between(program, node, wait)
+            ):
+                return wait
+        elif (
+            loop is not None
+            and not index.inside(wait, node)
+            and _heads_next_turn(program, node, wait, loop)
         ):
-            return call
+            return wait
     return None
+
+
+def _certain(program: Program) -> list[cst.BaseExpression]:
+    """Return the waits that are no reads."""
+    return [*program.waits, *program.index_copies]
+
+
+def _settling_calls(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
+    """Yield the calls of functions of the project that do little but synchronize."""
+    if not _speaks_of_waits(program):
+        return
+    for call in program.index.below(function or program.module, cst.Call):
+        target = target_of(program, call) if program.function(call) is function else None
+        if target is None or not any(target[0].function(w) is target[1] for w in target[0].waits):
+            continue
+        if _ends_waiting(*target) and not queues(program, call):
+            yield call
+
+
+def _speaks_of_waits(program: Program) -> bool:
+    """Whether the file, or one that it imports, synchronizes."""
+    project, path = program.project, program.path
+    if "synchronize" in program.text or project is None or path is None:
+        return "synchronize" in program.text
+    return project.imports.is_nearby(str(path), ("synchronize",))
+
+
+def _comes_to(program: Program, node: cst.CSTNode, later: cst.CSTNode) -> bool:
+    """Whether what stands after a node may follow it in the same turn, and only once."""
+    child = node
+    for above in program.index.ancestors(node):
+        around = program.index.inside(later, above)
+        match above:
+            case cst.If(test=test) | cst.IfExp(test=test):
+                if around and child is not test:
+                    return program.index.inside(later, child)
+            case cst.For() | cst.While():
+                return around and program.index.inside(later, child)
+            case (
+                cst.Lambda() | cst.FunctionDef() | cst.ClassDef() | cst.ExceptHandler()
+                | cst.ExceptStarHandler() | cst.MatchCase()
+            ):  # fmt: skip
+                return False
+            case _:
+                pass
+        if around:
+            return True
+        child = above
+    return False
+
+
+def _heads_next_turn(
+    program: Program, node: cst.CSTNode, wait: cst.CSTNode, loop: cst.For | cst.While
+) -> bool:
+    """Whether the next turn of a loop waits before it queues anything, nor did the rest of this."""
+    index, body = program.index, loop.body
+    if not index.inside(wait, body) or not _runs_where(program, wait, body):
+        return False
+    around = [above for above in index.ancestors(node) if index.inside(above, body)]
+    if any(queues(program, above) for above in around):
+        return False
+    first, last = index.order(body), index.end(body)
+    return not (
+        _queues_in(program, body, index.end(node), last, node)
+        or _queues_in(program, body, first, index.end(wait), wait)
+    )
 
 
 def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -105,7 +181,7 @@ def _before(program: Program, sync: Sync) -> Iterator[cst.BaseExpression]:
     index, node = program.index, sync.node
     function, place = program.function(node), index.order(node)
     waits: list[cst.BaseExpression] = [s.node for s in program.syncs if not s.context.guarded]
-    waits += [call for call in program.calls_of(*WAITS) if not program.context(call).guarded]
+    waits += [one for one in _certain(program) if not program.context(one).guarded]
     waits += _waiting_calls(program, sync)
     for wait in waits:
         ahead = index.order(wait) < place and not index.inside(node, wait)
@@ -129,7 +205,7 @@ def _ends_waiting(home: Program, function: cst.FunctionDef) -> bool:
     if not any(name.value in _READS for name in home.index.below(function.body, cst.Name)):
         return False  # the usual case, and cheap to see
     waits: list[cst.CSTNode] = [sync.node for sync in home.syncs if sync.read is not Read.SHOWN]
-    waits += home.calls_of(*WAITS)
+    waits += home.waits
     return any(
         _always_runs(home, wait, function) and not _queues_after(home, wait, function)
         for wait in waits
@@ -318,6 +394,14 @@ def _queues_between(program: Program, wait: cst.CSTNode, node: cst.CSTNode) -> b
     after = [above for above in after if above is not around and not index.inside(node, above)]
     if any(queues(program, above) for above in after):
         return True
+    return _queues_in(program, around, first, last, node)
+
+
+def _queues_in(
+    program: Program, around: cst.CSTNode, first: int, last: int, node: cst.CSTNode
+) -> bool:
+    """Whether anything below a node may be queued from one place to another, for a wait there."""
+    index = program.index
     holders = {id(above) for above in index.ancestors(node)}
     for kind in (cst.Call, *OPERATIONS):
         for found in index.below(around, kind):
