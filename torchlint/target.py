@@ -94,7 +94,7 @@ class Targets:
                 if (bound := lower_bound(text)) is not None
             ]
             if bounds and all(file.suffix in LOOSE for file, _ in found):
-                bounds += _stated(folder)
+                bounds += stated_in(folder)
             lowest = min(bounds, key=lambda each: each[0], default=None)
             self.declared[folder] = Target(*lowest) if lowest else None
         return self.declared[folder]
@@ -111,7 +111,7 @@ class Targets:
                 yield file, text
 
 
-def _stated(folder: Path) -> Iterator[tuple[Version, str, bool]]:
+def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
     """Yield the versions of torch that a README names."""
     for file in (folder / name for name in README):
         try:

@@ -69,6 +69,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.batches import (
     Pinned,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.batches import Origin
     from torchlint.analysis.program import Program
 
+FIRST = Version("0.4")  # has `non_blocking`, which was `async` before
 BOOLEANS = ("True", "False")
 
 
@@ -113,7 +115,7 @@ def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
         statement = program.smallest_statement(copy.call)
         statements.setdefault(id(statement), []).append(copy)
     groups = list(statements.values())
-    for found in groups:
+    for found in groups if groups and program.reaches(FIRST) else ():
         if not only_labels(program, found, groups):
             yield finding(program, found)
 

@@ -62,6 +62,7 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
   forces, test-time training; and those that hand the model to code that is not seen.
 - Results of which a gradient is asked later, and generators, which run in bits of other code.
 - Benchmarks, unit tests, and evaluations that a framework runs.
+- `Variable(x, volatile=True)` in code that only torch 0.3 and older run.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
 A second case, TL401b, is a forward pass in a training step of which only the detached result is
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
 # Frameworks that leave it to the script to turn gradients off.
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})
 DECORATES = Version("1.0")  # what ends before it may be for 0.4.0: `no_grad` is a block there
+NO_GRAD = Version("0.4")  # before it, `volatile=True` turns gradients off, and nothing else does
 TESTING = frozenset({"pytest", "unittest"})
 
 
@@ -130,6 +132,8 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
         if id(one.function) in seen or is_measured(program, one):
             continue
         place = target(program, one)
+        if is_volatile(program, place):
+            continue
         left = list(escapes(program, place))
         if feed_backward(program, left, one.function):
             continue
@@ -150,6 +154,11 @@ def imports(program: Program, modules: frozenset[str]) -> bool:
 def is_measured(program: Program, one: Evaluation) -> bool:
     """Whether an evaluation is a benchmark."""
     return measures(program, [one.place, one.function or program.module])
+
+
+def is_volatile(program: Program, place: cst.CSTNode) -> bool:
+    """Whether an evaluation for torch 0.3 turns gradients off, as it is done there."""
+    return not program.reaches(NO_GRAD) and "volatile" in program.code(place)
 
 
 def target(program: Program, one: Evaluation) -> cst.FunctionDef | cst.For | cst.While:
@@ -198,6 +207,8 @@ def evaluation(
 
 def advised(program: Program) -> str:
     """Say what to know about the finding."""
+    if not program.reaches(NO_GRAD):
+        return "It is code for torch 0.3: pass `volatile=True` to the Variable of the input."
     if "volatile" in program.text:
         return "`volatile=True` has had no effect since torch 0.4: use torch.no_grad()."
     return "Evaluate under torch.no_grad(): it frees the activations, and allows larger batches."
@@ -207,6 +218,8 @@ def fix(
     program: Program, place: cst.FunctionDef | cst.For | cst.While, left: list[Escape]
 ) -> Fix | None:
     """Return the decorator of the function, or the block around the loop."""
+    if not program.reaches(NO_GRAD):
+        return None
     spelled = of_torch(program, place, "no_grad")
     if spelled is None:
         return None
@@ -250,7 +263,7 @@ def dropped(program: Program, forward: cst.Call) -> Finding:
 def around(program: Program, forward: cst.Call) -> Fix | None:
     """Return the block around a statement that does nothing else."""
     statement = program.smallest_statement(forward)
-    spelled = of_torch(program, forward, "no_grad")
+    spelled = of_torch(program, forward, "no_grad") if program.reaches(NO_GRAD) else None
     if spelled is None or not isinstance(statement, cst.Assign | cst.AnnAssign):
         return None
     value = statement.value

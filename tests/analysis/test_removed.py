@@ -38,6 +38,19 @@ def f():
         print(total[0])
         total = 0
 """
+LOSS = """
+class Loss(torch.nn.Module):
+    def __init__(self, weight=None):
+        super().__init__()
+        self.nll = torch.nn.NLLLoss2d(weight, False, 255)
+
+    def forward(self, x, y):
+        return self.nll(x, y)
+
+criterion = Loss()
+print(criterion(x, y).data[0])
+"""
+OLD = "import torch\n\ndef f(loss):\n    loss.backward()\n    print(loss.data[0])\n"
 HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
 
 
@@ -64,6 +77,29 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         ),
         pytest.param("scipy.linalg.lstsq(a, b)\ntorch.linalg.lstsq(a, b)", id="the new place"),
         pytest.param("loss.backward()\nprint(loss.data[1])", id="no first element"),
+        pytest.param(
+            "a = torch.nn.Parameter(torch.ones(1))\nloss = f(x) + a\nloss.backward()\n"
+            "print(a.data[0])",
+            id="a variable of one element, added to a loss",
+        ),
+        pytest.param(
+            "a = f(x)\nloss = a * g(x)\nloss.backward()\nprint(a.data[0])",
+            id="a factor, which may have one element",
+        ),
+        pytest.param(
+            "a = f(x)\nloss = g(a + 1)\nloss.backward()\nprint(a.data[0])",
+            id="what a loss is computed of",
+        ),
+        pytest.param(
+            "print(torch.nn.functional.nll_loss(x, y, reduce=False).data[0])",
+            id="a loss of each sample, by the function",
+        ),
+        pytest.param(
+            "c = torch.nn.NLLLoss2d(w, True, 255, False)\nprint(c(x, y).data[0])",
+            id="a loss of each sample, by the order of the arguments",
+        ),
+        pytest.param("torch.nn.NLLLoss2d()(x, y)", id="deprecated, but still there"),
+        pytest.param(LOSS.replace("self.nll(x, y)", "x - y"), id="a module that returns a tensor"),
         pytest.param("loss.backward()\nprint(loss.item())", id="read as it should be"),
         pytest.param("def f():\n    loss.backward()\nprint(loss.data[0])", id="another loss"),
         pytest.param("Variable(x, volatile=True)", id="ignored with a warning"),
@@ -110,6 +146,27 @@ def test_runs_on_every_version(source: str) -> None:
         ("a = x.mean()\nprint((a + 2 * x.sum()).data[0])", "1.0", "(a + 2 * x.sum()).data[0]"),
         (TOTAL, "1.0", "total[0]"),
         (TOTAL_OF_A_TRAINING, "1.0", "total[0]"),
+        (
+            "a = f(x)\nb = g(x)\nloss = a + 0.4 * b\nloss.backward()\nprint(b.data[0])",
+            "1.0",
+            "b.data[0]",
+        ),
+        (LOSS, "1.0", "criterion(x, y).data[0]"),
+        (
+            LOSS.replace("self.nll(x, y)", "torch.nn.functional.nll_loss(x, y)"),
+            "1.0",
+            "criterion(x, y).data[0]",
+        ),
+        (
+            "loss.backward()\nprint(loss.data[0])\nVariable(x, volatile=True)",
+            "0.4",
+            "volatile=True",
+        ),
+        (
+            "loss.backward()\nprint(loss.data[0])\nVariable(x, volatile=True)\ntorch.no_grad()",
+            "1.0",
+            "loss.data[0]",
+        ),
         ("torch.symeig(x, eigenvectors=True)", "2.0", "torch.symeig"),
         ("torch.solve(b, a)", "2.0", "torch.solve"),
         ("from torch._six import inf", "2.0", "torch._six"),
@@ -206,3 +263,64 @@ def test_what_only_a_part_calls_ends_them_for_what_imports_that_part(tmp_path: P
     assert main is not None
     assert not acktr.reaches(Version("2.0"))
     assert main.reaches(Version("2.0")), "it may choose another part"
+
+
+def project_limit(folder: Path, readme: str, **texts: str) -> str | None:
+    """Where the versions of ``main.py`` end, in a project of files that import none of it."""
+    (folder / "README.md").write_text(readme)
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    program = Project(Imports(folder, lambda _: False)).program(str(folder / "main.py"))
+    assert program is not None
+    return None if program.limit is None else str(program.limit.version)
+
+
+TRAINS = "def f(loss):\n    loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("readme", "texts"),
+    [
+        pytest.param("", {"old": OLD, "main": TRAINS}, id="nothing is stated, and one is old"),
+        pytest.param("PyTorch 1.4", {"old": OLD, "main": TRAINS}, id="a later torch"),
+        pytest.param("PyTorch >= 0.4.0", {"old": OLD, "main": TRAINS}, id="the lowest"),
+        pytest.param("PyTorch 0.4 or PyTorch 1.0", {"old": OLD, "main": TRAINS}, id="both"),
+        pytest.param("PyTorch 0.4.1", {"main": TRAINS, "other": TRAINS}, id="no file that is old"),
+        pytest.param(
+            "PyTorch 0.2.0", {"old": OLD, "main": f"{TRAINS}    loss.item()\n"}, id="mended since"
+        ),
+        pytest.param(
+            "",
+            {"old": OLD, "older": OLD, "a": TRAINS, "main": TRAINS},
+            id="half of what trains is not",
+        ),
+    ],
+)
+def test_an_old_sibling_that_says_nothing_of_a_file(
+    tmp_path: Path, readme: str, texts: dict[str, str]
+) -> None:
+    assert project_limit(tmp_path, readme, **texts) is None
+
+
+@pytest.mark.parametrize(
+    ("readme", "texts", "version"),
+    [
+        ("Needs PyTorch 0.4.1", {"old": OLD, "main": TRAINS}, "1.0"),
+        ("PyTorch 0.2.0", {"old": f"{OLD}Variable(x, volatile=True)\n", "main": TRAINS}, "0.4"),
+        ("", {"old": OLD, "older": OLD, "main": TRAINS}, "1.0"),
+    ],
+)
+def test_an_old_sibling_ends_the_versions_of_a_file(
+    tmp_path: Path, readme: str, texts: dict[str, str], version: str
+) -> None:
+    assert project_limit(tmp_path, readme, **texts) == version
+
+
+def test_an_old_sibling_in_another_tree_than_the_readme(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(OLD)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "README.md").write_text("PyTorch 0.4.1")
+    (tmp_path / "part" / "main.py").write_text(TRAINS)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "part/main.py"))
+    assert program is not None
+    assert program.limit is None

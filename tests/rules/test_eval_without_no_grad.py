@@ -358,6 +358,16 @@ def test_volatile_does_nothing():
     assert "since torch 0.4" in found.help
 
 
+def test_volatile_turns_gradients_off_where_only_torch_0_3_runs():
+    old = "\n\ndef train(loss):\n    loss.backward()\n    print(loss.data[0])\n"
+    source = evaluation("for x, y in batches:\n    out = model(Variable(x, volatile=True))\n")
+    assert not check(source + old, CODE)
+    plain = evaluation("for x, y in batches:\n    out = model(x)\n")
+    (found,) = check(f"{plain}{old}\nz = Variable(y, volatile=True)\n", CODE)
+    assert found.fix is None
+    assert "torch 0.3" in found.help
+
+
 def test_two_loops_of_one_function_are_one_finding():
     assert len(check(evaluation(LOOP + LOOP), CODE)) == 1
     assert len(check(evaluation(LOOP + LOOP, name="check"), CODE)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,12 +12,17 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
+from torchlint.imports import MANY
+from torchlint.target import stated_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Project
 
 # Names by the first torch version without them; of torchtext and torchvision, by the version of
 # torch that the first release without them is made for.
@@ -36,6 +42,13 @@ _REMOVED = {
 # Called by what needs them only, which other parts of a project may do without.
 _CALLED = frozenset(f"torch.{name}" for name in ("symeig", "eig", "lstsq", "solve"))
 _INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
+_VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
+# Written for torch 0.4 or later, which the file beside it need not be.
+_NEWER = re.compile(
+    r"\.item\(\)|no_grad|inference_mode|torch\.device|autocast|cuda\.amp|\.to\((?:self\.)?device"
+)
+_ENDED = (".data[0]", "utils.ffi")  # in files that end with torch 0.4
+_TWO = 2  # training scripts that end there, of the few of a project that says nothing
 _KEPT = Version("1.7")  # what is computed of a transposed tensor is transposed as well from here on
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(True|False)\b")  # `async` is a keyword since Python 3.7
 _PYTHON_36 = Version("1.11")  # has no build for Python 3.6
@@ -55,6 +68,9 @@ _ALIKE = frozenset(
     {"exp", "log", "sqrt", "abs", "neg", "clone", "detach", "cpu", "cuda", "float", "double"}
 )
 _REDUCED = frozenset({"mean", "sum", "norm", "std", "var"})
+# Losses whose first arguments are `weight`, `size_average`, `ignore_index`.
+_IN_ORDER = frozenset({f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "NLLLoss2d")})
+_LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("cross_entropy", "nll_loss"))
 _DEPTH = 6
 _STEPS = 6  # names and comparisons on the way from `correct` to `pred.t()`
 _ASKS = re.compile(r"version|hasattr|torch|legacy|compat|old|new", re.IGNORECASE)
@@ -74,9 +90,58 @@ def limit(program: Program) -> Limit | None:
     What the project declares is believed before that.
     """
     found = min(_of_files(program), key=lambda one: one.version, default=None)
+    if found is None or found.version > _INDEXED:
+        found = _of_siblings(program) or found
     if found is None or (program.target is not None and found.version <= program.target):
         return None
-    return found
+    return Limit(_VOLATILE, "volatile=True") if _is_volatile(program, found) else found
+
+
+def _is_volatile(program: Program, found: Limit) -> bool:
+    """Whether what torch 1.0 cannot run is written for 0.3: gradients are turned off as there."""
+    if found.version > _INDEXED or _NEWER.search(program.text):
+        return False
+    project = program.project
+    return "volatile=True" in program.text or (
+        project is not None and bool(project.imports.having(("volatile=True",)))
+    )
+
+
+def _of_siblings(program: Program) -> Limit | None:
+    """Return what ends at torch 0.4 in the project of a file, as far as that speaks for the file.
+
+    Where a README names such a torch, one file is enough; else most scripts that train have to end.
+    """
+    project, path = program.project, program.path
+    if project is None or path is None or not (likely := project.imports.having(_ENDED)):
+        return None
+    if len(likely) > MANY or _NEWER.search(program.text):
+        return None
+    root = project.imports.root
+    folders = (path.parent, *path.parent.parents)
+    for folder in folders[: folders.index(root) + 1] if root in folders else ():
+        if stated := _stated(folder):
+            if all(version < _INDEXED and not floor for version, _, floor in stated):
+                below = f"{folder}{os.sep}"
+                return next(_ended(project, (one for one in likely if one.startswith(below))), None)
+            return None
+    training = project.imports.having((".backward()",))
+    most = max(_TWO, len(training) // 2 + 1)
+    ended = [*_ended(project, likely & training)] if len(likely & training) >= most else []
+    return ended[0] if len(ended) >= most else None
+
+
+@functools.lru_cache(256)
+def _stated(folder: Path) -> tuple[tuple[Version, str, bool], ...]:
+    return tuple(stated_in(folder))
+
+
+def _ended(project: Project, files: Iterable[str]) -> Iterator[Limit]:
+    """Yield what ends at torch 0.4 of each file that does."""
+    for file in sorted(files):
+        other = project.program(file)
+        some = () if other is None else other.removed
+        yield from [one for one in some if one.version <= _INDEXED][:1]
 
 
 def _of_files(program: Program) -> Iterator[Limit]:
@@ -265,7 +330,11 @@ def _is_number(program: Program, node: cst.BaseExpression, depth: int) -> bool:
         return False
     match node:
         case cst.Name():
-            return _starts_backward(program, node) or _is_made_so(program, node, depth)
+            return (
+                _starts_backward(program, node)
+                or _is_part(program, node)
+                or _is_made_so(program, node, depth)
+            )
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             return _is_number(program, inner, depth + 1)
         case cst.BinaryOperation(left=left, right=right):
@@ -276,6 +345,8 @@ def _is_number(program: Program, node: cst.BaseExpression, depth: int) -> bool:
             )
         case cst.Call(func=func, args=args):
             name = program.qualified(func)
+            if name in _LOSSES:
+                return _is_of_all(args, 2)
             kind, _, last = name.rpartition(".")
             if kind == "torch" and len(args) == 1:
                 inside = last in _ALIKE and _is_number(program, args[0].value, depth + 1)
@@ -284,21 +355,36 @@ def _is_number(program: Program, node: cst.BaseExpression, depth: int) -> bool:
                 last = func.attr.value
                 inside = last in _ALIKE and _is_number(program, func.value, depth + 1)
                 return inside or last in _REDUCED
-            return _is_loss(program, func)
+            return _is_loss(program, func, depth)
         case _:
             return False
 
 
-def _is_loss(program: Program, func: cst.BaseExpression) -> bool:
-    """Whether a loss of torch is called that gives the mean, or the sum, of all."""
+def _is_loss(program: Program, func: cst.BaseExpression, depth: int) -> bool:
+    """Whether a loss of torch, or a module that returns one, gives the mean, or the sum, of all."""
     value = program.value(func)
+    if value.kind is not Kind.MODULE:
+        return False
     match value.made:
-        case cst.Call(args=args) if value.kind is Kind.MODULE:
-            named = value.type.startswith("torch.nn.") and value.type.endswith("Loss")
-            words = {arg.keyword.value if arg.keyword else arg.star for arg in args}
-            return named and words <= {"weight", "ignore_index", "size_average"}
+        case cst.Call(args=args) if value.type.startswith("torch.nn."):
+            named = value.type.endswith(("Loss", ".NLLLoss2d"))
+            return named and _is_of_all(args, 3 if value.type in _IN_ORDER else 0)
         case _:
-            return False
+            found = forward_of(program, value)
+            return found is not None and _returns_numbers(*found, depth)
+
+
+def _is_of_all(args: Sequence[cst.Arg], most: int) -> bool:
+    """Whether a loss is given nothing that makes it keep a number for each sample."""
+    words = [arg.keyword.value if arg.keyword else arg.star for arg in args]
+    return {*words} - {""} <= {"weight", "ignore_index", "size_average"} and words.count("") <= most
+
+
+def _returns_numbers(program: Program, function: cst.FunctionDef, depth: int) -> bool:
+    results = [result.value for result in program.returns(function)]
+    return bool(results) and all(
+        result is not None and _is_number(program, result, depth + 1) for result in results
+    )
 
 
 def _is_made_so(program: Program, name: cst.Name, depth: int) -> bool:
@@ -322,6 +408,46 @@ def _starts_backward(program: Program, name: cst.Name) -> bool:
         and program.function(call) is function
         for call, func in program.method_calls("backward")
     )
+
+
+def _is_part(program: Program, name: cst.Name) -> bool:
+    """``loss = name + 0.4 * other``, which starts a backward pass in the same function.
+
+    A parameter or variable that was made with one element has that many in the sum as well.
+    """
+    made = program.flow.reaching(name)
+    function = program.function(name)
+    return all(
+        one.kind is Bind.ASSIGN and _is_computed(program, one.value) for one in made
+    ) and any(
+        one.kind is Bind.ASSIGN and not one.path and name.value in _addends(one.value)
+        for call, func in program.method_calls("backward")
+        if not call.args and isinstance(func.value, cst.Name) and program.function(call) is function
+        for one in program.flow.reaching(func.value)
+    )
+
+
+def _is_computed(program: Program, node: object) -> bool:
+    if not isinstance(node, cst.Call):
+        return False
+    name = program.qualified(node.func)
+    return not name.startswith("torch.") or name.startswith("torch.nn.functional.")
+
+
+def _addends(node: object) -> Iterator[str]:
+    """Yield the names of a sum, also those that a number is multiplied by."""
+    match node:
+        case cst.Name(value=name):
+            yield name
+        case cst.BinaryOperation(left, cst.Add() | cst.Subtract(), right):
+            yield from _addends(left)
+            yield from _addends(right)
+        case cst.BinaryOperation(cst.Float() | cst.Integer(), cst.Multiply(), one) | (
+            cst.BinaryOperation(one, cst.Multiply() | cst.Divide(), cst.Float() | cst.Integer())
+        ):
+            yield from _addends(one)
+        case _:
+            pass
 
 
 def _is_asked_for(program: Program, node: cst.CSTNode) -> bool:
