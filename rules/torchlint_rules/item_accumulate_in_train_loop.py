@@ -42,7 +42,7 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 - reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option;
 - totals after the loop, and totals of Python numbers;
 - scripts that run on the CPU only: reading is free there;
-- totals that are read in every step: `log-every-step` reports those.
+- totals that are read in every step, also as `totals["loss"]`: `log-every-step` reports those.
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
@@ -157,6 +157,8 @@ def running_total(program: Program, sync: Sync) -> Total | None:
         return None
     if isinstance(target, cst.Name) and _read_every_step(program, target, sync):
         return None
+    if isinstance(target, cst.Subscript) and _entry_read_every_step(program, target, sync):
+        return None
     return Total(target, sync)
 
 
@@ -222,6 +224,20 @@ def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
         program.index.inside(name, loop) and not program.context(name).guarded
         for name in _reads(program, target)
         if program.context(name).loop is loop
+    )
+
+
+def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) -> bool:
+    """Whether each step reads a total that is kept as ``totals["loss"]``."""
+    code, loop = program.code(target), sync.context.loop
+    return loop is not None and any(
+        node is not target
+        and program.code(node) == code
+        and not isinstance(program.parent(node), cst.AssignTarget | cst.AugAssign)
+        and not program.index.inside(node, program.statement(target))
+        and program.context(node).loop is loop
+        and not program.context(node).guarded
+        for node in program.index.below(loop, cst.Subscript)
     )
 
 

@@ -33,7 +33,8 @@ while somebody else holds the array: there the copy is needed.  Memory that is, 
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
 an unknown object.  Functions that also have a branch without the copy, for the same
 array.  Conversions that copy anyway: to a dtype that is known to
-differ, as `np.random.rand` to float32 above, and to a device that is or may be a GPU.  What the
+differ, as `np.random.rand` to float32 above, of what `np.load` gives to any dtype,
+and to a device that is or may be a GPU.  What the
 `__init__` of a module copies, once.  `requires_grad=True`, which neither `as_tensor` nor
 `from_numpy` takes.  `torch.Tensor(array)` and
 `torch.FloatTensor(array)`, which convert and are another matter.
@@ -67,11 +68,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.loops import Role
+from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
@@ -80,8 +84,6 @@ from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import libcst as cst
 
     from torchlint.analysis.ownership import Holding
     from torchlint.analysis.program import Program
@@ -121,7 +123,8 @@ def copies(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
         given = program.argument(call, name, "torch.tensor")
         if given.given is not Given.NO and given.literal() != "False":
             return False
-    return not converts(program, call, value)
+    loaded = may_convert(program, call, data) and is_loaded(program, data)
+    return not (loaded or converts(program, call, value))
 
 
 def deliberate(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
@@ -143,10 +146,20 @@ def converts(program: Program, call: cst.Call, array: Value) -> bool:
     return device_of(program, call) not in (None, Device.CPU)  # a GPU gets its own copy
 
 
-def may_convert(program: Program, call: cst.Call, data: cst.Arg) -> bool:
+def is_loaded(program: Program, data: cst.BaseExpression) -> bool:
+    """``np.load(path)["x"]``: only the file knows the dtype."""
+    while isinstance(data, cst.Subscript):
+        data = data.value
+    return any(
+        isinstance(made, cst.Call) and program.qualified(made.func) == "numpy.load"
+        for made in origins(program, data)
+    )
+
+
+def may_convert(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
     """Whether a dtype is asked for that the array may not have: then a copy is made anyway."""
     asked = not program.argument(call, "dtype", "torch.tensor").absent
-    return asked and not program.value(data.value).dtype
+    return asked and not program.value(data).dtype
 
 
 def device_of(program: Program, call: cst.Call) -> Device | None:
@@ -166,7 +179,7 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     message = f"`torch.tensor` copies {what}" + (", which nothing else uses" if alone else "")
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
-    sure = not may_convert(program, call, data) and runs_often(program, call)
+    sure = not may_convert(program, call, data.value) and runs_often(program, call)
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
 
 

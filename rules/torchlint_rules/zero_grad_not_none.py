@@ -38,7 +38,8 @@ what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of 
 tensor up to 1.6); what a script runs once, outside
 of loops, before there is a gradient to fill; a condition as the argument
 (`set_to_none=args.none`); objects whose class in this file has
-a `zero_grad` of its own, and those that may be of such a class in a file near by;
+a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
+unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
 an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
 (where an option of timm may choose one of apex, there is no fix, and no finding where the version
 is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`);
@@ -92,6 +93,12 @@ if TYPE_CHECKING:
 
 FIRST = Version("1.7")  # has `set_to_none`
 DEFAULT = Version("2.0")  # and it is True
+# Methods of optimizers around torch's, whose `zero_grad` may take no argument.
+OTHERS = (
+    "update", "pre_forward", "pre_backward", "post_step", "backward", "step_and_update_lr",
+    "update_lr", "update_learning_rate", "set_lr", "clip_master_grads", "update_master_grads",
+    "adjust_lr", "get_lr", "set_learning_rate",
+)  # fmt: skip
 CHANGES = (
     "a parameter without a gradient in a step is skipped by the optimizer; zeros let momentum "
     "and weight decay move it"
@@ -161,8 +168,8 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
             return True if any(base.startswith("torch.optim.") for base in bases) else None
         case Kind.UNKNOWN if not _is_self(receiver):
             own = any("zero_grad" in other.methods for other in classes) or wraps(program)
-            likely = imports_torch(program) and not own and not is_wrapper(program, receiver)
-            return False if likely else None
+            own = own or is_wrapper(program, receiver) or does_more(program, receiver)
+            return False if imports_torch(program) and not own else None
         case _:
             return None
 
@@ -193,6 +200,14 @@ def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
         dotted(call.func).rpartition(".")[2][:1].isupper()
         and not any("param" in program.code(arg).lower() for arg in call.args)
         for call in calls
+    )
+
+
+def does_more(program: Program, receiver: cst.BaseExpression) -> bool:
+    """``optimizer.update(epoch, steps)``: it has a method that no optimizer of torch has."""
+    name = dotted(receiver)
+    return bool(name) and any(
+        dotted(func.value) == name for _, func in program.method_calls(*OTHERS)
     )
 
 

@@ -367,6 +367,12 @@ CASES = [
             "in a handler of groups": "try:\n        g()\n    except* E:\n        probe()",
             "after continue": "if i % 100:\n        continue\n    probe()",
             "in an expression": "x = probe() if i % 9 == 0 else 0",
+            "drawn": "if random.random() < rate:\n        probe()",
+            "not drawn": "if np.random.rand() > rate: pass\n    else: probe()",
+            "into an empty list": "if len(kept) == 0:\n        kept.append(probe())",
+            "into no list": "if not kept:\n        kept.append(probe())",
+            "with nothing yet": "if not seen:\n        first = probe()\n        seen = True",
+            "after a guard": "if i % 9 == 0 and probe():\n        pass",
             "in a branch of a branch": "if i % 9 == 0:\n        if a:\n            probe()",
             "in a loop in a branch": "if i % 9 == 0:\n        for k in ks:\n            probe()",
         }.items()
@@ -374,6 +380,14 @@ CASES = [
     *(
         pytest.param(TRAINING + text, "TRAIN", id=reason)
         for reason, text in {
+            "of what is drawn": "if sample(x) < rate:\n        probe()",
+            "empty in each turn": "kept = []\n    if not kept:\n        kept.append(probe())",
+            "emptied": "if not kept:\n        kept.append(probe())\n    kept.clear()",
+            "left empty": "if not kept:\n        probe()",
+            "filled at times": "if not kept:\n        if probe():\n            kept.append(1)",
+            "set to nothing": "if not kept:\n        kept = []\n        probe()",
+            "before a guard": "if probe() and i % 9 == 0:\n        pass",
+            "or a guard": "if i % 9 == 0 or probe():\n        pass",
             "none in each turn": "a = None\n    if a is None:\n        a = probe()",
             "none of something else": "if kept is None:\n        rest = probe()",
             "else it ends": "if good(x):\n        break\n    else:\n        probe()",
@@ -464,6 +478,43 @@ def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: b
     context = program.context(call)
     assert context.role is Role.FORWARD
     assert context.guarded is guarded
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("if bad(x): return", "TRAIN"),
+        ("if x is None: return", "TRAIN"),
+        ("if not valid: return", "TRAIN"),
+        ("if step % every == 0: return", "TRAIN"),
+        ("if args.debug: return", "TRAIN"),
+        ("if step % every: pass", "TRAIN"),
+        ("if step % every: return", "TRAIN guarded"),
+        ("if step % every != 0: return", "TRAIN guarded"),
+        ("if not args.keep: return", "TRAIN guarded"),
+        ("if self.writer is None: return", "TRAIN guarded"),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_early_return_guards_what_comes_after_it(test: str, expected: str, inside: bool) -> None:
+    last = "probe()" if inside else "keep()"
+    source = f"def step(self, x):\n    loss.backward(); opt.step()\n    {test}\n    {last}\n"
+    assert context(source + ("" if inside else "def keep():\n    probe()\n")) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("while y: probe()", "EVAL guarded"),
+        ("for batch in loader: probe(model(batch))", "EVAL"),
+    ],
+)
+def test_a_guard_in_an_evaluation_holds_for_short_loops_below_it(body: str, expected: str) -> None:
+    source = (
+        "def probe(*_): pass\n"
+        "def evaluate():\n    for i, x in enumerate(loader):\n        if i < 1 and x:\n"
+    )
+    assert context(f"{source}            {body}\n") == expected
 
 
 def test_a_type_that_is_asked_for_guards() -> None:

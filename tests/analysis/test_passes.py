@@ -40,6 +40,19 @@ def repeated(source: str) -> list[str]:
         pytest.param(
             "a = DataLoader(d)\nfor e in range(1):\n    for x in a: f(x)", "", id="one turn"
         ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in ['train']:\n    for x in a: f(x)", "", id="one element"
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nn = 1\nfor e in range(n):\n    for x in a: f(x)",
+            "",
+            id="one turn, by a name",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in [*es]:\n    for x in a: f(x)",
+            "for e in [*es]",
+            id="elements of a list",
+        ),
         pytest.param("a = DataLoader(d)\ngo(a)", "", id="by a function, once"),
         pytest.param("a = DataLoader(d)\nwhile c: go(a)", "while c", id="by a function"),
         pytest.param("a = DataLoader(d)\nwhile c: go_on(a)", "while c", id="by two functions"),

@@ -60,6 +60,10 @@ def train(loader):
             loop("total += loss.item()\nprint(total)"), id="read in every step: another rule's"
         ),
         pytest.param(
+            loop('total["a"] += loss.item()\nbar.set_description("%f" % total["a"])', "total = {}"),
+            id="an entry, read in every step: another rule's",
+        ),
+        pytest.param(
             loop("meter.update(loss.item())", "meter = Meter()"), id="a meter: another rule's"
         ),
         pytest.param(loop("total += y.cpu().numpy().mean().item()"), id="item() of a NumPy scalar"),

@@ -58,6 +58,8 @@ def one(body: str) -> str:
         pytest.param("torch.tensor(np.flip(np.zeros(3)))", id="torch raises: negative strides"),
         pytest.param("torch.tensor(np.zeros(3), dtype=torch.float32)", id="converts anyway"),
         pytest.param("torch.tensor(np.random.rand(3), dtype=torch.half)", id="converts to half"),
+        pytest.param("torch.tensor(np.load(n), dtype=torch.float32)", id="may convert"),
+        pytest.param("torch.tensor(np.load(n)['x'], dtype=torch.float32)", id="likewise a part"),
         pytest.param("torch.tensor(np.zeros(3), device='cuda')", id="goes to a GPU anyway"),
         pytest.param("torch.tensor(np.zeros(3), device=n)", id="goes where a GPU may be"),
         pytest.param("torch.tensor(np.zeros(3), device=n.device)", id="to where another tensor is"),

@@ -49,6 +49,19 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
             """
             import torch
 
+            class Trainer:
+                def step(self, batch):
+                    self.optimizer.zero_grad()
+                    self.optimizer.update(self.epoch, self.steps)
+                    self.model(batch).backward()
+                    self.optimizer.step()
+            """,
+            id="a regime around optimizers",
+        ),
+        pytest.param(
+            """
+            import torch
+
             def fit(model, optimizer):
                 optimizer.zero_grad()
                 train(model, optimizer)

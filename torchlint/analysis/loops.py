@@ -98,6 +98,14 @@ _PARAMETERS = frozenset(
      "named_modules", "children", "named_children"}
 )  # fmt: skip
 _ENDS = (cst.Break, cst.Return, cst.Raise)
+_DRAWS = re.compile(r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$")
+_WANTED = re.compile(  # what is asked for before `return`: the rest of the function is for it
+    r"log|print|debug|verbose|profil|rank|main_process|master|interval|visual|plot|tensorboard|"
+    r"wandb|writer|summary|report|save",
+    re.IGNORECASE,
+)
+_GROWS = frozenset({"append", "extend", "add", "update", "insert", "appendleft"})
+_EMPTIES = frozenset({"clear", "pop", "popleft", "popitem", "remove"})
 
 
 class Event(enum.Flag):
@@ -387,6 +395,8 @@ class Loops:
             case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]
                 if role is Role.EVAL:
+                    if around.guarded and around.role is Role.EVAL and self._only_computes(above):
+                        return around  # now and then within a step
                     return self._evaluation(above)
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
@@ -523,13 +533,17 @@ class Loops:
             case cst.If() if child is above.body:
                 guards = self.is_guard(above.test) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
-                return guards or once
+                return guards or once or self._fills(above)
+            case cst.If(test=test) if child is above.orelse and self._draws(test):
+                return True
             case cst.If(test=test) if child is above.orelse and _is_switch(test):
                 return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
                 return _leaves(child.body) or self._is_negative_guard(above.test)
             case cst.IfExp() if child is above.body:
                 return self.is_guard(above.test)
+            case cst.BooleanOperation(operator=cst.And()) if child is above.right:
+                return self.is_guard(above.left)
             case cst.ExceptHandler() | cst.ExceptStarHandler():
                 return True
             case cst.IndentedBlock():
@@ -585,6 +599,32 @@ class Loops:
             for binding in bindings
         )
 
+    def _fills(self, branch: cst.If) -> bool:
+        """``if not found: found.append(...)`` of what stays filled: the first turn alone."""
+        kept = _empty(branch.test)
+        if kept is None or not any(_fills(line, kept) for line in branch.body.body):
+            return False
+        program = self._program
+        for call, func in program.method_calls(*_EMPTIES):
+            if dotted(func.value) == kept and program.function(call) is program.function(branch):
+                return False
+        if kept.startswith("self."):
+            return True
+        above = program.index.ancestors(branch)
+        loop = next((one for one in above if isinstance(one, cst.For | cst.While)), None)
+        names = program.index.below(branch.test, cst.Name)
+        name = next((one for one in names if one.value == kept), None)
+        if loop is None or name is None:
+            return False
+        return all(
+            binding.kind is not Bind.PARAMETER
+            and (
+                not program.index.inside(binding.node, loop)
+                or program.index.inside(binding.node, branch.body)
+            )
+            for binding in program.flow.reaching(name)
+        )
+
     def _assigns(self, body: cst.BaseSuite, name: str) -> bool:
         """Whether a block gives a name its value."""
         return any(
@@ -609,12 +649,43 @@ class Loops:
         return first < self._program.index.order(child)
 
     def _skips_rest(self, statement: cst.CSTNode) -> bool:
+        if not isinstance(statement, cst.If) or statement.orelse is not None:
+            return False
+        if _last(statement.body, (cst.Continue,)):
+            return self.is_guard(statement.test)
+        block = self._program.parent(statement)
         return (
-            isinstance(statement, cst.If)
-            and statement.orelse is None
-            and _last(statement.body, (cst.Continue,))
-            and self.is_guard(statement.test)
+            block is not None
+            and isinstance(self._program.parent(block), cst.FunctionDef)
+            and _last(statement.body, (cst.Return,))
+            and self._mostly(statement.test)
         )
+
+    def _mostly(self, test: cst.BaseExpression) -> bool:
+        """``step % n``, ``not args.log``, ``writer is None``: what comes after `return` is rare."""
+        match test:
+            case cst.BinaryOperation(operator=cst.Modulo()):
+                return True
+            case cst.Comparison(
+                left=cst.BinaryOperation(operator=cst.Modulo()),
+                comparisons=[cst.ComparisonTarget(operator=cst.NotEqual())],
+            ):
+                return True
+            case (
+                cst.UnaryOperation(operator=cst.Not(), expression=asked)
+                | cst.Comparison(
+                    left=asked,
+                    comparisons=[
+                        cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))
+                    ],
+                )
+            ):
+                return picks_process(self._program, asked) or any(
+                    _WANTED.search(name.value) or name.value in _OPTION_ROOTS
+                    for name in self._program.index.below(asked, cst.Name)
+                )
+            case _:
+                return False
 
     def is_guard(self, test: cst.BaseExpression) -> bool:
         """Whether a condition holds only now and then: every n steps, on one rank, on request."""
@@ -627,7 +698,16 @@ class Loops:
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
-        return self._counts(test) or picks_process(self._program, test)
+        return self._counts(test) or self._draws(test) or picks_process(self._program, test)
+
+    def _draws(self, test: cst.BaseExpression) -> bool:
+        """``random.random() < rate``: some of the turns, in either branch."""
+        if "random" not in self._program.text:
+            return False
+        return isinstance(test, cst.Comparison) and any(
+            isinstance(side, cst.Call) and _DRAWS.fullmatch(dotted(side.func)) is not None
+            for side in (test.left, *(one.comparator for one in test.comparisons))
+        )
 
     def _counts(self, test: cst.BaseExpression) -> bool:
         """``i == 0``, ``step == len(loader) - 1``, ``i < 4``: one step of many, or the first."""
@@ -658,6 +738,46 @@ class Loops:
 
 def _is_none(binding: Binding) -> bool:
     return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+
+def _empty(test: cst.BaseExpression) -> str | None:
+    """Return the name in ``not found`` and ``len(found) == 0``."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=kept):
+            pass
+        case cst.Comparison(
+            left=cst.Call(func=cst.Name("len"), args=[cst.Arg(value=kept)]),
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Integer("0"))],
+        ):
+            pass
+        case _:
+            return None
+    return dotted(kept) or None
+
+
+def _fills(line: cst.CSTNode, kept: str) -> bool:
+    """Whether a line of a block gives a name its value, or puts something in it."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Expr(value=cst.Call(func=cst.Attribute(value=filled, attr=attr)))]
+        ):
+            return attr.value in _GROWS and dotted(filled) == kept
+        case cst.SimpleStatementLine(body=[cst.Assign(targets=[only], value=value)]):
+            target = only.target
+            set_to = target.value if isinstance(target, cst.Subscript) else target
+            return dotted(set_to) == kept and not _is_empty(value)
+        case _:
+            return False
+
+
+def _is_empty(value: cst.BaseExpression) -> bool:
+    match value:
+        case cst.Name(value="None" | "False") | cst.Integer(value="0"):
+            return True
+        case cst.List(elements=[]) | cst.Tuple(elements=[]) | cst.Dict(elements=[]):
+            return True
+        case _:
+            return False
 
 
 def _named_eval(function: cst.FunctionDef) -> bool:

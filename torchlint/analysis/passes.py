@@ -160,9 +160,11 @@ def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | N
 
 
 def _turns_once(turns: Turns) -> bool:
-    """``for epoch in range(1)``."""
+    """``for epoch in range(1)``, ``for phase in ["train"]``."""
     match turns.loop:
         case cst.For(iter=cst.Call(func=cst.Name(value="range"), args=[only])):
             return turns.program.arguments.number(only.value) in (0, 1)
+        case cst.For(iter=cst.List(elements=[only]) | cst.Tuple(elements=[only])):
+            return isinstance(only, cst.Element)  # not `[*phases]`
         case _:
             return False
