@@ -10,6 +10,7 @@ import json
 import re
 import textwrap
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ def _row(row: Mapping[str, Any]) -> str:
 
 
 def _middle(row: Mapping[str, Any], side: str) -> float:
-    times = sorted(pair[side]["gpu"] or pair[side]["wall"] for pair in row["pairs"])
-    return float(times[len(times) // 2])
+    return geometric_mean(pair[side]["gpu"] or pair[side]["wall"] for pair in row["pairs"])
 
 
 def _seconds(value: float) -> str:

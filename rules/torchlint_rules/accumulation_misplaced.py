@@ -48,7 +48,14 @@ and one is put before the loop, for what a last, incomplete window has left.  Th
 where the loss is divided already, and none under a framework.
 
 ## Evidence
-Not measured yet.
+`torchlint bench TL607` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- step of four batches, width 64: 1.35 ms and 1.25 ms, 1.08 x (1.03 to 1.13): faster; results as E3
+  allows.
+- step of four batches, width 512: 6.76 ms and 7.04 ms, 0.97 x (0.87 to 1.09): no measurable change;
+  results as E3 allows.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic Mixed Precision examples: Gradient accumulation"

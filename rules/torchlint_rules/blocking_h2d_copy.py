@@ -56,7 +56,9 @@ tensor, since others may call it; and where the batch on the host is handed on a
 in a file with CUDA streams or other kernels, whose order is made by hand.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: only copies to a GPU can go on beside other work.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"

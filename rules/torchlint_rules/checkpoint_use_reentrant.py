@@ -4,8 +4,9 @@
 `torch.utils.checkpoint.checkpoint` has two variants.  The reentrant one, still the default, runs
 the block under `torch.no_grad()`: if none of its inputs requires a gradient, as the batch that a
 model starts with, every parameter of the block is left without a gradient and is never trained.
-It knows no keyword arguments and no `torch.autograd.grad`, and recomputes the whole block each
-time.  Since torch 2.1 every call that does not choose a variant warns.
+It knows no keyword arguments and no `torch.autograd.grad`.  Since torch 2.1 every call that does
+not choose a variant warns.  The other variant is right, and no faster: around small blocks its
+hooks cost more than they save (see the evidence).
 
 ## Bad
     from torch import nn
@@ -47,7 +48,14 @@ same, but the block is recomputed only as far as it is needed, and hooks and err
 another time.
 
 ## Evidence
-Not measured yet.
+`torchlint bench TL407` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- training step, width 64: 3.79 ms and 4.75 ms, 0.83 x (0.73 to 0.94): slower here; results bitwise
+  equal.
+- training step, width 256: 15 ms and 15.4 ms, 0.99 x (0.88 to 1.10): no measurable change; results
+  bitwise equal.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.utils.checkpoint"

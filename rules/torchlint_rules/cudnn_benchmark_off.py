@@ -56,7 +56,9 @@ rounding.  The first step with each shape takes longer, that of a last and small
 (`drop_last=True` avoids it), and a faster algorithm may take more memory.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: cuDNN runs on a GPU only.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"

@@ -55,7 +55,9 @@ normalisation, are then those of a process.  The keys of a checkpoint stay the s
 put `module.` before them.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: DataParallel calls the model as it is where there is no GPU.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, `torch.nn.DataParallel`, and "Use nn.parallel.DistributedDataParallel

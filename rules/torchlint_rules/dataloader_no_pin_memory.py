@@ -65,7 +65,9 @@ be a `torch.device` made before the loader, else `torch.cuda.is_available()`, or
 `torch.accelerator.is_available()` in a file that uses `torch.accelerator`.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: memory is pinned for copies to a GPU.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.utils.data: Memory Pinning"

@@ -48,10 +48,13 @@ Safe: all values are the same, and only the error that a NaN in the backward pas
 lost.  Unsafe where the backward pass runs inside of `try` with a handler that would catch it.
 
 ## Evidence
-Forward and backward of three layers of 256 on one thread of an AMD EPYC, torch 2.13.0 (CPU), in CPU
-time: 1.9 ms with anomaly detection, 0.59 ms without, by `python -m timeit -p -s "import torch;
-torch.set_num_threads(1); m = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(3)]);
-x = torch.randn(32, 256); torch.autograd.set_detect_anomaly(True)" "m(x).sum().backward()"`.
+`torchlint bench TL901` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- training step, width 64: 1.64 ms and 437 us, 3.75 x (2.84 to 4.95): faster; results bitwise equal.
+- training step, width 512: 5.32 ms and 2.57 ms, 2.07 x (1.21 to 3.53): faster; results bitwise
+  equal.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic differentiation package: Anomaly detection"

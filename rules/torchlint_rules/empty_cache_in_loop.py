@@ -44,6 +44,15 @@ are the same.  Where memory is so short, or in so many pieces, that the calls ke
 it may run out of memory; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
 
 ## Evidence
+`torchlint bench TL209` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- training step, width 256, batch 16: 192 ms and 1.21 ms, 159.69 x (107.84 to 236.47): faster;
+  results bitwise equal.
+- training step, width 512, batch 64: 214 ms and 8.47 ms, 25.28 x (18.96 to 33.72): faster; results
+  bitwise equal.
+
+On a GPU: not measured yet.
+
 `gc.collect()` in a process that has imported torch 2.13.0 and nothing else, AMD EPYC, Python 3.11:
 72 ms of CPU time (`python -c "import gc, time, torch; gc.collect(); t = time.process_time();
 [gc.collect() for _ in range(20)]; print((time.process_time() - t) / 20)"`).  `empty_cache` was not

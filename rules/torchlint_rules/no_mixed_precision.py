@@ -68,7 +68,9 @@ the fix writes float16 and a `GradScaler`; a checkpoint should then hold `scaler
 On a CPU nothing changes: autocast is switched off there.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: autocast for CUDA is switched off on a CPU.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic Mixed Precision package - torch.amp"

@@ -78,7 +78,9 @@ several models are trained, where the model is not a local name, or for a torch 
 for the method.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: on a CPU it needs a C++ compiler, which many machines lack.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, `torch.compile`, `torch.nn.Module.compile`, and "Where to apply

@@ -42,7 +42,9 @@ Safe: the flag is dropped, and the copy waits.  Where many copies are on their w
 behind them all is quicker; put `torch.cuda.synchronize()` there instead.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: on a CPU nothing is copied.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"

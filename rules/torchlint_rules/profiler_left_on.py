@@ -52,12 +52,14 @@ forward passes for each element of its inputs.
 There is no fix: taking the profiler away takes away its report, which the code around it uses.
 
 ## Evidence
-500 times forward and backward of three layers of 256 on one thread of an AMD EPYC, torch 2.13.0
-(CPU), in CPU time with the report's: 297 ms without a profiler, 553 ms with `profile()`, 723 ms
-with `profile(with_stack=True)`, by `python -m timeit -p -n 1 -r 3 -s "import torch;
-torch.set_num_threads(1); m = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(3)]);
-x = torch.randn(32, 256)" "with torch.profiler.profile(with_stack=True):"
-"    for _ in range(500): m(x).sum().backward()"`.
+`torchlint bench TL902` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- epoch, width 64, batches 50: 64.6 ms and 32.7 ms, 1.97 x (1.06 to 3.69): faster; results bitwise
+  equal.
+- epoch, width 256, batches 20: 34.1 ms and 26 ms, 1.32 x (1.03 to 1.69): faster; results bitwise
+  equal.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.profiler: schedule"

@@ -42,7 +42,9 @@ are the same, but an error in a kernel is then raised by a later call, memory ma
 and the time of a step that is measured elsewhere no longer includes all of the GPU's work.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: a CPU has nothing to wait for.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "CUDA semantics: Asynchronous execution"

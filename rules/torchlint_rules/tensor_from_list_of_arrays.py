@@ -44,9 +44,14 @@ the calls in this file show to be a tensor.  A dtype or device goes into
 becomes `.requires_grad_(True)`.
 
 ## Evidence
-200 arrays of 1,000 float64 on one thread of an AMD EPYC, torch 2.13 (CPU), `OMP_NUM_THREADS=1
-python -m timeit -s "import numpy as np, torch; rows = [np.random.rand(1000) for _ in
-range(200)]"`: `torch.tensor(rows)` 16.4 ms, `torch.as_tensor(np.array(rows))` 0.078 ms.
+`torchlint bench TL303` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- training step, length 128, features 512: 10.7 ms and 2.29 ms, 4.69 x (4.07 to 5.40): faster;
+  results bitwise equal.
+- training step, length 64, features 16: 662 us and 459 us, 1.30 x (1.05 to 1.61): faster; results
+  bitwise equal.
+
+On a GPU: not measured yet.
 
 ## References
 PyTorch documentation, `torch.tensor`; NumPy documentation, `numpy.array`

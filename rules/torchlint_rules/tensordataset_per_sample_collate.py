@@ -6,7 +6,8 @@ A `DataLoader` asks its dataset for one sample after another and stacks them.  F
 tensor for each sample, where a single index of the whole batch gives the same.  For tensors on a
 GPU each of them is a kernel launch.  A sampler that draws whole batches, with `batch_size=None` so
 that the loader does not make batches of its own, hands the indices of a batch to the dataset at
-once.
+once.  The smaller a sample is, the more that gains: of samples with thousands of numbers, copying
+them costs more than taking them apart.
 
 ## Bad
     import torch
@@ -57,11 +58,14 @@ memory for a copy.  Unsafe where the tensors of the dataset are not seen in the 
 not made contiguous, and where the loader goes to code that is not seen: its `batch_size` is None.
 
 ## Evidence
-One thread of an AMD EPYC that other programs used as well, torch 2.13.0 (CPU), `OMP_NUM_THREADS=1
-python -m timeit -s "import torch; from torch.utils.data import BatchSampler, DataLoader,
-RandomSampler, TensorDataset; d = TensorDataset(torch.randn(20_000, 32), torch.arange(20_000)); a =
-DataLoader(d, 64, shuffle=True); b = DataLoader(d, batch_size=None,
-sampler=BatchSampler(RandomSampler(d), 64, False))"`: `for x, y in a: pass` 161 ms, `in b` 44 ms.
+`torchlint bench TL104` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- epoch, samples 2048, features 32: 28 ms and 16 ms, 1.58 x (1.12 to 2.23): faster; results bitwise
+  equal.
+- epoch, samples 512, features 3072: 14.7 ms and 13.8 ms, 1.07 x (1.02 to 1.11): faster; results
+  bitwise equal.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.utils.data: Disable automatic batching"

@@ -56,7 +56,9 @@ computations, such as those of geometry or of small differences, do not.  On a G
 or another maker's, the line changes nothing.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: a CPU has no TensorFloat-32.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "CUDA semantics: TensorFloat-32 (TF32) on Ampere (and later) devices", and

@@ -58,7 +58,14 @@ check for None, where the object is not known to be torch's, where the file uses
 training framework wraps the optimizer.
 
 ## Evidence
-Not measured yet.
+`torchlint bench TL602` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+and after, and their ratio with its 99% interval.
+- training step, width 256, layers 8: 2.12 ms and 1.91 ms, 1.12 x (1.10 to 1.14): faster; results
+  bitwise equal.
+- training step, width 1024, layers 4: 15.2 ms and 13.4 ms, 1.13 x (0.98 to 1.29): too noisy to say;
+  results bitwise equal.
+
+On a GPU: not measured yet.
 
 ## References
 PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch Performance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from torchlint.report.paint import visible
@@ -125,21 +126,16 @@ def results(one: Measured) -> str:
     return f"{one.row.level.name}, {most:.0e} apart" if one.row.level < 3 else "E3"
 
 
-def middle(values: Sequence[float]) -> float:
-    """Return the median."""
-    return sorted(values)[len(values) // 2]
-
-
 def _time(one: Measured, side: str) -> str:
     if not one.pairs:
         return ""
     samples = [pair.sample for pair in one.pairs]
-    return seconds(middle([getattr(sample, side) for sample in samples]))
+    return seconds(geometric_mean(getattr(sample, side) for sample in samples))
 
 
 def _cpu(one: Measured) -> str:
     values = [pair.before.cpu / pair.after.cpu for pair in one.pairs if pair.after.cpu]
-    return f"{number(middle(values))}x" if values else ""
+    return f"{number(geometric_mean(values))}x" if values else ""
 
 
 def _memory(one: Measured) -> str:
