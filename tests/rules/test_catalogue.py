@@ -84,7 +84,9 @@ def test_bad_is_fixed_to_good(rule: Rule) -> None:
 def test_no_number_without_a_run(rule: Rule) -> None:
     evidence = re.search(r"## Evidence\n(.*?)\n## ", page(rule), re.DOTALL)
     assert evidence
-    assert evidence[1].strip() == "Not measured yet." or "torch 2." in evidence[1]
+    said = evidence[1].strip()
+    is_without = said == "Not measured yet." or said.startswith("A CPU has nothing to show")
+    assert "torch 2." in said or (is_without and not re.search(r"\d (?:s|ms|us|x)\b", said))
 
 
 def test_all_three_safety_classes_occur() -> None:
