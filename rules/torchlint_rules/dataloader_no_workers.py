@@ -74,10 +74,10 @@ machine the script runs on; how many are best depends on it.
 ## Evidence
 `torchlint bench TL101` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 256, side 192: 345 ms and 439 ms, 0.79 x (0.67 to 0.92): slower here; results
+- epoch, samples 256, side 192: 223 ms and 275 ms, 0.81 x (0.70 to 0.95): slower here; results
   bitwise equal.
-- epoch, samples 64, side 32: 17 ms and 97 ms, 0.17 x (0.10 to 0.32): slower here; results bitwise
-  equal.
+- epoch, samples 64, side 32: 10.9 ms and 56.4 ms, 0.19 x (0.14 to 0.28): slower here; results
+  bitwise equal.
 
 On a GPU: not measured yet.
 

@@ -59,10 +59,10 @@ where the old one took float16.
 ## Evidence
 `torchlint bench TL906` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 64: 439 us and 391 us, 1.11 x (0.97 to 1.26): too noisy to say; results
+- training step, width 64: 340 us and 336 us, 1.02 x (1.00 to 1.04): no measurable change; results
   bitwise equal.
-- training step, width 512: 2.46 ms and 2.29 ms, 1.06 x (0.91 to 1.22): too noisy to say; results
-  bitwise equal.
+- training step, width 512: 1.81 ms and 1.82 ms, 1.00 x (0.95 to 1.04): no measurable change;
+  results bitwise equal.
 
 On a GPU: not measured yet.
 

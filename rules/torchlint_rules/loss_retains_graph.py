@@ -50,9 +50,9 @@ the list itself is printed: a tensor with a graph shows its `grad_fn`.
 ## Evidence
 `torchlint bench TL402` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 16: 8.31 ms and 8.43 ms, 1.00 x (0.81 to 1.24): too noisy to say; results
-  bitwise equal.
-- epoch, width 512, batches 8: 22.4 ms and 22.4 ms, 1.01 x (0.96 to 1.06): no measurable change;
+- epoch, width 64, batches 16: 7.13 ms and 6.79 ms, 1.05 x (1.03 to 1.07): faster; results bitwise
+  equal.
+- epoch, width 512, batches 8: 19.1 ms and 18.4 ms, 1.04 x (1.01 to 1.06): no measurable change;
   results bitwise equal.
 
 On a GPU: not measured yet.

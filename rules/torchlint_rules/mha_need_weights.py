@@ -45,9 +45,9 @@ a mask allows nothing at all the output is zero (in training) instead of NaN.
 ## Evidence
 `torchlint bench TL713` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, tokens 256, width 64: 16.5 ms and 13.9 ms, 1.16 x (1.04 to 1.28): faster; results
+- training step, tokens 256, width 64: 15.1 ms and 12.9 ms, 1.18 x (1.05 to 1.32): faster; results
   as E1 allows.
-- training step, tokens 32, width 128: 5.7 ms and 5.79 ms, 0.98 x (0.91 to 1.06): no measurable
+- training step, tokens 32, width 128: 4.28 ms and 4.19 ms, 1.02 x (0.99 to 1.05): no measurable
   change; results as E1 allows.
 
 On a GPU: not measured yet.

@@ -57,11 +57,11 @@ raise StopIteration.
 ## Evidence
 `torchlint bench TL106` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 50000, steps 16, workers 0: 40.6 ms and 11.8 ms, 3.45 x (2.26 to 5.25): faster;
+- epoch, samples 50000, steps 16, workers 0: 29.7 ms and 9.92 ms, 2.99 x (2.20 to 4.07): faster;
   results as E3 allows.
-- epoch, samples 1024, steps 16, workers 0: 14 ms and 12.7 ms, 1.10 x (0.93 to 1.31): too noisy to
-  say; results as E3 allows.
-- epoch, samples 1024, steps 4, workers 1: 233 ms and 73.3 ms, 3.18 x (2.70 to 3.75): faster;
+- epoch, samples 1024, steps 16, workers 0: 9.83 ms and 8.28 ms, 1.19 x (1.03 to 1.37): faster;
+  results as E3 allows.
+- epoch, samples 1024, steps 4, workers 1: 136 ms and 41.4 ms, 3.28 x (3.05 to 3.54): faster;
   results as E3 allows.
 
 On a GPU: not measured yet.

@@ -66,9 +66,9 @@ There is no fix under a training framework.  TL601c takes the flag out.
 ## Evidence
 `torchlint bench TL601` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 32, layers 24: 7.86 ms and 4.2 ms, 1.87 x (1.73 to 2.02): faster; results as
+- training step, width 32, layers 24: 4.95 ms and 2.63 ms, 1.88 x (1.76 to 2.01): faster; results as
   E1 allows.
-- training step, width 384, layers 8: 17.2 ms and 14.2 ms, 1.22 x (1.09 to 1.36): faster; results as
+- training step, width 384, layers 8: 11.8 ms and 9.65 ms, 1.22 x (1.17 to 1.27): faster; results as
   E1 allows.
 
 On a GPU: not measured yet.

@@ -54,9 +54,9 @@ There is no fix: taking the profiler away takes away its report, which the code 
 ## Evidence
 `torchlint bench TL902` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 50: 64.6 ms and 32.7 ms, 1.97 x (1.06 to 3.69): faster; results bitwise
+- epoch, width 64, batches 50: 39.5 ms and 20.2 ms, 1.95 x (1.73 to 2.20): faster; results bitwise
   equal.
-- epoch, width 256, batches 20: 34.1 ms and 26 ms, 1.32 x (1.03 to 1.69): faster; results bitwise
+- epoch, width 256, batches 20: 25.5 ms and 18 ms, 1.42 x (1.30 to 1.56): faster; results bitwise
   equal.
 
 On a GPU: not measured yet.

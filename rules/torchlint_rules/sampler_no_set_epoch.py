@@ -56,9 +56,9 @@ sampler may be another one, or None, the call stands under a condition.
 ## Evidence
 `torchlint bench TL804` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 256: 3.09 ms and 3.09 ms, 1.01 x (0.94 to 1.09): no measurable change; results as
+- epoch, samples 256: 2.17 ms and 2.14 ms, 1.01 x (0.97 to 1.05): no measurable change; results as
   E3 allows.
-- epoch, samples 2048: 19.7 ms and 19.8 ms, 1.02 x (0.98 to 1.06): no measurable change; results as
+- epoch, samples 2048: 15.9 ms and 15.8 ms, 1.00 x (0.99 to 1.02): no measurable change; results as
   E3 allows.
 
 On a GPU: not measured yet.

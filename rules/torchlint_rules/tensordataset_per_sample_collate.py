@@ -60,9 +60,9 @@ not made contiguous, and where the loader goes to code that is not seen: its `ba
 ## Evidence
 `torchlint bench TL104` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 2048, features 32: 28 ms and 16 ms, 1.58 x (1.12 to 2.23): faster; results bitwise
-  equal.
-- epoch, samples 512, features 3072: 14.7 ms and 13.8 ms, 1.07 x (1.02 to 1.11): faster; results
+- epoch, samples 2048, features 32: 16.6 ms and 11.2 ms, 1.48 x (1.45 to 1.52): faster; results
+  bitwise equal.
+- epoch, samples 512, features 3072: 10.9 ms and 10.2 ms, 1.07 x (1.04 to 1.09): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -60,10 +60,10 @@ training framework wraps the optimizer.
 ## Evidence
 `torchlint bench TL602` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 256, layers 8: 2.12 ms and 1.91 ms, 1.12 x (1.10 to 1.14): faster; results
+- training step, width 256, layers 8: 1.45 ms and 1.31 ms, 1.10 x (1.06 to 1.15): faster; results
   bitwise equal.
-- training step, width 1024, layers 4: 15.2 ms and 13.4 ms, 1.13 x (0.98 to 1.29): too noisy to say;
-  results bitwise equal.
+- training step, width 1024, layers 4: 12.8 ms and 11.3 ms, 1.16 x (1.02 to 1.31): faster; results
+  bitwise equal.
 
 On a GPU: not measured yet.
 
