@@ -63,7 +63,7 @@ def section(code: str, known: Sequence[Mapping[str, Any]]) -> str:
 
 def _device(code: str, evidence: Mapping[str, Any]) -> str:
     """Return one device's part of the section, empty where it has nothing of the rule."""
-    rows = [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
+    rows = _rows(code, evidence)
     if not rows:
         return ""
     if unfit := [row["why"] for row in rows if not row["pairs"]]:
@@ -77,6 +77,11 @@ def _device(code: str, evidence: Mapping[str, Any]) -> str:
         f"after, and their ratio with its {rules['method']['confidence']:.0%} interval."
     )
     return "\n".join([_wrapped(head), *(_wrapped(_row(row), "- ", "  ") for row in rows)])
+
+
+def _rows(code: str, evidence: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a device's evidence has of a rule, a row a size."""
+    return [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
 
 
 def _row(row: Mapping[str, Any]) -> str:
@@ -161,7 +166,7 @@ def _fixed(row: Mapping[str, Any] | None) -> str:
 
 
 def _cell(code: str, evidence: Mapping[str, Any]) -> str:
-    rows = [row for row in evidence.get("rules", {}).get("rows", ()) if row["code"] == code]
+    rows = _rows(code, evidence)
     if rows and not rows[0]["pairs"]:
         return "needs a GPU"
     return "; ".join(_brief(row) for row in rows)

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from torchlint.verify.model import Sample, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchlint.edits import Safety
     from torchlint.rule import Level
     from torchlint.verify.model import Interval, Machine
@@ -108,4 +106,3 @@ class BenchReport:
     interrupted: bool
     confidence: float
     margin: float
-    notes: Mapping[str, str] = field(default_factory=dict)

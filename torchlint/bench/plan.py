@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
 from torchlint.bench.model import Row
@@ -108,7 +107,6 @@ def _after(
     return text, safety, level
 
 
-@cache
 def version(text: str) -> Version | None:
     """Return torch's version without what names its build."""
     from packaging.version import Version  # noqa: PLC0415  only where something is measured
