@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CHECKED = 3  # steps whose results are compared
 TURN = 0.02  # seconds that a turn lasts at least
+LONGEST = 10  # times as many steps as the slower arm needs for that: the faster may have less time
 FEWEST, MOST = 2, 60  # turns of each arm
 CLOSE = 1e-5  # what other rounding may change, as a share of the largest number (E1)
 WITHIN = 0.2  # how far numbers may lie apart that are alike on the whole (E2)
@@ -217,7 +218,8 @@ class Arm:
 
 def take_turns(arms: Sequence[Arm], seconds: float, first: int) -> None:
     """Time both arms in the order ABBA, until the time is over; the first turns are dropped."""
-    steps = max(arm.calibrate() for arm in arms)
+    needed = [arm.calibrate() for arm in arms]
+    steps = min(max(needed), LONGEST * min(needed))
     for arm in arms:
         arm.steps = steps
         arm.turn()

@@ -3,7 +3,7 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"WIDTH": 256, "BATCH": 16}, {"WIDTH": 512, "BATCH": 64}),
+    sizes=({"WIDTH": 512, "BATCH": 64}, {"WIDTH": 1024, "BATCH": 64}),
     before="""
 import gc
 
