@@ -246,6 +246,21 @@ def test_time_that_is_over_leaves_the_rest_not_measured(command: Command) -> Non
     assert report.kept == ()
 
 
+def test_in_lockstep_all_together_are_settled_first_and_then_one_after_the_other(
+    command: Command,
+) -> None:
+    made = session(command, FakeExecutor({"TL2": 0.5}))
+    made.limits = replace(made.limits, seconds=7 + 4 * 5)  # the pilot, six traces, two verdicts
+    report = verify(made, "TL1", "TL2", "TL3")
+    assert report.together is not None
+    assert report.together.verdict is Verdict.FASTER
+    assert verdicts(report) == {
+        "TL1": Verdict.NO_CHANGE,
+        "TL2": Verdict.NOT_MEASURED,
+        "TL3": Verdict.NOT_MEASURED,
+    }
+
+
 def test_nothing_is_begun_after_the_time(command: Command) -> None:
     executor = FakeExecutor(noise=0.3)
     made = session(command, executor)

@@ -228,7 +228,12 @@ class Session:
         return self.comparisons.setdefault(key, Comparison(first, second))
 
     def time(self, wanted: Sequence[Comparison]) -> None:
-        """Take pairs of runs until every comparison is settled or the time is over."""
+        """Take pairs of runs until every comparison is settled or the time is over.
+
+        What stands first is settled first where runs go in lockstep, so that a short time gives
+        some verdicts rather than a few pairs of everything; one after the other, all
+        comparisons share the runs of the script as it is.
+        """
         while (left := [each for each in wanted if each.is_open]) and not self.is_over:
             self._round(left)
             self._judge(left)
@@ -240,11 +245,12 @@ class Session:
             each.judgement = statistics.judge(each.samples, fewest=fewest, most=most, last=last)
 
     def _round(self, left: Sequence[Comparison]) -> None:
-        """Take one pair of each comparison, in random order; a configuration is run but once."""
+        """Take a pair of the first comparison in lockstep, else of each, in random order.
+
+        A configuration is run but once for all of them.
+        """
         if self.how.turns.mode == "lockstep":
-            for each in self.rng.sample(left, len(left)):
-                if not self.is_over:
-                    self._in_lockstep(each)
+            self._in_lockstep(left[0])
             return
         block = {id(known): known for each in left for known in (each.first, each.second)}
         order = self.rng.sample(list(block.values()), len(block))
