@@ -38,7 +38,8 @@ the activations of every layer, and memory runs out.
 - Totals and lists of which a gradient is asked: losses that are added up for one backward pass,
   returns of a policy, a memory bank that learns.
 - What is detached, a number (`.item()`), a count, or made under `torch.no_grad()`.
-- What starts anew in every step, and what is kept now and then (`if step % 100 == 0:`).
+- What starts anew in every step, or in a training now and then (`if step % 100 == 0: total = 0`),
+  and what is kept now and then.
 - Sums of two losses of one step.
 
 ## Fix safety

@@ -102,6 +102,36 @@ def evaluation(keep: str = "total += loss", start: str = "total = 0", after: str
             id="a list that is deleted",
         ),
         pytest.param(
+            training("total += loss\nif (i + 1) % k == 0:\n    log(total)\n    total = 0"),
+            id="a total of a window",
+        ),
+        pytest.param(
+            training(
+                "logs['loss'] += loss\nif i % k == 0:\n    logs = {'loss': 0}",
+                start="logs = {'loss': 0}",
+            ),
+            id="a dictionary of totals of a window",
+        ),
+        pytest.param(
+            training(
+                "losses.append(loss)\nif i % k == 0:\n    show(losses)\n    losses = []",
+                start="losses = []",
+            ),
+            id="a list of a window",
+        ),
+        pytest.param(
+            training(
+                "losses.append(loss)\nif i % k == 0:\n    losses.clear()", start="losses = []"
+            ),
+            id="a list that is emptied now and then",
+        ),
+        pytest.param(
+            HEAD + "for x, y in batches:\n    total = 0\n    for part in x.chunk(4):\n"
+            "        loss = F.cross_entropy(model(part), y)\n        loss.backward()\n"
+            "        total += loss\n    optimizer.step()\n    log(total)\n",
+            id="a total of the parts of a step",
+        ),
+        pytest.param(
             training("losses.append(loss)", start="losses = deque(maxlen=10)"),
             id="a list of few",
         ),
@@ -251,6 +281,16 @@ def test_detaches(source, after):
     result = fixed(source, CODE, unsafe=False)
     assert after in result
     assert result.replace(".detach()", "") == source
+
+
+def test_a_total_that_starts_anew_in_every_epoch_is_reported():
+    (found,) = check(
+        HEAD + "for epoch in range(9):\n    total = 0\n    for x, y in batches:\n"
+        "        loss = F.cross_entropy(model(x), y)\n        loss.backward()\n"
+        "        optimizer.step()\n        total += loss\n    print(float(total))\n",
+        CODE,
+    )
+    assert found.location.row == 12
 
 
 def test_an_attribute_that_starts_anew_in_every_step_is_left_alone():

@@ -125,7 +125,9 @@ def _in_training(program: Program, growing: Growing, wanted: Sources) -> Retenti
     recording = program.recordings.at(growing.statement)
     if adds and recording not in (Recording.ON, Recording.ASSUMED):
         return None
-    return Retention(growing, leaves) if _is_carried(program, growing, context.loop) else None
+    if not _is_carried(program, growing, context.loop) or _is_reset(program, growing, context.loop):
+        return None
+    return Retention(growing, leaves)
 
 
 def _is_relevant(program: Program, term: cst.BaseExpression, wanted: Sources) -> bool:
@@ -292,17 +294,45 @@ def _outlives(program: Program, keeper: cst.BaseExpression, loop: cst.CSTNode | 
 
 def _is_emptied(program: Program, keeper: cst.BaseExpression) -> bool:
     """Whether what is kept is dropped in every step: by an assignment, ``clear()`` or ``del``."""
-    code, index = program.code(keeper), program.index
-    resets: list[cst.CSTNode] = [
-        one for one in index.of(cst.AssignTarget) if program.code(one.target) == code
-    ]
-    resets += [
-        call
-        for call, func in program.method_calls("clear", "pop", "popleft")
-        if program.code(func.value) == code
-    ]
-    resets += [one for one in index.of(cst.Del) if code in program.code(one.target)]
+    resets = _resets(program, {program.code(keeper)})
     return any(program.context(one).per_step for one in resets)
+
+
+def _is_reset(program: Program, growing: Growing, loop: cst.CSTNode | None) -> bool:
+    """Whether the loop drops what is kept now and then: little is left of graphs in a window."""
+    names = {program.code(growing.keeper)}
+    if isinstance(growing.keeper, cst.Subscript):
+        names.add(program.code(growing.keeper.value))
+    loops = (loop, _steps_around(program, loop))
+    contexts = (program.context(one) for one in _resets(program, names))
+    return any(one.role is Role.TRAIN and one.loop in loops for one in contexts)
+
+
+def _steps_around(program: Program, loop: cst.CSTNode | None) -> cst.CSTNode | None:
+    """Return the loop of steps around one that adds up gradients."""
+    for above in () if loop is None else program.index.ancestors(loop):
+        if isinstance(above, cst.For | cst.While):
+            return above if program.loops.steps(above) else loop
+        if isinstance(above, cst.FunctionDef):
+            break
+    return loop
+
+
+def _resets(program: Program, names: set[str]) -> Iterator[cst.CSTNode]:
+    """Yield what drops a total or a list: an assignment of something else, ``clear``, ``del``."""
+    index = program.index
+    for one in index.of(cst.AssignTarget):
+        if program.code(one.target) in names:
+            made = index.parent(one)
+            if not isinstance(made, cst.Assign) or _summand(made) is None:
+                yield one
+    for call, func in program.method_calls("clear", "pop", "popleft"):
+        if program.code(func.value) in names:
+            yield call
+    for deleted in index.of(cst.Del):
+        code = program.code(deleted.target)
+        if any(name in code for name in names):
+            yield deleted
 
 
 def _is_differentiated(program: Program, growing: Growing, wanted: Sources) -> bool:
