@@ -19,6 +19,7 @@ from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.rule import Diagnostic, Nearby
 from torchlint.syntax import looks_valid
+from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -94,11 +95,13 @@ def examine(source: Source, options: Options) -> Checked:
     """
     relevant = registry.is_relevant(source.text)
     known = _Words(source.text)
+    test = relevant and _is_test(source, options)
     rules = [
         rule
         for rule in options.rules
         if relevant
         and rule not in registry.ENGINE_RULES
+        and (rule.in_tests or not test)
         and _may_fire(rule, known, nearby=lambda words: _is_nearby(source, options, words))
     ]
     if not rules and looks_valid(source.text):
@@ -110,6 +113,13 @@ def examine(source: Source, options: Options) -> Checked:
             "split it over several statements, or exclude it",
         )
     return with_deep_stack(lambda: _examine(source, options, rules))
+
+
+def _is_test(source: Source, options: Options) -> bool:
+    """Whether a file is a test, where nobody pays for what it costs."""
+    path, projects = source.path, options.projects
+    root = None if path is None or projects is None else projects.root(path)
+    return is_test(path, source.text, root)
 
 
 class _Words(dict[str, bool]):
@@ -213,7 +223,7 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
         found: list[tuple[Rule, Finding]] = []
         for rule in rules:
             try:
-                found += [(rule, finding) for finding in registry.load(rule)(program)]
+                found += [(rule, finding) for finding in _found(rule, program)]
             except Exception as error:  # noqa: BLE001 - one rule's failure must not hide the rest
                 errors.append(_rule_failed(source, rule, error))
             clock.look(rule.code)
@@ -223,6 +233,15 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
     finally:
         if program.project is None:
             program.release()
+
+
+def _found(rule: Rule, program: Program) -> Iterator[Finding]:
+    """Yield what a rule finds; most rules have nothing to say of tests."""
+    from torchlint.analysis.debugging import in_test  # noqa: PLC0415 - imports libcst
+
+    for finding in registry.load(rule)(program):
+        if rule.in_tests or not in_test(program, finding.node):
+            yield finding
 
 
 def _finish(

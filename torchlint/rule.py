@@ -53,7 +53,8 @@ class Rule:
     of its alternatives occurs literally in the text.  ``group`` places the rule's fixes
     in the documented order (a lower group is applied first).  The check is the function that
     bears the rule's name in the module of that name in the package ``package``.  ``level`` is what
-    its unsafe fixes may do to what is computed; safe ones do nothing to it.
+    its unsafe fixes may do to what is computed; safe ones do nothing to it.  ``in_tests``: it
+    speaks of tests as well, being about what is wrong and not about what takes time.
     """
 
     code: str
@@ -65,6 +66,7 @@ class Rule:
     words: tuple[tuple[str, ...], ...]
     package: str = "torchlint_rules"
     level: Level = Level.E0
+    in_tests: bool = True
 
     @property
     def module(self) -> str:

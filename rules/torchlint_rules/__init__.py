@@ -42,6 +42,7 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E2,
         words=(("DataLoader",),),
+        in_tests=False,
     ),
     Rule(
         code="TL102",
@@ -51,6 +52,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=4,
         words=(("DataLoader",), GPU),
+        in_tests=False,
     ),
     Rule(
         code="TL103",
@@ -61,6 +63,7 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E2,
         words=(("DataLoader",),),
+        in_tests=False,
     ),
     Rule(
         code="TL104",
@@ -70,6 +73,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=4,
         words=(Nearby(("TensorDataset",)), ("DataLoader",)),
+        in_tests=False,
     ),
     Rule(
         code="TL105",
@@ -93,6 +97,7 @@ RULES: tuple[Rule, ...] = (
             ("iter(", "enumerate("),
             STEPS,
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL108",
@@ -102,6 +107,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
+        in_tests=False,
     ),
     Rule(
         code="TL201",
@@ -111,6 +117,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=((".item", "float(", "int("), GPU, STEPS),
+        in_tests=False,
     ),
     Rule(
         code="TL202",
@@ -120,6 +127,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=5,
         words=(READS, GPU, STEPS),
+        in_tests=False,
     ),
     Rule(
         code="TL204",
@@ -129,6 +137,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("cpu", "tolist"), GPU, STEPS),
+        in_tests=False,
     ),
     Rule(
         code="TL205",
@@ -138,6 +147,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(")),
+        in_tests=False,
     ),
     Rule(
         code="TL206",
@@ -156,6 +166,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=5,
         words=(("synchronize",),),
+        in_tests=False,
     ),
     Rule(
         code="TL209",
@@ -165,6 +176,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=5,
         words=(("empty_cache", "gc", "ipc_collect"), ("empty_cache", "collect")),
+        in_tests=False,
     ),
     Rule(
         code="TL301",
@@ -175,6 +187,7 @@ RULES: tuple[Rule, ...] = (
         group=5,
         level=Level.E2,
         words=(MAKES, ("cuda", ".to(", "device=")),
+        in_tests=False,
     ),
     Rule(
         code="TL302",
@@ -184,6 +197,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("tensor(",), ("numpy",)),
+        in_tests=False,
     ),
     Rule(
         code="TL303",
@@ -193,6 +207,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("ensor(",),),
+        in_tests=False,
     ),
     Rule(
         code="TL401",
@@ -202,6 +217,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=6,
         words=((".eval(", ".detach("), ("for ", "while ")),
+        in_tests=False,
     ),
     Rule(
         code="TL402",
@@ -211,6 +227,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=2,
         words=(("backward", ".eval("), ("+", "append")),
+        in_tests=False,
     ),
     Rule(
         code="TL407",
@@ -221,6 +238,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("checkpoint",), ("utils.checkpoint", "utils import")),
+        in_tests=False,
     ),
     Rule(
         code="TL501",
@@ -234,6 +252,7 @@ RULES: tuple[Rule, ...] = (
             ("backward(", *PRECISION_SWITCHES),
             Nearby((*GPU, *PRECISION_SWITCHES)),
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL503",
@@ -269,6 +288,7 @@ RULES: tuple[Rule, ...] = (
             ),
             Nearby(("backward", ".step(", "zero_grad", *TF32)),
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL601",
@@ -279,6 +299,7 @@ RULES: tuple[Rule, ...] = (
         group=7,
         level=Level.E1,
         words=(("Adam", "SGD", "Adagrad"), ("optim",)),
+        in_tests=False,
     ),
     Rule(
         code="TL602",
@@ -288,6 +309,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=7,
         words=(("zero_grad", ".grad"),),
+        in_tests=False,
     ),
     Rule(
         code="TL607",
@@ -323,6 +345,7 @@ RULES: tuple[Rule, ...] = (
             ),
             Nearby(("Conv2d", "Conv3d", "ConvTranspose", "models", "timm")),
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL703",
@@ -333,6 +356,7 @@ RULES: tuple[Rule, ...] = (
         group=8,
         level=Level.E2,
         words=(("BatchNorm", "InstanceNorm"),),
+        in_tests=False,
     ),
     Rule(
         code="TL705",
@@ -347,6 +371,7 @@ RULES: tuple[Rule, ...] = (
             ("optim", "TrainingArguments"),
             ("backward", "TrainingArguments", "Accelerator"),
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL713",
@@ -357,6 +382,7 @@ RULES: tuple[Rule, ...] = (
         group=8,
         level=Level.E1,
         words=(("MultiheadAttention",),),
+        in_tests=False,
     ),
     Rule(
         code="TL801",
@@ -375,6 +401,7 @@ RULES: tuple[Rule, ...] = (
                 "data_parallel",
             ),
         ),
+        in_tests=False,
     ),
     Rule(
         code="TL804",
@@ -394,6 +421,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=3,
         words=(("detect_anomaly",),),
+        in_tests=False,
     ),
     Rule(
         code="TL902",
@@ -403,6 +431,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=3,
         words=(("profiler", "_record_memory_history", "gradcheck"),),
+        in_tests=False,
     ),
     Rule(
         code="TL906",

@@ -57,7 +57,7 @@ def test_runs_on_request(source):
 
 @pytest.mark.parametrize("name", ["a/test_x.py", "a/x_test.py", "tests/x.py", "a/debug.py"])
 def test_a_file_may_be_a_test(name):
-    program = Program("probe(1)", Path(name))
+    program = Program("import pytest\nprobe(1)", Path(name))
     assert on_request(program, probed(program))
 
 

@@ -286,7 +286,7 @@ USES = "from net import Net\n"
     ("files", "name"),
     [
         pytest.param({"net.py": NET + SCRIPT}, "net.py", id="a script that tries a model out"),
-        pytest.param({"test_net.py": NET}, "test_net.py", id="a test"),
+        pytest.param({"test_net.py": "import pytest\n" + NET}, "test_net.py", id="a test"),
     ],
 )
 def test_silent_where_nothing_is_trained(tmp_path, files, name):

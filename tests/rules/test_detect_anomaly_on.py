@@ -151,7 +151,7 @@ def test_is_silent(source):
     ("name", "count"),
     [
         ("train.py", 1),
-        ("test_train.py", 0),
+        ("test_train.py", 1),
         ("conftest.py", 0),
         ("debug_train.py", 0),
         ("tests/helpers.py", 0),

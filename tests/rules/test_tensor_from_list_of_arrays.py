@@ -389,9 +389,7 @@ def test_why_it_is_unsafe_in_general() -> None:
     mixed = [np.arange(3), np.ones(3, np.float32)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert (
-            torch.tensor(mixed).dtype == torch.float32
-        )  # torchlint: ignore[TL303] the test runs it
+        assert torch.tensor(mixed).dtype == torch.float32
     assert torch.from_numpy(np.array(mixed)).dtype == torch.float64
     rows = [np.zeros((3, 4)).T, np.zeros((3, 4)).T]
     assert not torch.from_numpy(np.stack(rows)).is_contiguous()
@@ -406,14 +404,13 @@ def test_a_detached_clone_is_what_tensor_makes(*, transposed: bool, grad: bool) 
     other = torch.zeros(1, dtype=torch.float64)
     with pytest.warns(UserWarning, match="copy construct"):
         pairs = [
-            (torch.tensor(tensor), tensor.detach().clone()),  # torchlint: ignore[TL303b]
-            (torch.tensor(tensor, dtype=torch.float64),  # torchlint: ignore[TL303b]
+            (torch.tensor(tensor), tensor.detach().clone()),
+            (torch.tensor(tensor, dtype=torch.float64),
              tensor.detach().to(dtype=torch.float64, copy=True)),
-            (torch.tensor(tensor, dtype=None, device="cpu"),  # torchlint: ignore[TL303b]
+            (torch.tensor(tensor, dtype=None, device="cpu"),
              tensor.detach().to(dtype=None, device="cpu", copy=True)),
-            (torch.tensor(tensor, requires_grad=True),  # torchlint: ignore[TL303b]
+            (torch.tensor(tensor, requires_grad=True),
              tensor.detach().clone().requires_grad_(True)),
-            # torchlint: ignore[TL303b]
             (other.new_tensor(tensor), tensor.detach().to(other, copy=True)),
         ]  # fmt: skip
     for made, copied in pairs:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.test_code import is_left_to_runner, is_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,26 +23,31 @@ _FAULTS = re.compile(
 _ASKS = re.compile(
     r"anomal|diagnos|detect|sanity|verify|strict|(^|_)(nans?|infs?|checks?)(_|$)", re.IGNORECASE
 )
-_TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests"})
 
 
 def in_test(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node stands in a test: by the name of the file, its folder, class or function."""
-    path = program.path
-    if path is not None:
-        stem = path.stem
-        if stem.startswith("test_") or stem.endswith("_test") or stem == "conftest":
-            return True
-        if path.parent.name in _TEST_FOLDERS:
-            return True
+    """Whether a node stands in a test: by its file, its class, or a function left to a runner."""
+    root = None if program.project is None else program.project.imports.root
+    if is_test(program.path, program.text, root):
+        return True
     for above in program.index.ancestors(node):
-        if isinstance(above, cst.FunctionDef) and above.name.value.startswith("test_"):
+        if isinstance(above, cst.FunctionDef) and _is_for_runner(program, above):
             return True
         if isinstance(above, cst.ClassDef) and any(
             dotted(base.value).endswith("TestCase") for base in above.bases
         ):
             return True
     return False
+
+
+def _is_for_runner(program: Program, function: cst.FunctionDef) -> bool:
+    """``def test_shapes():``, which takes nothing, or which the file itself never calls."""
+    name = function.name.value
+    if not name.startswith("test_"):
+        return False
+    params = function.params.params
+    takes = any(param.default is None and param.name.value != "self" for param in params)
+    return not takes or is_left_to_runner(name, program.text)
 
 
 def on_request(program: Program, node: cst.CSTNode) -> bool:
