@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -24,6 +24,7 @@ from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
+from torchlint.analysis.parsing import parse
 from torchlint.analysis.places import locate
 from torchlint.analysis.queued import index_copies, waits
 from torchlint.analysis.recording import Recordings
@@ -74,7 +75,7 @@ class Program:
         self.preferences = preferences
         self.project: Project | None = None
         with _collector_paused():
-            self.module = _parse(text)
+            self.module = parse(text)
             self.index = Index(self.module)
 
     def release(self) -> None:
@@ -360,41 +361,6 @@ def _decorated(function: cst.FunctionDef, name: str) -> bool:
         isinstance(item.decorator, cst.Name) and item.decorator.value == name
         for item in function.decorators
     )
-
-
-def trust_parser() -> None:
-    """Let libcst's parser build nodes without checking each of them, in this process from now on.
-
-    Nodes check what they are built of, for those who build them by hand.  What the parser reads
-    from a text is valid by itself, and the checks are an eighth of its time.  The switch is never
-    turned back: Python drops what it knows of a class each time that the class changes.
-    """
-    if cst.CSTNode.__post_init__ is not _accept:
-        cst.CSTNode.__post_init__ = _accept  # type: ignore[assignment, method-assign]
-
-
-def _accept(node: cst.CSTNode) -> None:
-    """Take a node as it is."""
-
-
-_OWN = {"SimpleWhitespace": cst.SimpleWhitespace, "Newline": cst.Newline}
-_SHARED = {name: lru_cache(None)(kind) for name, kind in _OWN.items()}
-
-
-def _parse(text: str) -> cst.Module:
-    """Parse, with one node for all equal whitespace where the parser is trusted.
-
-    Half of the nodes of a tree are whitespace, most of it empty, one blank or the end of a line.
-    Nodes do not change, and no place of whitespace is ever asked for.  The parser looks each class
-    up by its name in the module, which for that long gives it the remembered nodes.
-    """
-    if cst.CSTNode.__post_init__ is not _accept:
-        return cst.parse_module(text)
-    vars(cst).update(_SHARED)
-    try:
-        return cst.parse_module(text)
-    finally:
-        vars(cst).update(_OWN)
 
 
 @contextmanager
