@@ -517,6 +517,25 @@ def test_a_guard_in_an_evaluation_holds_for_short_loops_below_it(body: str, expe
     assert context(f"{source}            {body}\n") == expected
 
 
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        pytest.param("for text in texts:\n        probe(text.tolist())", "OTHER", id="results"),
+        pytest.param("for p in groups:\n        probe(p.norm())", "OTHER", id="parameters"),
+        pytest.param("for x in loader:\n        probe(x)", "EVAL", id="batches"),
+        pytest.param("for x in xs:\n        probe(model(x))", "EVAL", id="a model"),
+        pytest.param("while True:\n        x = model(x)\n        probe(x)", "EVAL", id="tokens"),
+    ],
+)
+@pytest.mark.parametrize(
+    "head", ["def sample(xs, texts):\n    ", "@torch.no_grad()\ndef f(xs, texts):\n    "]
+)
+def test_a_step_of_an_evaluation_runs_a_model_or_takes_a_batch(
+    head: str, loop: str, expected: str
+) -> None:
+    assert context(f"def probe(*_): pass\n{head}{loop}\n") == expected
+
+
 def test_a_type_that_is_asked_for_guards() -> None:
     assert context(TRAINING + "if isinstance(x, torch.Tensor):\n        probe()") == "TRAIN guarded"
 

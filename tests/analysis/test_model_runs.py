@@ -20,6 +20,14 @@ def sparse(data):
 def scores(x):
     return net(x).mean()
 
+class Wrapped:
+    @property
+    def inner(self):
+        return self._inner
+
+    def run(self, x):
+        return self.inner(x)
+
 net = Net()
 banks = []
 weights = torch.rand(4, 4)
@@ -34,6 +42,7 @@ weights = torch.rand(4, 4)
         pytest.param("self.head(x)", id="an unknown attribute"),
         pytest.param("scores(x)", id="in a function"),
         pytest.param("evaluate(net, x)", id="given away"),
+        pytest.param("Wrapped().run(x)", id="what a property gives"),
         pytest.param("scipy.run(net)", id="given to a library"),
         pytest.param("torch.vmap(net)(x)", id="what a call gives"),
         pytest.param("(net or model)(x)", id="one of two"),

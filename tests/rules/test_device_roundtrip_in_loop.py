@@ -352,11 +352,10 @@ def test_turns_of_a_clustering_before_each_epoch_are_no_evaluation() -> None:
     assert check(KMEANS.format(more="model(nearest)"), CODE)
 
 
-def test_results_that_are_on_the_host_are_no_evaluation() -> None:
+def test_a_loop_over_results_is_no_evaluation() -> None:
     found = check(RESULTS.format(copy=".cpu()"), CODE)
     assert [one.location.row for one in found] == [15]
-    found = check(RESULTS.format(copy=""), CODE)
-    assert [one.location.row for one in found] == [7]
+    silent(RESULTS.format(copy=""), CODE)
 
 
 VOCODER = """

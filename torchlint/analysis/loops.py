@@ -395,9 +395,7 @@ class Loops:
             case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]
                 if role is Role.EVAL:
-                    if around.guarded and around.role is Role.EVAL and self._only_computes(above):
-                        return around  # now and then within a step
-                    return self._evaluation(above)
+                    return around if self._only_computes(above) else self._evaluation(above)
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
                 return self._of_function(above)
@@ -413,10 +411,6 @@ class Loops:
             caller = self._of_function(function)
             if caller.role is Role.TRAIN:
                 return caller
-            if caller.role is Role.EPOCH and self._only_computes(loop):
-                return caller
-        elif function is not None and self._is_left_to_do(loop, function):
-            return self._of_function(function)
         return Context(Role.EVAL, loop=loop)
 
     def _only_computes(self, loop: Loop) -> bool:
@@ -427,21 +421,6 @@ class Loops:
             if iterated or "loader" in program.code(loop.iter).lower():
                 return False
         return not runs_model(program, loop.body)
-
-    def _is_left_to_do(self, loop: Loop, function: cst.FunctionDef) -> bool:
-        """Whether a loop goes through what an evaluation before it has brought to the host."""
-        index, start = self._program.index, self._program.index.order(loop)
-        copied = [
-            above
-            for call, _ in self._program.method_calls("cpu", "numpy", "tolist")
-            for above in index.ancestors(call)
-            if isinstance(above, (cst.For, cst.While)) and index.end(above) <= start
-        ]
-        return (
-            any(index.inside(one, function) and runs_model(self._program, one) for one in copied)
-            and isinstance(loop, cst.For)
-            and self._only_computes(loop)
-        )
 
     def _is_evaluation(self, function: cst.FunctionDef) -> bool:
         """Whether a function is an evaluation by its name, or part of such a one."""

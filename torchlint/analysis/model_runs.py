@@ -37,7 +37,7 @@ def _runs(program: Program, call: cst.Call, depth: int) -> bool:
     if any(program.value(arg.value).kind is Kind.MODULE for arg in call.args):
         return True
     own = program.calls.target(call)
-    if own is not None:
+    if own is not None and not program.is_property(own):  # else it is what a property gives
         return runs_model(program, own.body, depth + 1)
     other = program.calls.elsewhere(call)
     if other is not None:
