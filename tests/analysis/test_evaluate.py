@@ -132,6 +132,14 @@ CASES = [
         id="a tensor that is changed in a loop",
     ),
     pytest.param(
+        "x = torch.ones(3)\nfor i in y:\n    xs = [x.clamp(0)]\n    ys = []\n"
+        "    for v in xs:\n        probe(v)\n        ys.append((1, v.clone()))\n"
+        "    x = torch.stack([a[1] for a in ys]).mean(0)",
+        "TENSOR @CPU",
+        id="a circle of tensors on the host",
+    ),
+    pytest.param("x = torch.from_file('f', False, 9)\nprobe(x[2])", "TENSOR @CPU", id="a file"),
+    pytest.param(
         "x = torch.ones(3)\nfor i in y:\n    x = x.cuda()\nprobe(x)",
         "TENSOR @MAYBE",
         id="a tensor that is moved in a loop",
@@ -438,6 +446,18 @@ CASES = [
     pytest.param(NET + "probe(net.memory)", "NONE", id="None"),
     pytest.param(NET + "probe(net.rate)", "NUMBER", id="a property"),
     pytest.param(NET + "probe(net.nothing)", "UNKNOWN", id="what nobody stored"),
+    pytest.param(
+        "class D:\n    def a(self):\n        self.x = torch.tensor(self.x)\n"
+        "    def b(self): probe(self.x)",
+        "UNKNOWN",
+        id="what is made of itself alone",
+    ),
+    pytest.param(
+        "class D:\n    def __init__(self): self.x = torch.ones(3)\n"
+        "    def a(self): self.x = torch.tensor(self.x)\n    def b(self): probe(self.x)",
+        "TENSOR @CPU",
+        id="what is made of itself, and was a tensor before",
+    ),
     pytest.param(NET + "probe(net(x))", "TENSOR", id="its output"),
     pytest.param(NET + "probe(net(x.cuda()))", "TENSOR @CUDA", id="its output on a GPU"),
     pytest.param(NET + "probe(net.both(x)[1])", "NUMBER", id="another method"),

@@ -132,6 +132,27 @@ def test_leaves_alone_what_is_not_proved(body: str) -> None:
     silent(script(body), CODE)
 
 
+@pytest.mark.parametrize(
+    ("first", "codes"),
+    [
+        pytest.param("pass", [], id="nothing else says what it is: it may be a list"),
+        pytest.param("self.ids = torch.ones(3)", ["TL303b"], id="a tensor before"),
+    ],
+)
+def test_an_attribute_that_is_made_of_itself(first: str, codes: list[str]) -> None:
+    source = script(
+        f"""\
+        class Request:
+            def __init__(self):
+                {first}
+
+            def convert(self):
+                self.ids = torch.tensor(self.ids)
+        """
+    )
+    assert [finding.code for finding in check(source, CODE)] == codes
+
+
 # -- lists of arrays ------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from torchlint.analysis.project import portable
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
+    NEVER,
     NONE,
     NUMBER,
     OTHER,
@@ -36,7 +37,7 @@ from torchlint.analysis.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchlint.analysis.classes import Class
+    from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.growth import Gift
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
@@ -455,6 +456,8 @@ class Evaluator:
             UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
             for store in stores
         ]
+        if values and all(self._reads(store, attr) for store in stores):
+            values.append(UNKNOWN)  # what it is at first comes from elsewhere
         # what a method once sets to None is not None where it is used
         if values:
             return self._grown(join(values), lambda: self._growth.of_attribute(attr))
@@ -462,6 +465,13 @@ class Evaluator:
         if method is not None and self._program.is_property(method):
             return self.returned(method)
         return self._registered(owner, attr)
+
+    def _reads(self, store: Store, attr: str) -> bool:
+        """Whether ``self.x`` is made of itself: ``self.x = torch.tensor(self.x)``."""
+        if store.value is None:
+            return False
+        below = self._program.index.below(store.value, cst.Attribute)
+        return any(one.attr.value == attr and dotted(one) == f"self.{attr}" for one in below)
 
     def _registered(self, owner: Class, attr: str) -> Value:
         """Return a buffer of a module, which goes where the module goes."""
@@ -948,17 +958,18 @@ class Evaluator:
         for arg in node.args:
             if arg.keyword is not None and arg.keyword.value == "device":
                 return Value(Kind.TENSOR, device=self.device(arg.value) or Device.UNKNOWN)
-        devices: list[Device] = []
+        given: list[Value] = []
         for arg in node.args:
             value = self._value(arg.value)
-            devices.append(value.device)
-            if value.items is not None:
-                devices += [item.device for item in value.items]
-            elif value.element is not None:
-                devices.append(value.element.device)
-        device = shared_device(devices)
-        if device is Device.UNKNOWN and _is_factory(node):
-            device = Device.CPU
+            given += [value, *(value.items or ())]
+            if value.element is not None:
+                given.append(value.element)
+        device = shared_device(value.device for value in given)
+        if device is Device.UNKNOWN:
+            if _is_factory(node):
+                device = Device.CPU
+            elif any(value.kind is Kind.NEVER for value in given):
+                return NEVER  # of what a circle of questions has not yet found
         return Value(Kind.TENSOR, device=device)
 
     def _device_call(self, node: cst.Call) -> Device:
@@ -1124,7 +1135,7 @@ def _is_factory(node: cst.Call) -> bool:
 _FACTORIES = frozenset(
     {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "full", "empty", "eye", "arange",
      "linspace", "logspace", "rand", "randn", "randint", "randperm", "tril_indices",
-     "triu_indices"}
+     "triu_indices", "from_file", "frombuffer"}
 )  # fmt: skip
 
 
