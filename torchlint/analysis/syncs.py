@@ -16,6 +16,7 @@ from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.host_results import handed_on, is_given_gpu
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.values import Device, Kind
 
@@ -191,7 +192,7 @@ def _sync(
     value = program.value(tensor)
     sure = value.kind is Kind.TENSOR
     derived = value.kind is Kind.UNKNOWN and value.device.gpu and not proved
-    if not (sure or derived) or not program.on_gpu(value) or _for_environment(program, node):
+    if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
         return
     context = program.context(node)
     if context.role in _STEPS and not without_gpu(program, node):
@@ -243,40 +244,3 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
                 yield node
             case _:
                 pass
-
-
-# -- what has to be on the host -----------------------------------------------------------------
-
-
-def _for_environment(program: Program, node: cst.CSTNode) -> bool:
-    """Whether the value is an action for a simulator: that one runs on the host."""
-    if _given_to_environment(program, node):
-        return True
-    statement = program.statement(node)
-    if not isinstance(statement, cst.SimpleStatementLine):
-        return False
-    for small in statement.body:
-        if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-            name = small.targets[0].target.value
-            return any(
-                use.value == name
-                and small.targets[0].target in [b.node for b in program.flow.reaching(use)]
-                and _given_to_environment(program, use)
-                for use in program.index.of(cst.Name)
-                if use.value == name and use is not small.targets[0].target
-            )
-    return False
-
-
-def _given_to_environment(program: Program, node: cst.CSTNode) -> bool:
-    for above in program.index.ancestors(node):
-        if isinstance(above, cst.BaseStatement):
-            return False
-        if (
-            isinstance(above, cst.Call)
-            and isinstance(above.func, cst.Attribute)
-            and above.func.attr.value == "step"
-            and "env" in dotted(above.func.value).lower()
-        ):
-            return True
-    return False

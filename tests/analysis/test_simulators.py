@@ -1,0 +1,46 @@
+"""What a simulator, or the memory that its steps are replayed from, needs on the host."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed
+
+SCRIPT = """
+def to_np(t):
+    return t.cpu().numpy()
+
+class Agent:
+    def act(self, state):
+        return model(state).argmax(1).cpu()
+    def explore(self, state):
+        return 0 if random() < 0.1 else self.act(state)
+    def score(self, state):
+        return model(state).sum().cpu()
+
+model = nn.Linear(3, 3).cuda()
+agent = Agent()
+for step in range(99):
+    loss = model(state.cuda()).mean()
+    loss.backward(); optimizer.step()
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        pytest.param("env.step(loss.cpu())", [], id="an action"),
+        pytest.param("a = loss.cpu(); b = greedy(a, 0.1); env.step(b)", [], id="by two names"),
+        pytest.param("a = agent.act(x); s, reward, d, _ = game.step(a)", [], id="a method's"),
+        pytest.param("env.step(agent.explore(x))", [], id="another method's"),
+        pytest.param("task.step(to_np(loss))", ["t"], id="nothing says that this is a simulator"),
+        pytest.param("s, reward, done = task.step(to_np(loss))", [], id="a reward says so"),
+        pytest.param("replay.update_priorities(i, loss.cpu())", [], id="priorities of a replay"),
+        pytest.param("keep(agent.score(x))", ["model(state).sum()"], id="a value that is kept"),
+        pytest.param("keep(to_np(loss))", ["t"], id="a copy that is kept"),
+        pytest.param("a = loss.cpu(); keep(a); env.step(0)", ["loss"], id="beside an action"),
+    ],
+)
+def test_what_a_simulator_is_given(line: str, copied: list[str]) -> None:
+    program = parsed(SCRIPT.replace("{}", line), HEAD)
+    assert [program.code(sync.tensor) for sync in program.syncs] == copied

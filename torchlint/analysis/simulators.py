@@ -1,0 +1,77 @@
+"""What a simulator, or the memory that its steps are replayed from, needs on the host."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_TOLD = re.compile(r"reward|done|terminal|truncat", re.IGNORECASE)  # what a simulator answers
+_HOPS = 4  # names and functions that an action passes through
+
+
+def for_simulator(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a value is an action for a simulator, or a priority to replay by.
+
+    Followed through names, and through functions that return it, in whatever file they are called.
+    """
+    return _reaches(program, node, _HOPS, set())
+
+
+def _reaches(program: Program, node: cst.CSTNode, hops: int, seen: set[int]) -> bool:
+    if _is_given(program, node):
+        return True
+    statement = program.smallest_statement(node)
+    if hops == 0 or id(statement) in seen:
+        return False
+    seen.add(id(statement))
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            uses = _uses(program, name)
+            return any(_reaches(program, use, hops - 1, seen) for use in uses)
+        case cst.Return():
+            function = program.function(node)
+            sites = [] if function is None else program.sites_everywhere(function)
+            return any(_reaches(home, site, hops - 1, seen) for home, site in sites)
+        case _:
+            return False
+
+
+def _uses(program: Program, name: cst.Name) -> Iterator[cst.Name]:
+    for use in program.index.named.get(name.value, ()):
+        if use is not name and any(one.node is name for one in program.flow.reaching(use)):
+            yield use
+
+
+def _is_given(program: Program, node: cst.CSTNode) -> bool:
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.BaseSmallStatement | cst.BaseStatement):
+            return False
+        match above:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))):
+                if name == "step" and (
+                    "env" in dotted(receiver).lower() or _answers(program, above)
+                ):
+                    return True
+                if "priorit" in name:
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _answers(program: Program, call: cst.Call) -> bool:
+    """``state, reward, done, _ = game.step(action)``."""
+    match program.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]):
+            return any(_TOLD.search(dotted(element.value)) for element in elements)
+        case _:
+            return False
