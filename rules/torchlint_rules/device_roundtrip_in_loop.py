@@ -40,6 +40,7 @@ from one copy after the loop.
 - copies once an epoch or after the loop, to save or to plot;
 - those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
   draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
+- what is drawn in a forward pass, and the boxes that non-maximum suppression has left;
 - those that a generator yields turn by turn, or makes its next input of;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
   `torch.cuda.empty_cache()`;
@@ -47,7 +48,7 @@ from one copy after the loop.
 - loops without a model that run once an epoch, before its batches (the turns of a clustering), and
   those over results that the loop before them has copied to the host;
 - tensors that are on the host already, modules, scripts for the CPU only;
-- actions that a simulator needs on the host.
+- actions that a simulator needs on the host, and priorities of a replay.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
 So are those that come right after another wait of the same step, be it in a function that it calls,

@@ -39,7 +39,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - what a generator yields turn by turn, or makes its next input of;
 - assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
-- actions that a simulator needs on the host;
+- actions that a simulator needs on the host, and priorities of a replay;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
 Reads in an evaluation loop are reported as information, and so are those that come right after

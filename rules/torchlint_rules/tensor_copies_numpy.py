@@ -40,7 +40,8 @@ and to a device that is or may be a GPU.  What the
 `torch.FloatTensor(array)`, which convert and are another matter.
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
-a run or an epoch, or nobody can tell how often, is information.
+a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
+like converts at once: only one of two copies is saved.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
 
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
 KEYWORDS = (*UNTAKEN, "data", "dtype", "device")
+CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "bool", "type"})
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
 STRIDES = "the tensor keeps the gaps of the slice, so `.view()` may ask for `.reshape()`"
 
@@ -183,7 +185,20 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
     sure = not may_convert(program, call, data.value) and runs_often(program, call)
+    sure = sure and not is_converted(program, call)
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
+
+
+def is_converted(program: Program, call: cst.Call) -> bool:
+    """Whether `.float()` or the like converts the tensor at once: one of two copies is saved."""
+    match program.parent(call):
+        case cst.Attribute(value=made, attr=cst.Name(value=name)) as func if made is call:
+            above = program.parent(func)
+            given = above.args if isinstance(above, cst.Call) else ()
+            to = name == "to" and any(program.value(a.value).kind is Kind.DTYPE for a in given)
+            return name in CASTS or to
+        case _:
+            return False
 
 
 def builds_module(program: Program, call: cst.Call) -> bool:

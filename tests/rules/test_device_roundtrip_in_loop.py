@@ -191,6 +191,11 @@ def evaluate(model, loader, rows, limit):
             id="memory is freed in each turn",
         ),
         pytest.param("rows.append(out.cpu())\n        input('more?')", id="somebody is asked"),
+        pytest.param("canvas.draw_boxes(out.cpu())", id="drawn by a method"),
+        pytest.param("top = out.tolist()\n        writer.add_images('x', top)", id="TensorBoard"),
+        pytest.param(
+            "kept = batched_nms(out, 0.5)\n        rows.append(out[kept].cpu())", id="NMS"
+        ),
     ],
 )
 def test_an_evaluation_that_needs_its_results_in_the_turn(line: str) -> None:
@@ -206,6 +211,8 @@ def test_an_evaluation_that_needs_its_results_in_the_turn(line: str) -> None:
             id="drawn now and then",
         ),
         pytest.param("x = cv2.imread(x)\n        rows.append(out.cpu())", id="an image before it"),
+        pytest.param("canvas.drawer(out.cpu())", id="another method"),
+        pytest.param("rows.append(out.cpu())\n        batched_nms(out, 0.5)", id="NMS after it"),
         pytest.param("rows.append(out.cpu())\n    torch.cuda.empty_cache()", id="freed at the end"),
         pytest.param(
             "rows.append(out.cpu())\n        if limit % 9 == 0:\n            "
@@ -224,6 +231,47 @@ def test_a_training_step_may_need_an_array() -> None:
     (found,) = check(source, CODE)
     assert found.severity.word == "info"
     assert "on the device" in found.help
+
+
+LABELS = """\
+import cv2, torch
+from torch import nn
+
+def label(canvas, preds):
+    tops = []
+    for pred in preds:
+        tops.append(pred.tolist())
+    {}
+
+def evaluate(model, loader, canvas):
+    model = model.cuda().eval()
+    for x in loader:
+        label(canvas, model(x.cuda()))
+
+class Net(nn.Module):
+    def forward(self, x):
+        y = x.cuda().tolist()
+        {}
+
+def train(loader, optimizer):
+    net = Net().cuda()
+    for x in loader:
+        net(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        pytest.param(("canvas.draw_text(tops)", "cv2.imshow(y)"), [], id="drawn"),
+        pytest.param(("canvas.keep(tops)", "return y"), [7, 17], id="kept"),
+    ],
+)
+def test_what_a_function_draws_in_the_turn_of_another(
+    lines: tuple[str, str], rows: list[int]
+) -> None:
+    assert [found.location.row for found in check(LABELS.format(*lines), CODE)] == rows
 
 
 HELPER = """\

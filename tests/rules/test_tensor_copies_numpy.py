@@ -473,6 +473,11 @@ def train(model, loader, optimizer):
             "        return iter(torch.tensor(np.random.permutation(9)))\n",
             id="a sampler, once an epoch",
         ),
+        pytest.param(TRAINING.format("torch.tensor(np.stack(y)).float()"), id="converted at once"),
+        pytest.param(
+            "def collate(rows):\n    return torch.tensor(np.stack(rows)).to(torch.int32)\n",
+            id="converted at once to a dtype",
+        ),
     ],
 )
 def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
@@ -484,6 +489,7 @@ def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
     "body",
     [
         pytest.param(TRAINING.format("torch.tensor(np.stack(y))"), id="every step"),
+        pytest.param(TRAINING.format("torch.tensor(np.stack(y)).to(x.device)"), id="then moved"),
         pytest.param(
             TRAINING.format("joined(y)") + "def joined(y):\n    return torch.tensor(np.stack(y))\n",
             id="a function that every step calls",

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
     from torchlint.analysis.values import Value
 
-_WRITES = re.compile(r"save|write|imsave|dump|export|imshow", re.IGNORECASE)
+_WRITES = re.compile(
+    r"save|write|imsave|dump|export|imshow|add_(video|images?|figure)", re.IGNORECASE
+)
+_SHOWS = re.compile(r"imshow|add_(video|images?|figure)")
+_DRAWS = re.compile(r"(draw|plot)(_|$)")
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 _GENERATES = re.compile(r"generat|sampl|decod|stream|beam|translat", re.IGNORECASE)
 _TO_TENSOR = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy")
@@ -31,6 +35,7 @@ _ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
 _ENDS = (cst.Break, cst.Return)
 _IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
 _ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
+_SUPPRESSES = re.compile(r"(^|_)nms|non_max", re.IGNORECASE)
 
 
 # -- what an evaluation does with its results turn by turn ----------------------------------------
@@ -39,11 +44,14 @@ _ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
 def needed_now(program: Program, sync: Sync) -> bool:
     """Whether an evaluation needs a copy in the very turn, or makes it to spare the GPU's memory.
 
-    It writes or shows its results turn by turn, or answers a user.
+    It writes or shows its results turn by turn, or answers a user.  What a forward pass draws is
+    there to be looked at, and what non-maximum suppression leaves has been waited for.
     """
     if sync.context.role is not Role.EVAL:
-        return False
+        return sync.context.role is Role.FORWARD and _draws(program, sync)
     if _spares_memory(program, sync) or _is_printed(program, sync) or _draws(program, sync):
+        return True
+    if _is_left(program, sync):
         return True
     for place in (sync.context.loop, program.function(sync.node)):
         for call in () if place is None else program.index.below(place, cst.Call):
@@ -51,7 +59,7 @@ def needed_now(program: Program, sync: Sync) -> bool:
             if name == "input" and place is sync.context.loop:
                 return True
             if _WRITES.search(name) and not program.context(call).guarded:
-                return place is sync.context.loop or name == "imshow"
+                return place is sync.context.loop or _SHOWS.search(name) is not None
     given = list(_loops_given(program, sync))
     return bool(given) and all(
         writes(home, loop) or _frees(home, loop) or _draws_after(home, site, loop)
@@ -151,8 +159,21 @@ def feeds_arrays(program: Program, sync: Sync) -> bool:
 
 def _draws(program: Program, sync: Sync) -> bool:
     """Whether a library for images gets to work in the same turn, on a copy or after it."""
-    place = loop_around(program, sync.node) or program.function(sync.node)
+    place: cst.CSTNode | None = loop_around(program, sync.node)
+    if place is None or not _has_own_loop(program, sync, program.function(sync.node)):
+        place = program.function(sync.node) or place
     return place is not None and _draws_after(program, program.statement(sync.node), place)
+
+
+def _is_left(program: Program, sync: Sync) -> bool:
+    """Whether the boxes of each image have just been picked, which waits for the GPU by itself."""
+    place = loop_around(program, sync.node) or program.function(sync.node)
+    start = program.index.order(sync.node)
+    return place is not None and any(
+        program.index.order(call) < start
+        and _SUPPRESSES.search(dotted(call.func).rpartition(".")[2])
+        for call in program.index.below(place, cst.Call)
+    )
 
 
 def _draws_after(program: Program, node: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -164,6 +185,8 @@ def _draws_after(program: Program, node: cst.CSTNode, place: cst.CSTNode) -> boo
 def _is_drawn(program: Program, call: cst.Call) -> bool:
     """Whether a library for images is called, or a function of the file that calls one."""
     if program.qualified(call.func).startswith(_IMAGES):
+        return True
+    if _DRAWS.match(dotted(call.func).rpartition(".")[2]):
         return True
     target = program.calls.target(call)
     return target is not None and any(
@@ -311,7 +334,7 @@ def is_given_gpu(program: Program, sync: Sync) -> bool:
     )
 
 
-def _has_own_loop(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
+def _has_own_loop(program: Program, sync: Sync, function: cst.FunctionDef | None) -> bool:
     """Whether a loop inside the function is what makes the read run in every step."""
     loop = sync.context.loop
     return isinstance(loop, cst.For | cst.While) and any(
