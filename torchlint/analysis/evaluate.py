@@ -17,6 +17,7 @@ from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
+from torchlint.analysis.on_host import back_on_host, stays_on_host
 from torchlint.analysis.project import portable
 from torchlint.analysis.values import (
     BATCH,
@@ -66,6 +67,7 @@ class Evaluator:
         project = program.project
         self._memory = Memory() if project is None else project.memory
         self._prepared: set[int] = set()
+        self._staying: dict[int, bool] = {}
         self._growth = Growth(program)
         self._narrowing = Narrowing(program)
 
@@ -237,11 +239,26 @@ class Evaluator:
         if not bindings:
             return Value(Kind.FUNCTION, type=node.value) if program.is_builtin(node) else UNKNOWN
         value = join(self.binding(binding) for binding in bindings)
+        if value.device is Device.MAYBE and any(back_on_host(program, b) for b in bindings):
+            value = value.on(Device.CPU)
         if value.kind is Kind.UNKNOWN or value.kind is Kind.NONE:
             shown = program.usage.shown_by(bindings)
             if shown is not None:
-                return shown.on(value.device) if shown.device is Device.UNKNOWN else shown
-        return self._narrowing.narrowed(node, value)
+                found = shown.on(value.device) if shown.device is Device.UNKNOWN else shown
+                return self._unmoved(found, bindings)
+        return self._unmoved(self._narrowing.narrowed(node, value), bindings)
+
+    def _unmoved(self, value: Value, bindings: tuple[Binding, ...]) -> Value:
+        """Leave a model on the host that its function makes and does not move."""
+        if value.kind is not Kind.MODULE or value.device is not Device.UNKNOWN:
+            return value
+        if len(bindings) != 1:
+            return value
+        binding = bindings[0]
+        stays = self._staying.get(id(binding))
+        if stays is None:
+            stays = self._staying[id(binding)] = stays_on_host(self._program, binding)
+        return value.on(Device.CPU) if stays else value
 
     def binding(self, binding: Binding) -> Value:
         """Return what a name gets from one of its bindings."""

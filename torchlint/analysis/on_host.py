@@ -1,0 +1,81 @@
+"""What is on the host by the lines around it, whatever the rest of the file does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind, ScopeKind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_GPUS = re.compile(r"gpu|cuda", re.IGNORECASE)
+_MOVES = frozenset({"to", "cuda", "to_empty"})
+_CLASS = re.compile(r"[A-Z]|(.*_)?(class|cls)$")
+_DEFAULTS = ("set_default_device", "default_tensor_type", "torch.device(")
+
+
+def back_on_host(program: Program, binding: Binding) -> bool:
+    """Whether a name is put on the host where GPUs are used: ``if cfg.NUM_GPUS: x = x.cpu()``."""
+    match binding.value:
+        case cst.Call(func=cst.Attribute(value=moved, attr=cst.Name("cpu")), args=[]):
+            branch = program.parent(program.parent(program.statement(binding.node)) or moved)
+        case _:
+            return False
+    while isinstance(moved, cst.Attribute | cst.Call):
+        moved = moved.func if isinstance(moved, cst.Call) else moved.value
+    return (
+        isinstance(moved, cst.Name)
+        and moved.value == binding.name
+        and isinstance(branch, cst.If)
+        and isinstance(branch.test, cst.Name | cst.Attribute | cst.Comparison)
+        and branch.body is program.parent(program.statement(binding.node))
+        and _GPUS.search(program.code(branch.test)) is not None
+    )
+
+
+def stays_on_host(program: Program, binding: Binding) -> bool:
+    """Whether a name is a model that a function makes of a class, and never moves nor hands on."""
+    made = binding.value
+    if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+        return False
+    if binding.scope.kind is not ScopeKind.FUNCTION or not isinstance(made.func, cst.Name):
+        return False
+    if not _CLASS.match(made.func.value) or any(word in program.text for word in _DEFAULTS):
+        return False
+    used = all(
+        _only_used(program, use)
+        for use in program.index.named.get(binding.name, ())
+        if use is not binding.node and program.index.scope(use).owner(use.value) is binding.scope
+    )
+    return used and not _moves_itself(program, made.func)
+
+
+def _moves_itself(program: Program, name: cst.Name) -> bool:
+    """Whether a class of the project speaks of devices: it may put itself, or its parts, on one."""
+    home, owner = program, program.classes.named(program.qualified(name))
+    node: cst.CSTNode | None = None if owner is None else owner.node
+    if owner is None and program.project is not None:
+        found = program.project.define(program, program.qualified(name))
+        if found is not None:
+            home, node = found.program, found.binding.value
+    return node is not None and any(
+        one.value in _MOVES or "device" in one.value for one in home.index.below(node, cst.Name)
+    )
+
+
+def _only_used(program: Program, use: cst.Name) -> bool:
+    """Whether a model is called, or asked for what it has, and goes nowhere else."""
+    match program.parent(use):
+        case cst.Attribute(value=held, attr=cst.Name(value=name)):
+            return held is not use or name not in _MOVES
+        case cst.Call(func=called):
+            return called is use
+        case cst.Arg(keyword=word):
+            return word is use
+        case _:
+            return False
