@@ -168,14 +168,25 @@ class Imports:
         key = (folder, head)
         if key not in self._starts:
             top = str(self.root)
-            here: str | None = folder
-            while here is not None and not self._holds(here, head):
-                above = os.path.dirname(here)  # noqa: PTH120
-                here = above if here != top and len(above) >= len(top) else None
-            if here is None and self._holds(source := f"{top}{os.sep}src", head):
-                here = source
-            self._starts[key] = here
+            found = [here for here in self._above(folder) if self._holds(here, head)]
+            if not found and self._holds(source := f"{top}{os.sep}src", head):
+                found = [source]
+            # the tests of a package may stand in a package with a folder of the same name
+            outer = (
+                one
+                for one in found
+                if one == folder or f"{one}{os.sep}__init__.py" not in self.files
+            )
+            self._starts[key] = next(outer, found[0] if found else None)
         return self._starts[key]
+
+    def _above(self, folder: str) -> Iterator[str]:
+        """Yield a folder and those above it, up to the root."""
+        top = str(self.root)
+        yield folder
+        while folder != top and len(folder) > len(top):
+            folder = os.path.dirname(folder)  # noqa: PTH120
+            yield folder
 
     def _holds(self, folder: str, name: str) -> bool:
         stem = f"{folder}{os.sep}{name}"

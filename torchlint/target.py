@@ -6,6 +6,7 @@ findings are the same in pre-commit, in CI and on a laptop.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,10 @@ MADE_FOR = {
     **{minor: f"2.{minor - 15}" for minor in range(15, 40)},
 }
 LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
-README = ("README.md", "README.rst", "README.txt", "README")
+README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
 STATED = re.compile(
-    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(]*(?:version[\s*_`]*)?[=~>≥v]{0,3}[ `]*"
+    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
+    r"[=~>≥v]{0,3}[ `]*"
     r"(\d\.\d+(?:\.\d+)?)"
 )
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
@@ -113,9 +115,13 @@ class Targets:
 
 def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
     """Yield the versions of torch that a README names."""
-    for file in (folder / name for name in README):
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.lower() in README)  # noqa: PTH208
+    except OSError:
+        return
+    for file in (folder / name for name in names):
         try:
-            text = file.read_text("utf-8") if file.is_file() else ""
+            text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
         for found in STATED.finditer(text):

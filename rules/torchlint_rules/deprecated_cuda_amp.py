@@ -50,6 +50,8 @@ Safe: the old names call the new ones with the device.  An import changes togeth
 that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
 old `autocast` is `enabled`, of the new one `device_type`.
 
+There is none where a README names a torch without the new name and no version is declared.
+
 Unsafe where the target version is not known; in a file that is compiled by TorchScript; where a
 training framework is imported or a related file asks for the class of a scaler, which may be the
 old one; and for `autocast()` without `dtype` in a method of a module or beside
@@ -134,6 +136,8 @@ def fix(program: Program, names: AmpNames, use: Use) -> Fix | None:
         return None
     scaler = any(one.name == "GradScaler" for one in renaming.uses)
     newest = max(SINCE[one.name] for one in renaming.uses)
+    if program.is_named_below(newest):
+        return None
     doubts = (
         (f"torch below {newest} does not have it", program.target is None),
         ("TorchScript may not compile it", "torch.jit" in program.text),

@@ -59,9 +59,10 @@ Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer rai
 on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  Where the file may also run without a GPU
 and the version does not rule that out, or the model is not seen to be moved to one, the device is
 asked, or the model that a function is given or an object keeps
-(`next(model.parameters()).is_cuda`).  Where the file loads the state, the
-flag is also written into the state before it is loaded, so that old checkpoints do not turn it off.
-There is no fix under a training framework.  TL601c takes the flag out.
+(`next(model.parameters()).is_cuda or None`: `False` would turn `foreach` off for good).  Where the
+file loads the state, the flag is also written into the state before it is loaded, so that old
+checkpoints do not turn it off.  There is no fix under a training framework, and none where a
+README names a torch without the kernel.  TL601c takes the flag out.
 
 ## Evidence
 `torchlint bench TL601` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
@@ -230,10 +231,11 @@ def finding(program: Program, call: cst.Call, kind: str, fused: Argument) -> Fin
     else:
         how = f"`{name}` updates one parameter after the other on the CPU"
     since = f" (from torch {ON_GPU[kind]} on)" if program.target is None else ""
+    is_old = program.is_named_below(ON_GPU[kind])
     return Finding(
         call,
         f"{how}: `fused=True` does it in one kernel{since}",
-        None if program.frameworks else fix(program, call, kind, told),
+        None if program.frameworks or is_old else fix(program, call, kind, told),
         help=WRAPPED if program.frameworks else "",
     )
 
@@ -272,7 +274,7 @@ def written(program: Program, call: cst.Call, kind: str) -> tuple[str, tuple[Rew
     if there is None:
         return None
     if there.code.endswith(".cuda.is_available()") and (model := model_at_hand(program, call)):
-        return f"next({model}.parameters()).is_cuda", ()
+        return f"next({model}.parameters()).is_cuda or None", ()  # False turns foreach off
     return there.code, (AddImport("torch"),) if there.needs_torch else ()
 
 

@@ -33,20 +33,24 @@ with `--torch-version`.
         optimizer.step()
 
 ## Leaves alone
-A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.7 by
+A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.8 by
 what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
-tensor up to 1.6); what a script runs once, outside
-of loops, before there is a gradient to fill; a condition as the argument
-(`set_to_none=args.none`); objects whose class in this file has
+tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
+loop with the optimizer's steps (once an epoch), in a test, or once in a script before there is a
+gradient to fill;
+a condition as the argument
+(`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
 unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
 an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
 (where an option of timm may choose one of apex, there is no fix, and no finding where the version
-is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`);
+is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`), or
+run a module that imports it (`torch.distributed.tensor`, `torchao`);
 files that capture CUDA graphs, whose gradients must stay where they are; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
 A plain `zero_grad()` is reported as information where the project only says that it needs
-torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch.
+torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch before steps
+that are not seen.
 Loops that zero the gradients of parameters one by one are reported as well; those
 that also do something else are not.
 
@@ -81,6 +85,7 @@ from packaging.version import Version
 
 from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.gradients import Gradients, gradients
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
@@ -99,6 +104,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.rewrites import Rewrite
 
 FIRST = Version("1.7")  # has `set_to_none`
+SECOND = Version("1.8")  # what runs on no newer one than the first has little to gain
 DEFAULT = Version("2.0")  # and it is True
 # Methods of optimizers around torch's, whose `zero_grad` may take no argument.
 OTHERS = (
@@ -133,7 +139,7 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         plain = given.absent and not call.args
         if not plain and (given.literal() != "False" or grads.fills):
             continue
-        if finds_nothing(program, call):
+        if gains_nothing(program, call):
             continue
         if plain:
             yield from bare(program, call, func.value, grads, known=known)
@@ -149,12 +155,40 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         yield from (one_by_one(program, loop) for loop in loops)
 
 
-def finds_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether a script zeroes once, before there is a gradient to fill."""
+def gains_nothing(program: Program, call: cst.Call) -> bool:
+    """Whether a call is made before the loop with the steps, in a test, or once in a script."""
+    if in_test(program, call):
+        return True
     function, place = program.function(call), program.index.order(call)
+    role = program.context(over_optimizers(program, call)).role
+    if role in (Role.EPOCH, Role.OTHER) and before_steps(program, function, place):
+        return True
     return runs_once(program, call) and not any(
         program.function(one) is function and program.index.order(one) < place
         for one, _ in program.method_calls("backward")
+    )
+
+
+def over_optimizers(program: Program, call: cst.Call) -> cst.CSTNode:
+    """Return the loop ``for one in optimizers: one.zero_grad()`` of a call, else the call."""
+    match program.index.nearest(call, cst.For), call.func:
+        case cst.For(target=cst.Name(value=one)) as loop, cst.Attribute(value=cst.Name(value=name)):
+            return loop if one == name else call
+        case _:
+            return call
+
+
+def before_steps(program: Program, function: cst.FunctionDef | None, place: int) -> bool:
+    """Whether a function comes to a loop only later in which an optimizer takes its steps."""
+    index = program.index
+    return any(
+        program.function(step) is function
+        and any(
+            isinstance(above, cst.For | cst.While) and index.order(above) > place
+            for above in index.ancestors(step)
+        )
+        for step, func in program.method_calls("step")
+        if "opt" in program.brief(func.value).lower() or "opt" in program.brief(step).lower()
     )
 
 
@@ -244,10 +278,10 @@ def bare(
         target = None  # newer versions are in use as well
     accelerated = "accelerate" in program.frameworks and "prepare" in program.text
     refuses = not accelerated and may_refuse_arguments(program, receiver)
-    if refuses or not program.reaches(FIRST):
+    if refuses or not program.reaches(SECOND) or program.is_named_below(FIRST):
         return
     chosen = may_be_chosen(program, receiver)
-    if target is None and (chosen or needs_2(program)):
+    if target is None and (chosen or is_for_2(program)):
         return
     text = program.brief(call)
     if accelerated:
@@ -278,6 +312,12 @@ def bare(
     severity = Severity.INFO if info else Severity.WARNING
     told = CHOSEN if chosen else UNDECLARED if target is None and program.reaches(DEFAULT) else ""
     yield Finding(call, message, fix, severity, help=READS if grads.reads else told)
+
+
+def is_for_2(program: Program) -> bool:
+    """Whether a project that declares nothing is for torch 2, by its README or what it uses."""
+    named = program.named
+    return (named is not None and named >= DEFAULT) or needs_2(program)
 
 
 def explicit(program: Program, call: cst.Call, arg: cst.Arg | None, grads: Gradients) -> Finding:

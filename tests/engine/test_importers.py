@@ -24,6 +24,11 @@ def tree(tmp_path: Path) -> Imports:
         ("venv/lib/engine.py", ""),
         ("other/engine.py", ""),
         ("other/use.py", "    import engine\n"),
+        ("tests/__init__.py", ""),
+        ("tests/util/__init__.py", ""),
+        ("tests/util/test_lr.py", ""),
+        ("tests/engine.py", ""),
+        ("tests/test_engine.py", ""),
     ):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +50,8 @@ def tree(tmp_path: Path) -> Imports:
         ("util/misc.py", "@.f", ("util/__init__.py", "f")),
         ("other/use.py", "engine.f", ("other/engine.py", "f")),
         ("util/deep/a.py", "engine.f", ("engine.py", "f")),
+        ("tests/util/test_lr.py", "util.lr.f", ("util/lr.py", "f")),
+        ("tests/test_engine.py", "engine.f", ("tests/engine.py", "f")),
         ("main.py", "torch.nn", None),
         ("main.py", "lib.engine", None),
         ("main.py", "other.nothing", None),

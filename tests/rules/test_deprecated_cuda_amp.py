@@ -416,3 +416,16 @@ def test_what_torch_does():
         )  # torchlint: ignore[TL906] the test runs it
         assert torch.amp.autocast("cpu").fast_dtype is torch.float16
     assert issubclass(torch.cuda.amp.GradScaler, torch.amp.GradScaler)
+
+
+@pytest.mark.parametrize(
+    ("readme", "fixes"),
+    [("PyTorch install 1.11.0", False), ("PyTorch 1.12", True), ("PyTorch 2.3+", True)],
+)
+def test_no_fix_for_a_torch_that_a_readme_names(tmp_path: Path, readme: str, fixes: bool) -> None:
+    files = {
+        "e.py": "import torch\nwith torch.cuda.amp.autocast():\n    pass\n",
+        "README.md": readme,
+    }
+    (found,) = check_in(tmp_path, files, "e.py", CODE)
+    assert (found.fix is not None) is fixes

@@ -526,7 +526,7 @@ def test_who_uses_what_a_builder_makes(tmp_path, made, wrap, count):
         pytest.param(
             "def configure(model, options)",
             "AdamW(model.parameters())",
-            "next(model.parameters()).is_cuda",
+            "next(model.parameters()).is_cuda or None",
             id="a function is given the model",
         ),
         pytest.param(
@@ -573,7 +573,7 @@ def test_a_module_that_makes_its_optimizer_asks_itself():
     optimizer = GPT().configure(0.1)
     """
     after = fixed(source, CODE)
-    assert "lr=lr, fused=next(self.parameters()).is_cuda)" in after
+    assert "lr=lr, fused=next(self.parameters()).is_cuda or None)" in after
     exec(compile(after, "snippet.py", "exec"), {})  # noqa: S102 - our own text
 
 
@@ -581,12 +581,12 @@ def test_a_module_that_makes_its_optimizer_asks_itself():
     ("move", "value"),
     [
         pytest.param(
-            "self.net = net.to(device)", "next(self.net.parameters()).is_cuda", id="given"
+            "self.net = net.to(device)", "next(self.net.parameters()).is_cuda or None", id="given"
         ),
         pytest.param("self.net = net.cuda()", "True", id="on the GPU"),
         pytest.param(
             "self.net = net\n            if cuda:\n                self.net.cuda()",
-            "next(self.net.parameters()).is_cuda",
+            "next(self.net.parameters()).is_cuda or None",
             id="on the GPU, perhaps",
         ),
     ],
@@ -617,7 +617,7 @@ def test_what_is_moved_elsewhere_says_nothing_of_the_model():
     for x in data:
         x = x.cuda()
     """
-    assert "lr=lr, fused=next(model.parameters()).is_cuda)" in fixed(source, CODE)
+    assert "fused=next(model.parameters()).is_cuda or None,\n" in fixed(source, CODE)
 
 
 def test_sgd_without_momentum_has_nothing_to_lose():
@@ -941,3 +941,95 @@ def test_parameters_of_several_models_that_are_moved_later() -> None:
         a.cuda()
     """
     silent(source, CODE)
+
+
+LEARNER = """
+import torch
+
+class Learner(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.net = torch.nn.Sequential(*[torch.nn.Linear(n, n) for _ in range(9)])
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.1)
+
+    def fit(self, x):
+        self.net(x.cuda()).sum().backward()
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "count"),
+    [
+        pytest.param("learner = Learner(4).to(device)", 0, id="moved where it is made"),
+        pytest.param("one = Learner(4)\n    one.cuda()", 0, id="moved after it was made"),
+        pytest.param("one = Learner(4)\n    x.cuda()", 1, id="something else is moved"),
+    ],
+)
+def test_a_module_with_an_optimizer_of_its_parts_is_moved_by_its_creator(tmp_path, main, count):
+    files = {
+        "learner.py": LEARNER,
+        "main.py": f"from learner import Learner\ndef f(x):\n    {main}",
+    }
+    assert len(check_in(tmp_path, files, "learner.py", CODE)) == count
+
+
+PARTS = """
+import torch
+
+def main(options, model):
+    {before}
+    optimizer = torch.optim.Adam([
+        {{"params": model.backbone.parameters(), "lr": 0.1}},
+        {{"params": model.head.parameters()}},
+    ])
+    if options.resume:
+        model = torch.nn.DataParallel(model)
+        {after}
+    else:
+        model = torch.nn.DataParallel(model)
+        {after}
+    for x in options.batches:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_the_parts_of_a_model_are_moved_with_it() -> None:
+    silent(PARTS.format(before="pass", after="model.to(options.device)"), CODE)
+    assert len(check(PARTS.format(before="model.cuda()", after="pass"), CODE)) == 1
+    assert len(check(PARTS.format(before="model.cuda()", after="model.cuda()"), CODE)) == 1
+
+
+@pytest.mark.parametrize(("name", "asked"), [("weights", True), ("parameters", False)])
+def test_a_list_of_parameters_is_not_asked_for_the_first(name, asked) -> None:
+    source = f"""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(n, n) for _ in range(n)])
+
+        def {name}(self):
+            return self.vars
+
+    def make(model: Net, lr):
+        return torch.optim.Adam(model.parameters(), lr=lr)
+
+    for x in data:
+        x = x.cuda()
+    """
+    (found,) = check(source, CODE)
+    assert found.fix is not None
+    assert ("next(" in found.fix.title) is asked
+
+
+@pytest.mark.parametrize(
+    ("readme", "fixes"), [("PyTorch 1.2", False), ("PyTorch 2.1", True), ("CUDA 1.2", True)]
+)
+def test_no_fix_for_a_torch_that_a_readme_names(tmp_path, readme, fixes) -> None:
+    script = f"import torch\nbatch = batch.cuda()\noptimizer = torch.optim.AdamW({P})\n"
+    files = {"main.py": script, "readme.md": readme}
+    (found,) = check_in(tmp_path, files, "main.py", CODE)
+    assert (found.fix is not None) is fixes

@@ -268,15 +268,87 @@ def test_a_floor_is_not_the_version_in_use():
     assert "1.8" not in found.message
 
 
-def test_once_an_epoch_is_not_once_a_step():
-    source = (
-        "import torch\nmodel = torch.nn.Linear(4, 2)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor epoch in range(9):\n"
-        "    optimizer.zero_grad()\n    for x, y in data:\n"
-        "        model(x).sum().backward()\n        optimizer.step()\n"
-    )
-    [found] = check(source, CODE, "1.8")
+EPOCHS = """
+import torch
+
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    {epoch}
+    for x, y in data:
+        {step}
+        model(x).sum().backward()
+        optimizer.step()
+"""
+BEFORE = """
+import torch
+
+class Recipe:
+    def train(self):
+        if not self.inside:
+            self.optimizer.zero_grad()
+        else:
+            for optimizer in self.optimizers.values():
+                optimizer.zero_grad()
+        for epoch in range(self.epochs):
+            for x in self.data:
+                self.model(x).sum().backward()
+                self.optimizer.step()
+                {step}
+"""
+ZERO = "optimizer.zero_grad()"
+
+
+def test_once_an_epoch_is_not_once_a_step() -> None:
+    silent(EPOCHS.format(epoch=ZERO, step="pass"), CODE, "1.8")
+    silent(EPOCHS.format(epoch=ZERO, step="pass"), CODE)
+    (found,) = check(EPOCHS.format(epoch=ZERO, step=ZERO), CODE, "1.8")
+    assert found.location.row == 9
+    helped = EPOCHS.format(epoch=ZERO, step="pass").replace("optimizer.step()", "scaler(optimizer)")
+    (found,) = check(helped, CODE, "1.8")
     assert found.severity is Severity.INFO
+
+
+def test_before_the_loop_with_the_steps() -> None:
+    silent(BEFORE.format(step="pass"), CODE)
+    (found,) = check(BEFORE.format(step="self.optimizer.zero_grad()"), CODE)
+    assert found.location.row == 15, "of the step"
+
+
+ACCUMULATES = """
+import torch
+
+def step(model, optimizer, batches):
+    optimizer.zero_grad()
+    for x in batches:
+        model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_before_a_loop_that_only_adds_gradients_up() -> None:
+    assert len(check(ACCUMULATES, CODE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("readme", "count"),
+    [
+        pytest.param("pip install torch==1.4.0", 0, id="no such argument"),
+        pytest.param("- Pytorch: 0.4+", 0, id="nor in all that it names"),
+        pytest.param("PyTorch install 2.1.0", 0, id="nothing to gain"),
+        pytest.param("PyTorch install 1.11.0", 1, id="between"),
+        pytest.param("efficient-pytorch/releases/download/1.0", 1, id="of something else"),
+    ],
+)
+@pytest.mark.parametrize("name", ["README.md", "readme.md"])
+def test_a_readme_names_the_version(tmp_path, name, readme, count):
+    assert len(check_in(tmp_path, {"e.py": ENGINE, name: readme}, "e.py", CODE)) == count
+
+
+def test_tests_gain_nothing():
+    body = SCRIPT.replace("{line}", ZERO).replace("\n", "\n    ")
+    silent(f"def test_training():{body}", CODE)
+    assert len(check(f"def training():{body}", CODE)) == 1
 
 
 @pytest.mark.parametrize("target", [None, "1.13", "2.13"])
@@ -603,6 +675,29 @@ def test_a_file_that_is_imported_needs_torch_2(tmp_path):
     assert check_in(tmp_path, {"e.py": engine, "o.py": other}, "e.py", CODE) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        pytest.param("import torchao", 0, id="a package for torch 2"),
+        pytest.param("from torch.distributed.tensor import DTensor", 0, id="a module of torch 2"),
+        pytest.param(
+            "from torch.distributed.fsdp import (\n    CPUOffload,\n    fully_shard,\n)",
+            0,
+            id="name",
+        ),
+        pytest.param("@torch.compile\ndef f(x):\n    return x", 0, id="a decorator"),
+        pytest.param("try:\n    import torchao\nexcept ImportError:\n    pass", 1, id="asked for"),
+        pytest.param("from torch.distributed.fsdp import CPUOffload", 1, id="of torch 1"),
+        pytest.param("def f():\n    import torchao", 1, id="when it is called"),
+    ],
+)
+def test_a_module_that_the_file_runs_needs_torch_2(tmp_path, line, count):
+    engine = ENGINE.replace("import torch", "import torch\nimport near", 1)
+    files = {"e.py": engine, "near.py": "import far\n", "far.py": "import farther\n"}
+    assert len(check_in(tmp_path, {**files, "farther.py": line}, "e.py", CODE)) == count
+    assert len(check_in(tmp_path, {"e.py": ENGINE, "farther.py": line}, "e.py", CODE)) == 1
+
+
 def test_the_first_version_is_named_where_none_is_declared():
     (found,) = check(script("optimizer.zero_grad()"), CODE)
     assert found.fix is not None
@@ -654,4 +749,12 @@ def test_code_for_torch_1_needs_no_version_to_be_declared() -> None:
     assert found.message == (
         "`optimizer.zero_grad()` fills the gradients with zeros on torch below 2.0, which "
         "`torch._six` needs: `set_to_none=True` drops them (from torch 1.7 on)"
+    )
+
+
+def test_what_runs_up_to_torch_1_7_has_little_to_gain() -> None:
+    head = "from torchtext.data import BucketIterator\n"
+    silent(script("optimizer.zero_grad()", head=head), CODE)
+    assert len(
+        check(script("optimizer.zero_grad()", head=head.replace("data", "legacy.data")), CODE)
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.program import Program
+    from torchlint.imports import Imports
 
 # All of them came with torch 2.0 or later.
 _NAMES = (
@@ -18,31 +23,77 @@ _NAMES = (
     "torch.nn.functional.rms_norm", "torch.nn.Buffer", "torch.amp.GradScaler",
     "torch.amp.custom_fwd", "torch.amp.custom_bwd", "torch.backends.cuda.sdp_kernel",
     "torch.optim.lr_scheduler.LRScheduler", "torch.distributed.device_mesh",
-    "torch.distributed.fsdp.fully_shard", "torchvision.transforms.v2", "torchvision.tv_tensors",
+    "torch.distributed.fsdp.fully_shard", "torch.distributed.fsdp.FSDPModule",
+    "torch.distributed.tensor", "torch.distributed._composable", "torchvision.transforms.v2",
+    "torchvision.tv_tensors", "torchao",
 )  # fmt: skip
 # Texts without these use none of them.
 _TRACES = re.compile(
     r"torch\.(compile|func|vmap|_dynamo|export|amp)\b|from torch import .*(compile|func|vmap)"
     r"|default_device|scaled_dot_product|nn\.attention|nn\.Buffer|RMSNorm|rms_norm|sdp_kernel|LRScheduler"
-    r"|device_mesh|fully_shard|transforms\.v2|transforms import .*v2|tv_tensors"
+    r"|device_mesh|fully_shard|FSDPModule|distributed\.(tensor|_composable)|torchao"
+    r"|transforms\.v2|transforms import .*v2|tv_tensors"
 )
+# What a module imports where nothing guards it: at the beginning of a line.
+_NEEDS = re.compile(
+    r"^(?:from|import)[ ]+(?:torchao|torchtitan|torch\.(?:func|_dynamo|export|nn\.attention)"
+    r"|torch\.distributed\.(?:tensor|_composable|device_mesh)"
+    r"|torchvision\.(?:transforms\.v2|tv_tensors))\b"
+    r"|^from[ ]+torch\.distributed\.fsdp[ ]+import[ ]+(?:\([^)]*?|[^(\n]*?)"
+    r"\b(?:fully_shard|FSDPModule)\b"
+    r"|^@torch\.compile\b",
+    re.MULTILINE,
+)
+_WORDS = ("torchao", "torchtitan", "torch.func", "torch._dynamo", "torch.export",
+          "torch.nn.attention", "torch.distributed.tensor", "torch.distributed._composable",
+          "device_mesh", "transforms.v2", "tv_tensors", "fully_shard", "FSDPModule",
+          "@torch.compile")  # fmt: skip
 _ASKS = re.compile(r"version|hasattr|legacy|compat|torch_?2", re.IGNORECASE)
 
 
 def needs_2(program: Program) -> bool:
-    """Whether a file, or one that it imports or is imported by, uses what only torch 2 has."""
-    if _uses(program):
+    """Whether a file uses what only torch 2 has, one beside it, or an import of what it runs."""
+    if _NEEDS.search(program.text) or _uses(program):
         return True
     project, path = program.project, program.path
     if project is None or path is None:
         return False
     imports = project.imports
+    if _runs_new(imports, str(path)):
+        return True
     for name in sorted({*imports.targets(str(path)), *imports.importers(str(path))}):
         if _TRACES.search(imports.text(name)):
             other = project.program(name)
             if other is not None and _uses(other):
                 return True
     return False
+
+
+def _runs_new(imports: Imports, path: str) -> bool:
+    """Whether a module that a file imports, at any distance, cannot be imported by torch 1."""
+    new = {one for one in imports.having(_WORDS) if _needs(imports.text(one))}
+    seen, todo = {path}, [path] if new else []
+    while todo:
+        for target in imports.targets(todo.pop()):
+            found = {target, *_packages(imports, target)} - seen
+            if found & new:
+                return True
+            seen |= found
+            todo += found
+    return False
+
+
+@functools.lru_cache(1024)
+def _needs(text: str) -> bool:
+    return _NEEDS.search(text) is not None
+
+
+def _packages(imports: Imports, path: str) -> Iterator[str]:
+    """Yield the packages that a module is a part of: importing it runs them first."""
+    folder = os.path.dirname(path)  # noqa: PTH120 - asked for every import of a project
+    while (init := f"{folder}{os.sep}__init__.py") in imports.files:
+        yield init
+        folder = os.path.dirname(folder)  # noqa: PTH120
 
 
 def _uses(program: Program) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _CUDA = Device.CUDA
+_MOVED = re.compile(r"\)\.(?:to|cuda)\(")
 _MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
 
 
@@ -73,12 +75,12 @@ def moved_later(program: Program, made: cst.Call) -> bool:
         return False
     if program.frameworks and any(program.method_calls("prepare", "setup")):
         return True  # a framework moves what it prepares
-    if _is_in_constructor(program, made):
+    if _is_in_constructor(program, made) or _creator_moves(program, made):
         return True
     nodes = list(_models_of(program, made.args[0].value))
     models = {dotted(node) for node in nodes} - {""}
     moves = _Moves(program, made)
-    if models & moves.after or moves.inside(models - moves.before):
+    if moves.reaches(models) or moves.inside(models - moves.before):
         return True
     return (bool(models - moves.before) and moves.containers) or _caller_moves(program, made, nodes)
 
@@ -92,11 +94,12 @@ def model_at_hand(program: Program, made: cst.Call) -> str:
     function = program.function(made)
     if function is None or not made.args:
         return ""
-    names = {dotted(node) for node in _models_of(program, made.args[0].value)} - {""}
+    nodes = list(_models_of(program, made.args[0].value))
+    names = {dotted(node) for node in nodes} - {""}
     owner = program.classes.around(made)
     if "self" in names and owner is not None and owner.is_module:
         return "self"
-    if len(names) != 1:
+    if len(names) != 1 or any(_has_own_parameters(program, node) for node in nodes):
         return ""
     name = names.pop()
     params = {param.name.value for param in function.params.params}
@@ -140,6 +143,13 @@ class _Moves:
         later = [node for where, node in moves if where > place]
         self.after = {dotted(node) for node in later} - {""}
         self.containers = any(_holds_models(program, node) for node in later)
+
+    def reaches(self, models: set[str]) -> bool:
+        """Whether a model is moved later, alone or as a part of another that was not before."""
+        wholes = self.after - self.before
+        return bool(models & self.after) or any(
+            model.startswith(f"{whole}.") for model in models - self.before for whole in wholes
+        )
 
     def inside(self, models: set[str]) -> bool:
         """Whether a function that is given a model later puts it on a device.
@@ -289,6 +299,38 @@ def _is_in_constructor(program: Program, made: cst.Call) -> bool:
         dotted(func.value) == "self" and program.function(call) is function
         for call, func in program.method_calls("to", "cuda")
     )
+
+
+def _creator_moves(program: Program, made: cst.Call) -> bool:
+    """Whether a module that makes an optimizer of its parts is moved by a file that makes it.
+
+    ``Learner(options).to(device)``, or ``learner = Learner(options)`` and then ``learner.cuda()``.
+    """
+    owner, function = program.classes.around(made), program.function(made)
+    if owner is None or not owner.is_module or function is not owner.methods.get("__init__"):
+        return False
+    if any(program.function(call) is function for call, _ in program.method_calls("to", "cuda")):
+        return False
+    texts = [program.text]
+    if program.project is not None and program.path is not None:
+        imports = program.project.imports
+        texts += [imports.text(path) for path in imports.importers(str(program.path))]
+    made_at = re.compile(rf"(?:([\w.]+) *= *)?\b{owner.name}(\(.*)")
+    return any(
+        _MOVED.search(rest)
+        or (name and re.search(rf"\b{re.escape(name)}\.(?:to|cuda)\(", text) is not None)
+        for text in texts
+        for name, rest in made_at.findall(text)
+    )
+
+
+def _has_own_parameters(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether the class of a model has a ``parameters`` of its own, which may give a list."""
+    kind = program.value(node).type
+    owner = program.classes.named(kind)
+    if owner is not None and program.classes.method(owner, "parameters") is not None:
+        return True
+    return program.project is not None and program.project.method(kind, "parameters") is not None
 
 
 def _holds_models(program: Program, node: cst.BaseExpression) -> bool:

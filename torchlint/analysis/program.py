@@ -28,7 +28,7 @@ from torchlint.analysis.parsing import parse
 from torchlint.analysis.places import locate
 from torchlint.analysis.queued import index_copies, waits
 from torchlint.analysis.recording import Recordings
-from torchlint.analysis.removed import Limit, limit, own
+from torchlint.analysis.removed import Limit, limit, named, own
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -201,6 +201,15 @@ class Program:
     def limit(self) -> Limit | None:
         """Where the torch versions end that the file can run on, by what it uses."""
         return limit(self)
+
+    @cached_property
+    def named(self) -> Version | None:
+        """The lowest torch version that a README names, where the project declares none."""
+        return named(self) if self.target is None else None
+
+    def is_named_below(self, version: Version) -> bool:
+        """Whether a README names a torch older than a version, and nothing else is declared."""
+        return self.named is not None and self.named < version
 
     def reaches(self, version: Version) -> bool:
         """Whether the file can run on a version of torch: it uses nothing that was removed."""

@@ -73,6 +73,7 @@ _IN_ORDER = frozenset({f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLL
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("cross_entropy", "nll_loss"))
 _DEPTH = 6
 _STEPS = 6  # names and comparisons on the way from `correct` to `pred.t()`
+_Stated = tuple[tuple[Version, str, bool], ...]
 _ASKS = re.compile(r"version|hasattr|torch|legacy|compat|old|new", re.IGNORECASE)
 
 
@@ -117,22 +118,37 @@ def _of_siblings(program: Program) -> Limit | None:
         return None
     if len(likely) > MANY or _NEWER.search(program.text):
         return None
-    root = project.imports.root
-    folders = (path.parent, *path.parent.parents)
-    for folder in folders[: folders.index(root) + 1] if root in folders else ():
-        if stated := _stated(folder):
-            if all(version < _INDEXED and not floor for version, _, floor in stated):
-                below = f"{folder}{os.sep}"
-                return next(_ended(project, (one for one in likely if one.startswith(below))), None)
-            return None
+    for folder, stated in _nearest(project, path):
+        if all(version < _INDEXED and not floor for version, _, floor in stated):
+            below = f"{folder}{os.sep}"
+            return next(_ended(project, (one for one in likely if one.startswith(below))), None)
+        return None
     training = project.imports.having((".backward()",))
     most = max(_TWO, len(training) // 2 + 1)
     ended = [*_ended(project, likely & training)] if len(likely & training) >= most else []
     return ended[0] if len(ended) >= most else None
 
 
+def named(program: Program) -> Version | None:
+    """Return the lowest torch version that the nearest README with some names."""
+    if program.project is None or program.path is None:
+        return None
+    for _, stated in _nearest(program.project, program.path):
+        return min(version for version, _, _ in stated)
+    return None
+
+
+def _nearest(project: Project, path: Path) -> Iterator[tuple[Path, _Stated]]:
+    """Yield the folders around a file whose README names versions of torch, and these."""
+    root = project.imports.root
+    folders = (path.parent, *path.parent.parents)
+    for folder in folders[: folders.index(root) + 1] if root in folders else ():
+        if stated := _stated(folder):
+            yield folder, stated
+
+
 @functools.lru_cache(256)
-def _stated(folder: Path) -> tuple[tuple[Version, str, bool], ...]:
+def _stated(folder: Path) -> _Stated:
     return tuple(stated_in(folder))
 
 
