@@ -13,25 +13,28 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
+from torchlint.bench.report.table import verdict_words
+from torchlint.verify.model import Verdict
+from torchlint.verify.report.words import BRIEF, kebab, seconds
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FOLDER = Path(__file__).with_name("evidence")
-WORDS = {
-    "faster": "faster",
-    "slower": "slower here",
-    "no-change": "no measurable change",
-    "noisy": "too noisy to say",
-    "not-measured": "not measured",
-    "changes-results": "changes results",
-    "failed": "failed",
-}
+VERDICTS = {kebab(one.name): one for one in Verdict}
 NO_GPU = "On a GPU: not measured yet."
 
 
 def slug(device: str) -> str:
     """Return the name of a device for a file."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def of_device(folder: Path, device: str) -> tuple[Path, dict[str, Any]]:
+    """Return the file of a device's evidence and what it holds so far."""
+    path = folder / f"{slug(device)}.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return path, {"device": device, "scripts": {}, **known}
 
 
 def write(path: Path, evidence: Mapping[str, Any]) -> None:
@@ -89,20 +92,15 @@ def _row(row: Mapping[str, Any]) -> str:
     low, middle, high = row["ratio"]
     equal = all(pair["equal"] for pair in row["pairs"])
     same = "results bitwise equal" if equal else f"results as {row['level']} allows"
+    verdict = verdict_words(VERDICTS[row["verdict"]])
     return (
-        f"{row['step']}, {row['size']}: {_seconds(before)} and {_seconds(after)}, "
-        f"{middle:.2f} x ({low:.2f} to {high:.2f}): {WORDS[row['verdict']]}; {same}."
+        f"{row['step']}, {row['size']}: {seconds(before)} and {seconds(after)}, "
+        f"{middle:.2f} x ({low:.2f} to {high:.2f}): {verdict}; {same}."
     )
 
 
 def _middle(row: Mapping[str, Any], side: str) -> float:
     return geometric_mean(pair[side]["gpu"] or pair[side]["wall"] for pair in row["pairs"])
-
-
-def _seconds(value: float) -> str:
-    units = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
-    unit, size = next((each for each in units if value >= each[1]), units[-1])
-    return f"{value / size:.3g} {unit}"
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> str:
@@ -149,7 +147,7 @@ def _origin(entry: Mapping[str, Any]) -> str:
 
 
 def _step(row: Mapping[str, Any]) -> str:
-    return _seconds(row["step seconds"]) if row["step seconds"] else "not timed"
+    return seconds(row["step seconds"]) if row["step seconds"] else "not timed"
 
 
 def _fixed(row: Mapping[str, Any] | None) -> str:
@@ -173,6 +171,7 @@ def _cell(code: str, evidence: Mapping[str, Any]) -> str:
 
 
 def _brief(row: Mapping[str, Any]) -> str:
-    if row["verdict"] in ("faster", "slower"):
+    verdict = VERDICTS[row["verdict"]]
+    if verdict in (Verdict.FASTER, Verdict.SLOWER):
         return f"{row['ratio'][1]:.2f} x"
-    return WORDS[row["verdict"]].replace("no measurable change", "none")
+    return BRIEF.get(verdict, verdict.value)

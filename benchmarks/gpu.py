@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "rules"), str(Path(__file__).parent)]
 
-from evidence import slug, write  # noqa: E402  found from here on
+from evidence import of_device, write  # noqa: E402  found from here on
 from whole_scripts import Script, scripts  # noqa: E402
 
 from torchlint import __version__  # noqa: E402
@@ -50,7 +50,7 @@ from torchlint.verify.report.progress import watching  # noqa: E402
 from torchlint.verify.session import Limits, Session  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchlint.verify.model import Result
     from torchlint.verify.session import Known
@@ -94,8 +94,8 @@ def main() -> int:
         return _wrong("torch finds no CUDA device; run it where one is, or try --device cpu")
     limits = Limits(options.budget, *options.pairs, options.steps)
     given = Given(environment, limits, torch, options.mode, options.each)
-    path = options.evidence / f"{slug(device)}.json"
-    evidence = _evidence(path, device)
+    path, known = of_device(options.evidence, device)
+    evidence = _evidence(known, device)
     if not options.resume:
         for script in wanted:
             evidence["scripts"].pop(script.name, None)
@@ -141,14 +141,12 @@ def _wrong(problem: str) -> int:
     return WRONG_USE
 
 
-def _evidence(path: Path, device: str) -> dict[str, Any]:
-    known = json.loads(path.read_text()) if path.is_file() else {"scripts": {}}
+def _evidence(known: Mapping[str, Any], device: str) -> dict[str, Any]:
     label = "measured on a CPU: nothing here is evidence for a GPU" if device == "CPU" else None
     return {
         **known,
         "schema": 1,
         "torchlint": __version__,
-        "device": device,
         "label": label,
         "gpu": _gpu(),
     }

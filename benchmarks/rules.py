@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
 import sys
 from pathlib import Path
 
@@ -47,10 +46,9 @@ def main() -> int:
         print("nothing was written", file=sys.stderr)
         return WRONG
     device = "CPU" if report.machine.is_cpu else report.machine.device
-    path = given.evidence / f"{evidence.slug(device)}.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"scripts": {}}
+    path, known = evidence.of_device(given.evidence, device)
     when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    found = {"device": device, **known, "rules when": when, "rules": content(report)}
+    found = {**known, "rules when": when, "rules": content(report)}
     evidence.write(path, found)
     print(f"written to {path}; `python tests/regenerate.py` tells of it")
     return 0

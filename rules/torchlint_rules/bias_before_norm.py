@@ -48,8 +48,8 @@ of such layers without a check for None or has another file set the weights.
 and after, and their ratio with its 99% interval.
 - training step, channels 8, side 16: 1.96 ms and 1.84 ms, 1.07 x (1.03 to 1.11): faster; results as
   E2 allows.
-- training step, channels 32, side 32: 14 ms and 14 ms, 1.01 x (0.98 to 1.03): no measurable change;
-  results as E2 allows.
+- training step, channels 32, side 32: 14.0 ms and 14.0 ms, 1.01 x (0.98 to 1.03): no measurable
+  change; results as E2 allows.
 
 On a GPU: not measured yet.
 

@@ -61,7 +61,7 @@ where the old one took float16.
 ## Evidence
 `torchlint bench TL906` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 64: 340 us and 336 us, 1.02 x (1.00 to 1.04): no measurable change; results
+- training step, width 64: 340 µs and 336 µs, 1.02 x (1.00 to 1.04): no measurable change; results
   bitwise equal.
 - training step, width 512: 1.81 ms and 1.82 ms, 1.00 x (0.95 to 1.04): no measurable change;
   results bitwise equal.

@@ -50,7 +50,7 @@ lost.  Unsafe where the backward pass runs inside of `try` with a handler that w
 ## Evidence
 `torchlint bench TL901` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 64: 1.04 ms and 314 us, 3.32 x (3.28 to 3.37): faster; results bitwise equal.
+- training step, width 64: 1.04 ms and 314 µs, 3.32 x (3.28 to 3.37): faster; results bitwise equal.
 - training step, width 512: 3.69 ms and 1.81 ms, 2.04 x (1.94 to 2.13): faster; results bitwise
   equal.
 

@@ -46,7 +46,7 @@ it may run out of memory; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is 
 ## Evidence
 `torchlint bench TL209` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 256, batch 16: 138 ms and 824 us, 167.81 x (138.95 to 202.65): faster;
+- training step, width 256, batch 16: 138 ms and 824 µs, 167.81 x (138.95 to 202.65): faster;
   results bitwise equal.
 - training step, width 512, batch 64: 146 ms and 6.67 ms, 21.87 x (19.15 to 24.98): faster; results
   bitwise equal.

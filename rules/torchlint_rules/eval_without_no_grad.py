@@ -83,10 +83,10 @@ leaves.
 ## Evidence
 `torchlint bench TL401` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- evaluation, width 128, batch 32: 324 us and 281 us, 1.15 x (1.14 to 1.16): faster; results bitwise
+- evaluation, width 128, batch 32: 324 µs and 281 µs, 1.15 x (1.14 to 1.16): faster; results bitwise
   equal.
-- evaluation, width 512, batch 128: 6.5 ms and 6.38 ms, 1.02 x (1.01 to 1.03): no measurable change;
-  results bitwise equal.
+- evaluation, width 512, batch 128: 6.50 ms and 6.38 ms, 1.02 x (1.01 to 1.03): no measurable
+  change; results bitwise equal.
 
 On a GPU: not measured yet.
 

@@ -56,7 +56,7 @@ There is no fix: taking the profiler away takes away its report, which the code 
 and after, and their ratio with its 99% interval.
 - epoch, width 64, batches 50: 39.5 ms and 20.2 ms, 1.95 x (1.73 to 2.20): faster; results bitwise
   equal.
-- epoch, width 256, batches 20: 25.5 ms and 18 ms, 1.42 x (1.30 to 1.56): faster; results bitwise
+- epoch, width 256, batches 20: 25.5 ms and 18.0 ms, 1.42 x (1.30 to 1.56): faster; results bitwise
   equal.
 
 On a GPU: not measured yet.

@@ -46,9 +46,9 @@ becomes `.requires_grad_(True)`.
 ## Evidence
 `torchlint bench TL303` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, length 128, features 512: 8.24 ms and 1.7 ms, 4.86 x (4.39 to 5.37): faster;
+- training step, length 128, features 512: 8.24 ms and 1.70 ms, 4.86 x (4.39 to 5.37): faster;
   results bitwise equal.
-- training step, length 64, features 16: 536 us and 403 us, 1.33 x (1.26 to 1.40): faster; results
+- training step, length 64, features 16: 536 µs and 403 µs, 1.33 x (1.26 to 1.40): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NARROWEST = 40
 ADVICE = "advice"
-WORDS = {Verdict.SLOWER: "slower here"}
 
 
 def lines(report: BenchReport, width: int) -> Iterator[Line]:
@@ -105,7 +104,12 @@ def columns(run: Sequence[Measured]) -> list[Column]:
 
 def verdict(one: Measured) -> str:
     """Return the verdict in words."""
-    return WORDS.get(one.verdict, one.verdict.value)
+    return verdict_words(one.verdict)
+
+
+def verdict_words(found: Verdict) -> str:
+    """Return a verdict in words: what is slower is so on this machine."""
+    return "slower here" if found is Verdict.SLOWER else found.value
 
 
 def ratio(one: Measured) -> str:
