@@ -44,9 +44,9 @@ whole batch, and the memory is not used again before the copy is done.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 
-Reported as information in loops that only evaluate, where less is queued behind a copy; where an
-option decides whether the loader pins; and where a framework is used that may move the batches by
-itself.
+Reported as information in loops that only evaluate, or run now and then, where less is queued
+behind a copy; where an option decides whether the loader pins; and where a framework is used that
+may move the batches by itself.
 
 ## Fix safety
 Safe where the tensors come from PyTorch's own `collate_fn` and go to CUDA: the values are the same.
@@ -82,6 +82,7 @@ from torchlint.analysis.batches import (
     pinned,
     unviewed,
 )
+from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import moves_label
 from torchlint.analysis.rewrites import AddArgument
@@ -230,8 +231,16 @@ def finding(program: Program, found: list[Copy]) -> Finding:
 
 
 def evaluates(program: Program, found: list[Copy]) -> bool:
-    """Whether the batches are only evaluated, where less is queued behind a copy."""
-    return all(program.context(copy.call).role is Role.EVAL for copy in found)
+    """Whether the batches are only evaluated, or now and then, with less queued behind a copy."""
+    return all(_evaluates(program, copy.call) for copy in found)
+
+
+def _evaluates(program: Program, call: cst.Call) -> bool:
+    role, loop = program.context(call).role, loop_around(program, call)
+    if loop is not None and program.context(loop).guarded:
+        return True
+    stepless = role is not Role.TRAIN and program.loops.is_without_gradients(call)
+    return role is Role.EVAL or stepless
 
 
 def fix(program: Program, found: list[Copy]) -> Fix:

@@ -41,7 +41,10 @@ from one copy after the loop.
 - those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
   draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
 - what is drawn in a forward pass, and the boxes that non-maximum suppression has left;
-- those that a generator yields turn by turn, or makes its next input of;
+- those that a generator yields turn by turn, or makes its next input of, and those of evaluations
+  whose turn runs a whole chain of the model, as by `model.generate`;
+- those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
+  an index of the host, a mask, `nms`;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
   `torch.cuda.empty_cache()`;
 - helpers that every step gives what is on the host already, whatever other calls give them;
@@ -80,7 +83,7 @@ from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import in_unused_class
 from torchlint.analysis.values import Device
-from torchlint.analysis.waits import costs, waited, waits_anyway
+from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -104,25 +107,28 @@ def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
         place = program.smallest_statement(sync.node)
         if id(place) not in seen:
             seen.add(id(place))
-            yield finding(program, sync)
+            yield from finding(program, sync)
 
 
-def finding(program: Program, sync: Sync) -> Finding:
-    """Say what is copied, and drop the copy where it goes straight back."""
+def finding(program: Program, sync: Sync) -> Iterator[Finding]:
+    """Say what is copied, if that gains anything; drop it where it goes straight back."""
     code = program.brief(sync.tensor)
     back = returning_move(program, sync)
     if back is not None:
-        return Finding(
+        yield Finding(
             back,
             f"`{code}` is copied to the host and back to its device in every {sync.step}",
             drop(program, back, sync),
         )
+        return
     before = waited(program, sync)
     after = waits_anyway(program, sync) if before is None else None
+    if is_futile(program, sync, before, after):
+        return
     waits = before is not None or after is not None
     evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
     advice = evaluates or needed or waits or not sync.sure or in_unused_class(program, sync.node)
-    return Finding(
+    yield Finding(
         sync.node,
         f"copying `{code}` to the host {costs(program, sync, before, after)}",
         severity=Severity.INFO if advice else None,

@@ -42,7 +42,9 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 - reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option;
 - totals after the loop, and totals of Python numbers;
 - scripts that run on the CPU only: reading is free there;
-- totals that are read in every step, also as `totals["loss"]`: `log-every-step` reports those.
+- totals that are read in every step, also as `totals["loss"]` or on one rank: `log-every-step`
+  reports those.
+- reads right after a wait that has to stay, such as `torch.cuda.synchronize()`.
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
@@ -80,12 +82,13 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
+from torchlint.analysis.ranks import picks_process
 from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.unused import in_unused_class
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
-from torchlint.analysis.waits import costs, waited, waits_anyway
+from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -114,6 +117,8 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             continue
         before = waited(program, sync)
         after = waits_anyway(program, sync) if before is None else None
+        if is_futile(program, sync, before, after):
+            continue
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
         once = once or in_unused_class(program, sync.node)
         severity = Severity.INFO if once or before is not None or after is not None else None
@@ -223,10 +228,27 @@ def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
     if loop is None:
         return False
     return any(
-        program.index.inside(name, loop) and not program.context(name).guarded
+        program.index.inside(name, loop) and not _is_seldom(program, name, loop)
         for name in _reads(program, target)
         if program.context(name).loop is loop
     )
+
+
+def _is_seldom(program: Program, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a node runs now and then in each process; on one rank, but every step, is often."""
+    if not program.context(node).guarded:
+        return False
+    child, often = node, node
+    for above in program.index.ancestors(node):
+        if above is loop:
+            break
+        if isinstance(above, cst.If) and child is above.body:
+            if picks_process(program, above.test):
+                often = above
+            elif program.loops.is_guard(above.test):
+                return True
+        child = above
+    return program.context(often).guarded
 
 
 def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) -> bool:
@@ -238,7 +260,7 @@ def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) 
         and not isinstance(program.parent(node), cst.AssignTarget | cst.AugAssign)
         and not program.index.inside(node, program.statement(target))
         and program.context(node).loop is loop
-        and not program.context(node).guarded
+        and not _is_seldom(program, node, loop)
         for node in program.index.below(loop, cst.Subscript)
     )
 

@@ -36,20 +36,24 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`);
-- what a generator yields turn by turn, or makes its next input of;
+- what a generator yields turn by turn, or makes its next input of, and what an evaluation ends by;
+- evaluations whose turn runs a whole chain of the model, as by `model.generate`;
+- reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
+  an index of the host, a mask, `nms`, a copy that an evaluation writes or shows in that turn;
 - assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
 Reads in an evaluation loop are reported as information, and so are those that come right after
-another wait of the same step, with nothing queued in between: they wait for their own copy alone,
-but would wait for the GPU in its place. The message names the first of such a group. A function
-that reads by itself is such a wait, and so is a step of apex's LARC, which reads every parameter.
-A read right before `torch.cuda.synchronize()` is information as well: both have to go. So is one
-before a tensor on the GPU is indexed with an array, a list or a tensor of the host, which is copied
-for that. And so are reads of a flag that tells every process to stop, and those in a class that
-nothing in the project uses.
+another wait of the same step, with nothing queued in between but a little arithmetic: they wait for
+their own copy alone, but would wait for the GPU in its place. The message names the first of such a
+group. A function that reads by itself is such a wait, and so is a step of apex's LARC, which reads
+every parameter. A read right before `torch.cuda.synchronize()` is information as well: both have to
+go, also where it stands in the function that calls this one (`timed(step)`). So is one before a
+tensor on the GPU is indexed with an array, a list or a tensor of the host, which is copied for
+that. And so are reads of a flag that tells every process to stop, and those in a class that nothing
+in the project uses.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
@@ -84,7 +88,7 @@ from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import in_unused_class
-from torchlint.analysis.waits import costs, waited, waits_anyway
+from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
@@ -111,31 +115,44 @@ def log_every_step(program: Program) -> Iterator[Finding]:
     reading = {id(program.statement(found[0].node)) for found in statements.values()}
     for found in statements.values():
         in_order = sorted(found, key=lambda sync: program.index.order(sync.node))
-        yield finding(program, in_order, reading)
+        yield from finding(program, in_order, reading)
 
 
-def finding(program: Program, found: list[Sync], reading: set[int]) -> Finding:
-    """Say what a statement reads, what for, and what to do instead."""
+def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[Finding]:
+    """Say what a statement reads, what for, and what to do instead, if that gains anything."""
     sync = found[0]
+    before = waited(program, sync, found)
+    after = waits_anyway(program, sync) if before is None else None
+    if is_futile(program, sync, before, after):
+        return
     read = f"`{program.brief(sync.node)}`"
-    if len(found) > 1:
-        read += f" and {len(found) - 1} more"
+    more = len(found) - 1 - sum(_is_other_arm(program, one, found) for one in found)
+    if more:
+        read += f" and {more} more"
     evaluates = sync.context.role is Role.EVAL
     reason = purpose(program, sync)
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
-    before = waited(program, sync, found)
-    after = waits_anyway(program, sync) if before is None else None
     waits = before is not None or after is not None
     advice = evaluates or waits or not any(s.likely for s in found)
     advice |= decides_for_all(program, sync) or in_unused_class(program, sync.node)
-    return Finding(
+    yield Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
         f"{what} {read} {reason}{costs(program, sync, before, after)}",
         fix(program, sync, reading),
         severity=Severity.INFO if advice else None,
         help=remedy(program, sync, before),
+    )
+
+
+def _is_other_arm(program: Program, sync: Sync, found: list[Sync]) -> bool:
+    """Whether the other arm of a choice reads as well: each turn takes one of the two."""
+    return any(
+        program.index.inside(sync.node, above.body)
+        and any(program.index.inside(one.node, above.orelse) for one in found)
+        for above in program.index.ancestors(sync.node)
+        if isinstance(above, cst.IfExp)
     )
 
 

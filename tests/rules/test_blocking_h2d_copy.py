@@ -311,3 +311,36 @@ def test_labels_alone_are_not_worth_it_in_an_evaluation(images, count):
 def test_labels_alone_in_a_training_step():
     source = script("y = y.to(device)", loop="for x, y in loader:") + "    loss.backward()\n"
     assert len(check(source, CODE)) == 1
+
+
+def test_loops_of_now_and_then_and_those_without_gradients_are_information():
+    inner = "loss = 0\nfor x, y in loader:\n    if {}:\n        for x, y in loader:\n"
+    inner += "            x = x.to(device)"
+    (found,) = check(script(inner.format("step % 500 == 0"), loop="if True:"), CODE)
+    assert found.severity is Severity.INFO
+    (found,) = check(script(inner.format("True"), loop="if True:"), CODE)
+    assert found.severity is Severity.WARNING
+    (found,) = check(script("with torch.no_grad():\n    x = x.to(device)"), CODE)
+    assert found.severity is Severity.INFO
+    step = "with torch.no_grad():\n    x = x.to(device)\nmodel(x).backward()"
+    (found,) = check(script(step), CODE)
+    assert found.severity is Severity.WARNING
+
+
+def test_a_parameter_that_every_call_leaves_at_its_default():
+    source = """\
+    import torch
+    from torch.utils.data import DataLoader
+
+    def load(data, pinned={default}):
+        return DataLoader(data, 64, num_workers=4, pin_memory=pinned)
+
+    def train(model, data, device):
+        for x, y in load(data{more}):
+            model(x.cuda())
+    """
+    (found,) = check(source.format(default="True", more=""), CODE)
+    assert "though the DataLoader pins its memory" in found.message
+    (found,) = check(source.format(default="True", more=", data.pinned"), CODE)
+    assert "may pin" in found.message
+    assert check(source.format(default="False", more=""), CODE) == []

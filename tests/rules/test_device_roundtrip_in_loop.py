@@ -430,7 +430,7 @@ def generate_all(model: Vocoder, loader):
 
 def test_a_copy_that_a_function_returns_to_be_written() -> None:
     silent(VOCODER.format("save_wav(wave, names[i])"), CODE)
-    [found] = check(VOCODER.format("total += wave.sum()"), CODE)
+    [found] = check(VOCODER.format("total += wave.sum()").replace("generate(", "voice("), CODE)
     assert found.location.row == 12
 
 
@@ -453,3 +453,21 @@ def test_a_copy_that_a_generator_yields() -> None:
     (found,) = check(source.format("token"), CODE)
     assert found.severity.word == "info"
     silent(source.format("column"), CODE)
+
+
+def test_a_copy_right_after_what_counts_by_itself() -> None:
+    source = """\
+    import torch
+    from torchvision.ops import batched_nms
+
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model = model.cuda()
+        for x in loader:
+            boxes, scores = model(x.cuda()), model(x.cuda()).mean(1)
+            {}
+            found.append(boxes.cpu())
+    """
+    for wait in ("keep = batched_nms(boxes, scores, scores, 0.5)", "b = boxes[boxes > 2]"):
+        silent(source.format(wait), CODE)
+    assert check(source.format("b = boxes[boxes > 2]; model(b)"), CODE)

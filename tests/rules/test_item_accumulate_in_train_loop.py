@@ -60,6 +60,10 @@ def train(loader):
             loop("total += loss.item()\nprint(total)"), id="read in every step: another rule's"
         ),
         pytest.param(
+            loop("total += loss.item()\nif rank == 0:\n    bar.set_postfix(a=total)"),
+            id="read in every step of one rank: another rule's",
+        ),
+        pytest.param(
             loop('total["a"] += loss.item()\nbar.set_description("%f" % total["a"])', "total = {}"),
             id="an entry, read in every step: another rule's",
         ),
@@ -352,3 +356,10 @@ def test_a_total_of_a_module_may_be_read_elsewhere() -> None:
     source = loop("total += loss.item()", "global total", "pass")
     (found,) = check("total = 0.0\n" + source, CODE)
     assert "add up `total` on the device" in found.message
+
+
+def test_a_total_that_one_rank_reads_now_and_then() -> None:
+    lines = "total += loss.item()\nif rank == 0:\n    if step % 9 == 0:\n        print(total)"
+    assert check(loop(lines), CODE)
+    lines = "total += loss.item()\nif step % 9 == 0:\n    if rank == 0:\n        print(total)"
+    assert check(loop(lines), CODE)

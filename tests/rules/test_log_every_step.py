@@ -581,7 +581,7 @@ def {name}(model, ids, stop):
     [
         pytest.param("generate", "found.append(number)", 1, id="kept"),
         pytest.param("generate", "yield token", 1, id="something else is yielded"),
-        pytest.param("score", "ids = torch.tensor([number]).cuda()", 1, id="nothing is generated"),
+        pytest.param("score", "ids = torch.tensor([number]).cuda()", 0, id="by whatever name"),
         pytest.param("generate", "ids = torch.tensor([stop]).cuda()", 1, id="another input"),
         pytest.param("score", "yield number", 0, id="yielded"),
         pytest.param(
@@ -705,3 +705,94 @@ def test_a_demo_that_stays_on_the_host(tmp_path: Path, head: str, moved: str, co
     demo = DEMO.format(head=head, moved=moved)
     files = {"demo.py": demo, "main.py": MAIN, "parts.py": "def put(x):\n    return x.cuda()\n"}
     assert len(check_in(tmp_path, files, "demo.py", CODE)) == count
+
+
+DECODES = """\
+import torch
+
+@torch.no_grad()
+def answer(model, ids, stop, words):
+    model = model.cuda()
+    token = model(ids.cuda()).argmax(-1)
+    found = [token.item()]
+    for step in range(99):
+        {line}
+        scores = model(token)
+        token = scores.argmax(-1)
+        {kept}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kept", "count"),
+    [
+        pytest.param("pass", "found.append(token.item())", 0, id="the next input"),
+        pytest.param("if token.item() == stop: break", "pass", 0, id="decides the end"),
+        pytest.param("if scores.max().item() == stop: break", "pass", 0, id="another decides"),
+        pytest.param(
+            "pass", "gap = scores.norm(); found.append(gap.item())", 1, id="not of the next input"
+        ),
+        pytest.param("pass", "gap = scores.norm(); x = gap.item() > 2", 1, id="decides no end"),
+    ],
+)
+def test_decoding_needs_each_token(line: str, kept: str, count: int) -> None:
+    assert len(check(DECODES.format(line=line, kept=kept), CODE)) == count
+
+
+def test_a_chain_of_model_runs_for_each_read() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model = model.cuda()
+        for x in loader:
+            y = {}
+            gap = (y - 1).norm().item()
+            print("done")
+    """
+    silent(source.format("model.generate(x.cuda()).cuda()"), CODE)
+    silent(source.format("sample_loop(model, x.shape).cuda()"), CODE)
+    assert check(source.format("model(x.cuda())"), CODE)
+    assert check(source.format("model(sample_one(loader).cuda())"), CODE)
+
+
+def test_a_wait_that_has_to_stay_before_a_read() -> None:
+    found = check(loop("torch.cuda.synchronize()\nlosses.append(loss.item())"), CODE)
+    assert found == []
+    [found] = check(loop("if loss > 9:\n    pass\nlosses.append(loss.item())"), CODE)
+    assert found.severity.word == "info"
+    assert "as `loss > 9` has just waited" in found.message
+
+
+def test_a_step_that_is_timed_by_who_calls_it() -> None:
+    source = """\
+    import torch
+
+    def timed(step, wait=True):
+        result = step()
+        if wait:
+            {}
+        return result
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(9):
+        def step():
+            loss = model(torch.rand(4, 4).cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            return float(loss)
+        timed(step)
+    """
+    [found] = check(source.format("torch.cuda.synchronize()"), CODE)
+    assert (found.severity.word, "so does `timed(step)`" in found.message) == ("info", True)
+    [found] = check(source.format("pass"), CODE)
+    assert found.severity.word == "warning"
+
+
+def test_the_arms_of_a_choice_exclude_each_other() -> None:
+    [found] = check(loop("kept = loss.item() if last else 2 * loss.item()"), CODE)
+    assert "more" not in found.message
+    [found] = check(loop("kept = loss.item(), 2 * out.mean().item()"), CODE)
+    assert "and 1 more" in found.message

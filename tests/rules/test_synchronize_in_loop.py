@@ -42,6 +42,7 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
             id="a clock under another name",
         ),
         pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),
+        pytest.param(loop("meter.iter_toc()\ntorch.cuda.synchronize()"), id="a timer's method"),
         pytest.param(loop(before="e = torch.cuda.Event()"), id="a CUDA event"),
         pytest.param(
             loop(before="p = torch.profiler.profile()\np.start()"), id="a profiler in the function"

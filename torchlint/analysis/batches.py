@@ -60,9 +60,25 @@ def _pins(program: Program, value: cst.CSTNode | None, depth: int) -> Pinned:
         bindings = program.flow.reaching(value)
         if bindings and all(b.kind is Bind.ASSIGN and not b.path for b in bindings):
             return max(_pins(program, b.value, depth + 1) for b in bindings)
+        if len(bindings) == 1 and isinstance(bindings[0].value, cst.Param):
+            return _pins_by_default(program, bindings[0].value, depth)
     if isinstance(value, cst.BaseExpression) and asks_for_device(program, value):
         return Pinned.YES
     return Pinned.MAYBE
+
+
+def _pins_by_default(program: Program, param: cst.Param, depth: int) -> Pinned:
+    """Return what a parameter says that every call of its function leaves at its default."""
+    function = program.function(param)
+    if function is None or param.default is None:
+        return Pinned.MAYBE
+    sites = program.sites_everywhere(function)
+    if not sites or any(
+        home.calls.passed(function, param, site) is not None or any(a.star for a in site.args)
+        for home, site in sites
+    ):
+        return Pinned.MAYBE
+    return _pins(program, param.default, depth + 1)
 
 
 def unviewed(node: cst.BaseExpression) -> cst.BaseExpression:

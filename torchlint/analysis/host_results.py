@@ -30,6 +30,8 @@ _SHOWS = re.compile(r"imshow|add_(video|images?|figure)")
 _DRAWS = re.compile(r"(draw|plot)(_|$)")
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 _GENERATES = re.compile(r"generat|sampl|decod|stream|beam|translat", re.IGNORECASE)
+_CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
+_MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
 _TO_TENSOR = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy")
 _ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
 _ENDS = (cst.Break, cst.Return)
@@ -68,9 +70,16 @@ def needed_now(program: Program, sync: Sync) -> bool:
 
 
 def handed_on(program: Program, sync: Sync) -> bool:
-    """Whether a generator yields what an evaluation reads, or generates its next input with it."""
+    """Whether an evaluation needs what it reads at once, or has run a whole chain for it.
+
+    A generator yields it, the next input is made of it, or the loop ends by it.
+    """
+    if sync.context.role is not Role.EVAL:
+        return False
+    if _decides_end(program, sync) or _is_token(program, sync) or _ends_chain(program, sync):
+        return True
     loop = loop_around(program, sync.node)
-    if sync.context.role is not Role.EVAL or loop is None:
+    if loop is None:
         return False
     index, function = program.index, program.function(sync.node)
     given: list[cst.CSTNode] = [
@@ -94,9 +103,13 @@ def _names_made_of(program: Program, sync: Sync, loop: cst.CSTNode) -> set[str]:
     statement = program.smallest_statement(sync.node)
     if not isinstance(statement, cst.Assign):
         return set()
-    index = program.index
     names = {name for target in statement.targets for name in _bound_by(target.target)}
-    size = 0
+    return _grown(program, names, loop)
+
+
+def _grown(program: Program, names: set[str], loop: cst.CSTNode) -> set[str]:
+    """Return names, and those of a loop that hold anything made of them."""
+    index, size = program.index, 0
     while size < len(names):
         size = len(names)
         for assign in index.below(loop, cst.Assign):
@@ -117,6 +130,86 @@ def _names_made_of(program: Program, sync: Sync, loop: cst.CSTNode) -> set[str]:
 
 def _mentions(program: Program, node: cst.CSTNode, names: set[str]) -> bool:
     return any(name.value in names for name in program.index.below(node, cst.Name))
+
+
+def _decides_end(program: Program, sync: Sync) -> bool:
+    """Whether a loop or its function ends by what is read: ``if token.item() == end: break``."""
+    index = program.index
+    for use in (sync.node, *_uses(program, sync)):
+        for above in index.ancestors(use):
+            if isinstance(above, cst.If | cst.While) and index.inside(use, above.test):
+                return isinstance(above, cst.While) or _ends(above)
+            if isinstance(above, cst.BaseStatement):
+                break
+    return False
+
+
+def _is_token(program: Program, sync: Sync) -> bool:
+    """Whether a loop of the function makes what is read of what the turn before made of it."""
+    function, name = program.function(sync.node), dotted(_whole(sync.tensor))
+    if function is None or not name or name.partition(".")[0] in program.index.root.bindings:
+        return False
+    below = program.index.below
+    loops = (*below(function, cst.For), *below(function, cst.While))
+    return any(_follows_itself(program, loop, name) for loop in loops)
+
+
+def _follows_itself(program: Program, loop: cst.CSTNode, name: str) -> bool:
+    """Whether each turn gives a model what the last one has put under a name, for the next."""
+    index = program.index
+    made = _grown(program, {name}, loop)
+    again = any(
+        name in _bound_by(target.target) and _mentions(program, assign.value, made - {name})
+        for assign in index.below(loop, cst.Assign)
+        for target in assign.targets
+    )
+    return again and any(
+        _mentions(program, arg, made)
+        for call in index.below(loop, cst.Call)
+        if _runs_model(program, call)
+        for arg in call.args
+    )
+
+
+def _runs_model(program: Program, call: cst.Call) -> bool:
+    if program.value(call.func).kind is Kind.MODULE:
+        return True
+    name = dotted(call.func).rpartition(".")[2]
+    return _MODEL.search(name) is not None
+
+
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``tokens`` in ``tokens[:, -1]`` and ``tokens.squeeze(0)``."""
+    while True:
+        match node:
+            case cst.Subscript(value=inner) | cst.Call(func=cst.Attribute(value=inner)):
+                node = inner
+            case _:
+                return node
+
+
+def _ends_chain(program: Program, sync: Sync) -> bool:
+    """Whether each turn of the loop runs a model many times in one call: ``model.generate(x)``."""
+    loop = sync.context.loop
+    while isinstance(loop, cst.For | cst.While):
+        calls = list(program.index.below(loop.body, cst.Call))
+        if any(_is_chain(program, call) for call in calls):
+            return not any(_runs_model(program, call) for call in calls)
+        loop = loop_around(program, loop)
+    return False
+
+
+def _is_chain(program: Program, call: cst.Call) -> bool:
+    """``model.generate(x)``, ``sample_loop(model, shape)``."""
+    if not _CHAINS.search(dotted(call.func).rpartition(".")[2]):
+        return False
+    func = call.func
+    given = [arg.value for arg in call.args]
+    given += [func.value] if isinstance(func, cst.Attribute) else []
+    return any(
+        program.value(one).kind is Kind.MODULE or _MODEL.search(dotted(one).rpartition(".")[2])
+        for one in given
+    )
 
 
 def decides_for_all(program: Program, sync: Sync) -> bool:

@@ -197,7 +197,7 @@ class Loops:
                 return Event.BACKWARD
             case "step" if self._steps(func.value):
                 return Event.STEP
-            case "zero_grad":
+            case "zero_grad" if not self.is_without_gradients(call):
                 return Event.ZERO
             case _:
                 return Event.NOTHING
@@ -308,6 +308,15 @@ class Loops:
                 return self.evaluates(above)
             if Event.BACKWARD in self._events.get(id(above), Event.NOTHING):
                 return False  # inside a training loop, whose own context decides
+        return False
+
+    def is_without_gradients(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in a ``with`` block of its function that turns gradients off."""
+        for above in self._program.index.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                return False
+            if isinstance(above, cst.With) and self.turns_gradients_off(above):
+                return True
         return False
 
     def turns_gradients_off(self, node: cst.With) -> bool:

@@ -26,7 +26,7 @@ from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.parsing import parse
 from torchlint.analysis.places import locate
-from torchlint.analysis.queued import index_copies, waits
+from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
 from torchlint.analysis.syncs import Sync, syncs
@@ -191,6 +191,11 @@ class Program:
     def index_copies(self) -> list[cst.Subscript]:
         """Where a tensor on a GPU is indexed with what has to be copied there first."""
         return index_copies(self)
+
+    @cached_property
+    def implied_waits(self) -> list[cst.BaseExpression]:
+        """Where the host waits by the way: it counts what a mask selects, or asks a tensor."""
+        return implied_waits(self)
 
     @cached_property
     def removed(self) -> tuple[Limit, ...]:

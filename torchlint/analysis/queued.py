@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,11 @@ _VIEWS = frozenset(
      "keys", "values", "items", "get", "format", "append", "extend", "get_lr", "get_last_lr",
      "state_dict", "get_scale", "clear", "ljust", "rjust", "join", "strip"}
 )  # fmt: skip
+_LOGGER = re.compile(r"log|print|record|report|writ", re.IGNORECASE)
+_WORKS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCALER})
 _KEEPS = frozenset({"update", "add", "put", "meter", "push", "set", "write", "step_update"})
 _REDUCES = frozenset({"sum", "max", "min", "abs", "round", "pow", "divmod", "map", "filter"})
+_COUNTED = ("torch.nonzero", "torch.masked_select", "torch.unique")
 OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
 _DEPTH = 3
 
@@ -131,6 +135,90 @@ def _is_made_on_host(program: Program, node: cst.CSTNode, depth: int = 0) -> boo
     )
 
 
+# -- what waits without saying so -----------------------------------------------------------------
+
+
+def implied_waits(program: Program) -> list[cst.BaseExpression]:
+    """Return where the host waits by the way, in functions that read something as well.
+
+    It has to know how many values a mask selects, and what a tensor says that decides something.
+    """
+    reading = {id(program.function(sync.node)) for sync in program.syncs}
+    of = program.index.of
+    deciding: list[cst.If | cst.While | cst.Assert | cst.IfExp] = [*of(cst.If), *of(cst.While)]
+    deciding += [*of(cst.Assert), *of(cst.IfExp)]
+    found: list[cst.BaseExpression] = [
+        part
+        for node in deciding
+        if id(program.function(node)) in reading
+        for part in _decided_by(node.test)
+        if _is_of_gpu(program, part)
+    ]
+    found += [
+        node
+        for node in program.index.of(cst.Subscript)
+        if id(program.function(node)) in reading and _selects(program, node)
+    ]
+    for call in program.index.of(cst.Call):
+        if id(program.function(call)) in reading and _counts(program, call):
+            found.append(call)
+    return found
+
+
+def _decided_by(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that are evaluated in any case."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            yield from _decided_by(inner)
+        case cst.BooleanOperation(left=left):
+            yield from _decided_by(left)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
+            pass
+        case _:
+            yield test
+
+
+def _is_of_gpu(program: Program, node: cst.BaseExpression) -> bool:
+    value = program.value(node)
+    return value.kind is Kind.TENSOR and program.on_gpu(value)
+
+
+def _selects(program: Program, node: cst.Subscript) -> bool:
+    """``scores[mask]`` as a value; where it is assigned to, nobody counts."""
+    if isinstance(program.parent(node), cst.AssignTarget | cst.AugAssign):
+        return False
+    return any(_is_mask(program, one.slice) for one in node.slice)
+
+
+def _is_mask(program: Program, node: cst.BaseSlice) -> bool:
+    if not isinstance(node, cst.Index):
+        return False
+    inner = _whole(node.value)
+    made = origins(program, inner) if isinstance(inner, cst.Name) else [inner]
+    if any(isinstance(one, cst.Comparison) and on_gpu(program, one) for one in map(_whole, made)):
+        return True
+    return program.value(node.value).dtype == "bool" and on_gpu(program, inner)
+
+
+def _whole(node: cst.CSTNode) -> cst.CSTNode:
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node
+
+
+def _counts(program: Program, call: cst.Call) -> bool:
+    name = program.qualified(call.func)
+    if name.startswith("torchvision.ops.") and name.endswith("nms"):
+        return True
+    if name in _COUNTED:
+        return any(_is_of_gpu(program, arg.value) for arg in call.args[:1])
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name("nonzero" | "masked_select" | "unique")):
+            return _is_of_gpu(program, receiver)
+        case _:
+            return False
+
+
 def target_of(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef] | None:
     """Return the function that a call runs, with its file."""
     own = program.calls.target(call)
@@ -185,11 +273,12 @@ def _call_queues(program: Program, call: cst.Call, run: Run) -> bool:
                 return False
         case _:
             pass
+    logs = _logs(program, call, run)
     target = target_of(program, call)
-    if target is not None:
+    if target is not None and not (logs and _LOGGER.search(dotted(call.func).rpartition(".")[2])):
         known = run.depth < _DEPTH and not _given_tensors(program, call, run)
         return not known or _function_queues(program, call, *target, run)
-    return not _keeps_numbers(program, call, run)
+    return not (logs or _keeps_numbers(program, call, run))
 
 
 def _is_of_host(program: Program, call: cst.Call) -> bool:
@@ -246,6 +335,26 @@ def _keeps_numbers(program: Program, call: cst.Call, run: Run) -> bool:
             return False
 
 
+def _logs(program: Program, call: cst.Call, run: Run) -> bool:
+    """Whether a call is told what was just read, and no tensor or model: who knows it not, logs."""
+    if program.qualified(call.func).startswith("torch") or _given_tensors(program, call, run):
+        return False
+    func = call.func
+    receiver = func.value if isinstance(func, cst.Attribute) else func
+    given = [program.value(node).kind for node in (receiver, func, *(a.value for a in call.args))]
+    return not _WORKS.intersection(given) and any(
+        _is_read(program, inner) for arg in call.args for inner in _called_in(program, arg.value)
+    )
+
+
+def _called_in(program: Program, node: cst.BaseExpression) -> Iterator[cst.Call]:
+    """Yield the calls in an expression, or that made what a name stands for."""
+    yield from program.index.below(node, cst.Call)
+    for one in origins(program, node) if isinstance(node, cst.Name) else ():
+        if isinstance(one, cst.Call):
+            yield one
+
+
 def _given_tensors(program: Program, call: cst.Call, run: Run) -> bool:
     return any(
         not _is_read(program, arg.value) and _on_gpu(program, arg.value, run) for arg in call.args
@@ -253,4 +362,8 @@ def _given_tensors(program: Program, call: cst.Call, run: Run) -> bool:
 
 
 def _is_read(program: Program, node: cst.BaseExpression) -> bool:
-    return any(s.node is node for s in program.syncs if s.read is not Read.SHOWN)
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("item")), args=[]):
+            return True
+        case _:
+            return any(s.node is node for s in program.syncs if s.read is not Read.SHOWN)

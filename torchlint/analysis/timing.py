@@ -21,7 +21,8 @@ _CLOCKS = re.compile(
     r"datetime\.(datetime\.)?(now|utcnow)|torch\.(cuda|mps|xpu)\.(event\.)?Event|torch\.Event"
 )
 _TIMER_WORDS = re.compile(
-    r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency", re.IGNORECASE
+    r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency|(^|_)(tic|toc)(_|$)",
+    re.IGNORECASE,
 )
 _MEASURES = re.compile(
     r"bench|profil|measur|latenc|throughput|speed|warm_?up|(^|_)(time|timed|timing|timeit)(_|$)",

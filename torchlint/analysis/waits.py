@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import loop_around
+from torchlint.analysis.host_results import handed_on, loop_around, needed_now
+from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.queued import OPERATIONS, queues, target_of
 from torchlint.analysis.syncs import Read
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
 
+_DECIDES = (cst.If, cst.While, cst.IfExp, cst.UnaryOperation, cst.BooleanOperation)
+_ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.AugAssign)
+_FEW = 3  # operations that are over before a read could wait for them
+_TURNS = (cst.For, cst.While, cst.CompFor)
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
 
@@ -49,6 +54,11 @@ def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
     function, end = program.function(node), index.end(node)
     found = [one for one in _certain(program) if program.function(one) is function]
     found += _settling_calls(program, function)
+    found += [
+        one.node
+        for one in program.syncs
+        if one.copies and program.function(one.node) is function and needed_now(program, one)
+    ]
     loop = loop_around(program, node)
     for wait in sorted(found, key=lambda one: (index.order(one) < end, index.order(one))):
         if index.order(wait) >= end:
@@ -64,7 +74,33 @@ def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
             and _heads_next_turn(program, node, wait, loop)
         ):
             return wait
+    return _timed(program, sync)
+
+
+def _timed(program: Program, sync: Sync) -> cst.Call | None:
+    """``timed(step)``, where a function that ends with a read is called, and then waited for."""
+    function = program.function(sync.node)
+    if function is None or not isinstance(program.smallest_statement(sync.node), cst.Return):
+        return None
+    for name in program.index.named.get(function.name.value, ()):
+        arg = program.parent(name)
+        call = program.parent(arg) if isinstance(arg, cst.Arg) else None
+        target = target_of(program, call) if isinstance(call, cst.Call) else None
+        if target is not None and isinstance(call, cst.Call) and _waits_for_given(*target):
+            return call
     return None
+
+
+def _waits_for_given(home: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function calls one that it is given, and waits for the GPU afterwards."""
+    given = {param.name.value for param in function.params.params}
+    waits = [one for one in home.waits if home.function(one) is function]
+    return any(
+        home.index.order(call) < home.index.order(wait)
+        for wait in waits
+        for call in home.index.below(function.body, cst.Call)
+        if isinstance(call.func, cst.Name) and call.func.value in given
+    )
 
 
 def _certain(program: Program) -> list[cst.BaseExpression]:
@@ -152,6 +188,28 @@ def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool
     return False
 
 
+def is_futile(
+    program: Program,
+    sync: Sync,
+    before: cst.BaseExpression | None,
+    after: cst.BaseExpression | None,
+) -> bool:
+    """Whether nothing is gained without a read, as the wait beside it is one that will not go.
+
+    That one measures, or copies or counts what the step needs; in an evaluation, it is whatever
+    nobody reports.
+    """
+    if before is None:
+        return any(one.node is after for one in program.syncs)
+    if any(one is before for one in _certain(program)):
+        return True
+    if any(one is before for one in program.implied_waits):
+        decides = isinstance(program.parent(before), _DECIDES)
+        return sync.context.role is Role.EVAL or not decides
+    other = next((one for one in program.syncs if one.node is before), None)
+    return other is not None and (needed_now(program, other) or handed_on(program, other))
+
+
 def costs(
     program: Program,
     sync: Sync,
@@ -181,12 +239,21 @@ def _before(program: Program, sync: Sync) -> Iterator[cst.BaseExpression]:
     index, node = program.index, sync.node
     function, place = program.function(node), index.order(node)
     waits: list[cst.BaseExpression] = [s.node for s in program.syncs if not s.context.guarded]
-    waits += [one for one in _certain(program) if not program.context(one).guarded]
+    certain = [*_certain(program), *program.implied_waits, *_unknown_reads(program, function)]
+    waits += [one for one in certain if not program.context(one).guarded]
     waits += _waiting_calls(program, sync)
     for wait in waits:
         ahead = index.order(wait) < place and not index.inside(node, wait)
         if ahead and program.function(wait) is function and _always_first(program, wait, node):
             yield wait
+
+
+def _unknown_reads(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
+    """Yield ``values.mean().item()`` of what nobody knows: of a tensor it is one more wait."""
+    for call, func in program.method_calls("item"):
+        near = not call.args and program.function(call) is function
+        if near and program.value(func.value).kind is Kind.UNKNOWN:
+            yield call
 
 
 def _waiting_calls(program: Program, sync: Sync) -> Iterator[cst.Call]:
@@ -388,7 +455,8 @@ def _queues_between(program: Program, wait: cst.CSTNode, node: cst.CSTNode) -> b
     for above in index.ancestors(node):
         if above is around:
             break
-        if isinstance(above, cst.For | cst.While):
+        once = isinstance(above, cst.For) and index.inside(node, above.iter)
+        if isinstance(above, cst.For | cst.While) and not once:
             last = index.end(above)  # in its second turn all of the loop comes before the read
     after = [above for above in index.ancestors(wait) if index.inside(above, around)]
     after = [above for above in after if above is not around and not index.inside(node, above)]
@@ -403,10 +471,29 @@ def _queues_in(
     """Whether anything below a node may be queued from one place to another, for a wait there."""
     index = program.index
     holders = {id(above) for above in index.ancestors(node)}
+    slight = 0
     for kind in (cst.Call, *OPERATIONS):
         for found in index.below(around, kind):
             if first <= index.order(found) < last and id(found) not in holders:
                 now = index.inside(found, node) or not program.context(found).guarded
                 if now and queues(program, found) and not _drains(program, found):
-                    return True
+                    slight += 1
+                    if slight > _FEW or not _is_slight(program, found, around):
+                        return True
     return False
+
+
+def _is_slight(program: Program, node: cst.CSTNode, around: cst.CSTNode) -> bool:
+    """Whether an operation, run once, is over in no time: arithmetic, or a sum or a mean."""
+    for above in program.index.ancestors(node):
+        if above is around:
+            break
+        if isinstance(above, _TURNS):
+            return False
+    match node:
+        case cst.BinaryOperation(operator=cst.MatrixMultiply()):
+            return False
+        case cst.Call(func=cst.Attribute(attr=cst.Name("mean" | "sum" | "sqrt" | "float"))):
+            return not program.qualified(node.func)
+        case _:
+            return isinstance(node, _ARITHMETIC)
