@@ -60,10 +60,11 @@ def _pins(program: Program, value: cst.CSTNode | None, depth: int) -> Pinned:
         bindings = program.flow.reaching(value)
         if bindings and all(b.kind is Bind.ASSIGN and not b.path for b in bindings):
             return max(_pins(program, b.value, depth + 1) for b in bindings)
-        if len(bindings) == 1 and isinstance(bindings[0].value, cst.Param):
-            return _pins_by_default(program, bindings[0].value, depth)
     if isinstance(value, cst.BaseExpression) and asks_for_device(program, value):
         return Pinned.YES
+    bindings = program.flow.reaching(value) if isinstance(value, cst.Name) else ()
+    if len(bindings) == 1 and isinstance(bindings[0].value, cst.Param) and depth < _DEPTH:
+        return _pins_by_default(program, bindings[0].value, depth)
     return Pinned.MAYBE
 
 
