@@ -41,6 +41,7 @@ from one copy after the loop.
 - those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
   draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
 - what is drawn in a forward pass, and the boxes that non-maximum suppression has left;
+- those in functions, classes, files and folders that are named after drawing;
 - those that a generator yields turn by turn, or makes its next input of, and those of evaluations
   whose turn runs a whole chain of the model, as by `model.generate`;
 - those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,

@@ -40,6 +40,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - evaluations whose turn runs a whole chain of the model, as by `model.generate`;
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
   an index of the host, a mask, `nms`, a copy that an evaluation writes or shows in that turn;
+- functions, classes, files and folders that are named after drawing;
 - assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay;

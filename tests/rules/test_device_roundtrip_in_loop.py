@@ -471,3 +471,18 @@ def test_a_copy_right_after_what_counts_by_itself() -> None:
     for wait in ("keep = batched_nms(boxes, scores, scores, 0.5)", "b = boxes[boxes > 2]"):
         silent(source.format(wait), CODE)
     assert check(source.format("b = boxes[boxes > 2]; model(b)"), CODE)
+
+
+def test_what_is_named_after_drawing() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def {}(model, loader):
+        model = model.cuda()
+        for x in loader:
+            y = model(x.cuda()).abs().cpu()
+    """
+    silent(source.format("draw_masks"), CODE)
+    silent(source.format("visualise"), CODE)
+    assert check(source.format("redrawn"), CODE)

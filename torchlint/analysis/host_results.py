@@ -30,6 +30,8 @@ _SHOWS = re.compile(r"imshow|add_(video|images?|figure)")
 _DRAWS = re.compile(r"(draw|plot)(_|$)")
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 _GENERATES = re.compile(r"generat|sampl|decod|stream|beam|translat", re.IGNORECASE)
+_DRAWS = re.compile(r"visuali[sz]|(^|_)(vis|viz|draw|plot)(_|$)", re.IGNORECASE)
+_DRAWN = re.compile(r"visuali[sz]|grad_?cam", re.IGNORECASE)  # a network may be called DRAW
 _CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
 _MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
 _TO_TENSOR = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy")
@@ -66,6 +68,18 @@ def needed_now(program: Program, sync: Sync) -> bool:
     return bool(given) and all(
         writes(home, loop) or _frees(home, loop) or _draws_after(home, site, loop)
         for home, site, loop in given
+    )
+
+
+def is_for_drawing(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a function, its file or the folder of that is named after drawing."""
+    path = program.path
+    if path is not None and (_DRAWN.search(path.stem) or _DRAWN.search(path.parent.name)):
+        return True
+    return any(
+        (_DRAWS if type(one) is cst.FunctionDef else _DRAWN).search(one.name.value)
+        for one in program.index.ancestors(node)
+        if isinstance(one, cst.FunctionDef | cst.ClassDef)
     )
 
 

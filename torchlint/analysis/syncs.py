@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.host_results import handed_on, is_given_gpu
+from torchlint.analysis.host_results import handed_on, is_for_drawing, is_given_gpu
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.simulators import for_simulator
@@ -106,7 +106,7 @@ def every_step(program: Program) -> Iterator[Sync]:
     for sync in program.syncs:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
         seldom = sync.context.guarded or _depends_on_data(program, sync)
-        seldom = seldom or _tests(program, sync)
+        seldom = seldom or _tests(program, sync) or is_for_drawing(program, sync.node)
         if trains and not seldom and is_given_gpu(program, sync) and not handed_on(program, sync):
             yield sync
 
