@@ -82,6 +82,11 @@ CASES = [
     ),
     pytest.param("for x in y:\n    opt.zero_grad()\n    probe()", "TRAIN", id="zero_grad only"),
     pytest.param(
+        "for x in y:\n    with torch.no_grad():\n        opt.zero_grad()\n    probe()",
+        "OTHER",
+        id="zero_grad without gradients",
+    ),
+    pytest.param(
         "for x in y:\n    self.manual_backward(loss)\n    probe()", "TRAIN", id="manual_backward"
     ),
     pytest.param("for x in y:\n    f(x)()\n    probe()", "OTHER", id="calls of results"),

@@ -48,6 +48,11 @@ class Meter:
         self.shown = round(value, 3)
 
 
+class Book:
+    def logkv(self, key, value):
+        set_up(net(torch.zeros(3)))
+
+
 class Moving:
     def update(self, value):
         net.step(value)
@@ -83,7 +88,7 @@ def gathered_each(value):
 smooth = Smooth(torch.zeros(3).cuda())
 net = nn.Linear(3, 3).cuda()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-meter, moving = Meter(), Moving()
+meter, moving, book = Meter(), Moving(), Book()
 for step, (x, y) in enumerate(DataLoader(data)):
     x, y = x.cuda(), y.cuda()
     out = net(x)
@@ -123,6 +128,7 @@ def of_last(lines: str) -> str:
         pytest.param(
             "a = loss.item()\nfor p in known:\n    c = top * 2\nb = top.item()", id="many times"
         ),
+        pytest.param("book.logkv('a', top)\nb = top.item()", id="a logger of tensors"),
         pytest.param("net.unknown(loss.item())\nb = top.item()", id="a model takes the number"),
         pytest.param("unknown(loss.item(), top)\nb = top.item()", id="a tensor beside the number"),
         pytest.param("a = loss.item()\nb = (out == y).sum().item()", id="a read that computes"),
@@ -179,6 +185,7 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("a = loss.item()\nc = -top\nb = top.item()", "loss.item()"),
         ("a = loss.item()\ntotal += top\nb = (top - far).mean().item()", "loss.item()"),
         ("unknown(loss.item())\nb = top.item()", "loss.item()"),
+        ("book.logkv('a', loss.item())\nb = top.item()", "loss.item()"),
         ("a = loss.item()\nunknown.note('a', a)\nb = top.item()", "loss.item()"),
         ("unknown.note(given.mean().item())\nb = top.item()", "given.mean().item()"),
         ("if not (out > y).all():\n    pass\nb = top.item()", "(out > y).all()"),

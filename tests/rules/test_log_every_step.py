@@ -754,6 +754,7 @@ def test_a_chain_of_model_runs_for_each_read() -> None:
     silent(source.format("model.generate(x.cuda()).cuda()"), CODE)
     silent(source.format("sample_loop(model, x.shape).cuda()"), CODE)
     assert check(source.format("model(x.cuda())"), CODE)
+    assert check(source.format("model(model.generate(x.cuda()))"), CODE)
     assert check(source.format("model(sample_one(loader).cuda())"), CODE)
 
 
@@ -796,3 +797,20 @@ def test_the_arms_of_a_choice_exclude_each_other() -> None:
     assert "more" not in found.message
     [found] = check(loop("kept = loss.item(), 2 * out.mean().item()"), CODE)
     assert "and 1 more" in found.message
+
+
+def test_a_copy_that_has_to_stay_after_a_read() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model = model.cuda()
+        for x in loader:
+            y = model(x.cuda()).abs()
+            gap = y.norm().item()
+            {}
+    """
+    silent(source.format("save(y.cpu())"), CODE)
+    assert check(source.format("y = model(y); save(y.cpu())"), CODE)
+    assert check(source.format("kept = y.cpu()"), CODE)
