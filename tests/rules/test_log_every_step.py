@@ -812,5 +812,5 @@ def test_a_copy_that_has_to_stay_after_a_read() -> None:
             {}
     """
     silent(source.format("save(y.cpu())"), CODE)
-    assert check(source.format("y = model(y); save(y.cpu())"), CODE)
+    assert check(source.format("z = model(y); save(y.cpu())"), CODE)
     assert check(source.format("kept = y.cpu()"), CODE)

@@ -170,19 +170,20 @@ def _is_token(program: Program, sync: Sync) -> bool:
 
 def _follows_itself(program: Program, loop: cst.CSTNode, name: str) -> bool:
     """Whether each turn gives a model what the last one has put under a name, for the next."""
-    index = program.index
-    made = _grown(program, {name}, loop)
-    again = any(
-        name in _bound_by(target.target) and _mentions(program, assign.value, made - {name})
+    index, made = program.index, _grown(program, {name}, loop)
+    given = (
+        bound
         for assign in index.below(loop, cst.Assign)
         for target in assign.targets
+        for bound in _bound_by(target.target)
+        if any(
+            _mentions(program, arg, made)
+            for call in index.below(assign.value, cst.Call)
+            if _runs_model(program, call)
+            for arg in call.args
+        )
     )
-    return again and any(
-        _mentions(program, arg, made)
-        for call in index.below(loop, cst.Call)
-        if _runs_model(program, call)
-        for arg in call.args
-    )
+    return name in _grown(program, set(given), loop)
 
 
 def _runs_model(program: Program, call: cst.Call) -> bool:
