@@ -33,8 +33,9 @@ epoch instead.
   for persistent workers would raise.  A number that comes from an option or a parameter counts
   where its default is above 0.
 - Loaders that are given `persistent_workers`, or may be given it by a dictionary.
-- Loaders that are gone through once, or whose sampler is told the number of epochs (it draws all of
-  them in one pass), and those that are made anew for each pass.
+- Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does;
+  those whose sampler is told the number of epochs (it draws all of them in one pass), and those
+  that are made anew for each pass.
 - Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.

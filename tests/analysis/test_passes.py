@@ -49,6 +49,33 @@ def repeated(source: str) -> list[str]:
             id="one turn, by a name",
         ),
         pytest.param(
+            "def run(a, n=1):\n    for e in range(n):\n        for x in a: f(x)\n"
+            "run(DataLoader(d))",
+            "",
+            id="one turn, by a default that callers keep",
+        ),
+        pytest.param(
+            "def run(a, n=1):\n    for e in range(n):\n        for x in a: f(x)\n"
+            "run(DataLoader(d), 9)",
+            "for e in range(n)",
+            id="a default that a caller replaces",
+        ),
+        pytest.param(
+            "a = {'x': DataLoader(d)}\nfor p in ps:\n    for x in a[p]: f(x)",
+            "",
+            id="another loader in each turn",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in es:\n    for i, x in enumerate(a, e * len(a)): f(x)",
+            "for e in es",
+            id="the same loader, counted on",
+        ),
+        pytest.param(
+            "a = {'x': DataLoader(d)}\nwhile c:\n    for p in ps: go(a[p])",
+            "while c",
+            id="the loop around one that chooses",
+        ),
+        pytest.param(
             "a = DataLoader(d)\nfor e in [*es]:\n    for x in a: f(x)",
             "for e in [*es]",
             id="elements of a list",

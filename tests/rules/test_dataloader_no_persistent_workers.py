@@ -191,8 +191,8 @@ def test_before_the_argument_existed() -> None:
         pytest.param(
             f"{HEAD}loaders = {{k: DataLoader(d[k], num_workers=4) for k in d}}\n"
             "for e in range(9):\n    for k in d:\n        for x in loaders[k]:\n            f(x)\n",
-            "for k in d",
-            id="in a dictionary",
+            "for e in range(9)",
+            id="in a dictionary, of which each turn inside takes another",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def _is_reached(program: Program, test: cst.Comparison, loop: cst.For) -> bool:
                 )
             ],
         ):
-            most = _number(program, bound, 0)
+            most = largest(program, bound)
         case _:
             return False
     if most is None or most > FEW:
@@ -75,8 +75,12 @@ def _index(loop: cst.For) -> cst.BaseExpression | None:
             return None
 
 
-def _number(program: Program, node: cst.CSTNode | None, depth: int) -> int | None:
+def largest(program: Program, node: cst.CSTNode | None) -> int | None:
     """Return the largest number that an expression is, also by what callers in other files pass."""
+    return _number(program, node, 0)
+
+
+def _number(program: Program, node: cst.CSTNode | None, depth: int) -> int | None:
     if depth > _DEPTH:
         return None
     match node:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis.early_ends import largest
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 
@@ -111,7 +112,8 @@ def _around(
     for above in program.index.ancestors(node):
         match above:
             case cst.For() if child is above.body:
-                yield Turns(program, above)
+                if source is None or not _chooses(program, above, source):
+                    yield Turns(program, above)
             case cst.While() if child is not above.orelse:
                 yield Turns(program, above)
             case cst.FunctionDef() if child is above.body:
@@ -145,8 +147,7 @@ def _callers(
 
 def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | None:
     """Return the parameter that ``enumerate(tqdm(loader))`` goes through, if there is one."""
-    names = [node] if isinstance(node, cst.Name) else list(program.index.below(node, cst.Name))
-    for name in names if depth < _DEPTH else ():
+    for name in program.index.below(node, cst.Name) if depth < _DEPTH else ():
         if isinstance(program.parent(name), cst.Attribute):
             continue
         for binding in program.flow.reaching(name):
@@ -159,11 +160,23 @@ def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | N
     return None
 
 
+def _chooses(program: Program, loop: cst.For, source: cst.CSTNode) -> bool:
+    """``for phase in phases``, which goes through another loader, ``loaders[phase]``, each time."""
+    names = {name.value for name in program.index.below(loop.target, cst.Name)}
+    return any(
+        name.value in names
+        for chosen in program.index.below(source, cst.Subscript)
+        for part in chosen.slice
+        for name in program.index.below(part.slice, cst.Name)
+    )
+
+
 def _turns_once(turns: Turns) -> bool:
-    """``for epoch in range(1)``, ``for phase in ["train"]``."""
+    """``for epoch in range(1)``, ``for phase in ["train"]``; also by what callers pass."""
     match turns.loop:
         case cst.For(iter=cst.Call(func=cst.Name(value="range"), args=[only])):
-            return turns.program.arguments.number(only.value) in (0, 1)
+            most = largest(turns.program, only.value)
+            return most is not None and most <= 1
         case cst.For(iter=cst.List(elements=[only]) | cst.Tuple(elements=[only])):
             return isinstance(only, cst.Element)  # not `[*phases]`
         case _:
