@@ -47,6 +47,8 @@ them costs more than taking them apart.
   which take samples one by one whatever they are asked for.
 - Files that import a training framework: it puts samplers of its own into the loaders.
 
+Reported as information: loaders that nothing is seen to go through but evaluations.
+
 Reported without a fix: loaders that the code asks for `batch_size`, `drop_last` or `sampler`, which
 would be others, calls with more than three arguments by place, and those that make a generator.
 
@@ -88,6 +90,7 @@ from torchlint.analysis.hoisting import free_name
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loader_uses import Use, use_of
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.loops import Role
 from torchlint.analysis.names import canonical
 from torchlint.analysis.origins import origins
 from torchlint.analysis.rewrites import (
@@ -166,14 +169,14 @@ def is_of_tensors(program: Program, loader: cst.Call) -> bool:
 
 def finding(program: Program, loader: cst.Call) -> Finding:
     """Return the finding, with as safe a fix as can be shown to be one."""
-    iterated = bool(program.loaders.loops_everywhere(loader))
+    trained = bool(program.loaders.roles(loader) - {Role.EVAL})
     use = use_of(program, loader)
     return Finding(
         loader,
         "this DataLoader takes each sample out of a TensorDataset by itself and stacks them "
         "again: one index gives the whole batch",
         None if use is Use.ASKED else fix(program, loader, seen=use is Use.ITERATED),
-        None if iterated else Severity.INFO,
+        None if trained else Severity.INFO,
         help="Draw whole batches: sampler=BatchSampler(...), batch_size=None.",
     )
 
@@ -359,12 +362,12 @@ def arguments(program: Program, loader: cst.Call, sampler: str) -> Iterator[Rewr
         name: program.argument(loader, name, LOADER).arg
         for name in ("batch_size", "shuffle", "sampler", "drop_last")
     }
-    place = found["sampler"] or found["shuffle"]
+    place = found["sampler"] or found["shuffle"] or found["drop_last"]
     if found["batch_size"] is not None:
         yield ReplaceArgument(loader, found["batch_size"], "batch_size", "None")
     if place is not None:
         yield ReplaceArgument(loader, place, "sampler", sampler)
     else:
         yield AddArgument(loader, "sampler", sampler)
-    if found["drop_last"] is not None:
+    if found["drop_last"] not in (None, place):
         yield RemoveArgument(loader, found["drop_last"])

@@ -90,6 +90,11 @@ def test_is_silent(source):
     [
         pytest.param(load(), Severity.WARNING, id="a loop"),
         pytest.param(load(use="train(loader)"), Severity.INFO, id="no loop is seen"),
+        pytest.param(
+            load(use="model.eval()\nwith torch.no_grad():\n    for x in loader: model(x)"),
+            Severity.INFO,
+            id="an evaluation",
+        ),
         pytest.param(load("loader = DataLoader(data, 4)"), Severity.WARNING, id="by place"),
         pytest.param(
             load(LOADER.replace("4", "option.batch_size")), Severity.WARNING, id="any size"
@@ -189,6 +194,15 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
                 imports=GIVEN,
             ),
             id="with a sampler",
+        ),
+        pytest.param(
+            load("loader = DataLoader(\n    data,\n    batch_size=4,\n    drop_last=True,\n)"),
+            load(
+                "loader = DataLoader(\n    data,\n    batch_size=None,\n"
+                f"    {ORDERED.replace('False', 'True')},\n)",
+                imports=MORE,
+            ),
+            id="drop_last on a line of its own",
         ),
         pytest.param(
             load("loader = DataLoader(\n    data,\n    batch_size=4,  # few\n    shuffle=True,\n)"),
