@@ -43,11 +43,16 @@ other work (with `non_blocking=True`).
 - Loaders of which nothing but the labels (or actions) goes to the GPU as it was loaded (of the rest
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
-- Loaders with `num_workers=0` that only an evaluation goes through.
+- Loaders without workers, unless their dataset is seen to read or transform each sample, so that
+  workers would help as well: the main thread would do the pinning.  Those with `num_workers=0` that
+  only an evaluation goes through, whatever they read.
+- Loaders of `batch_size=1`, or of token ids, that nothing is seen to train with: there is nothing
+  to gain beside what else is done with a batch.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
-CIFAR10), of which a batch is copied in no time; batches that are converted before they are moved
-(`x.float().to(device)`), which copies them where the dtype is another; loaders without workers.
+CIFAR10), and token ids, of which a batch is copied in no time; batches that are converted before
+they are moved (`x.float().to(device)`), which copies them where the dtype is another; loaders
+without workers.
 
 Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
 its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
@@ -88,7 +93,7 @@ from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_ow
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import (
     gives_arrays,
-    lies_in_memory,
+    gives_tokens,
     may_be_copies,
     moves_label,
     moves_labels_only,
@@ -96,6 +101,7 @@ from torchlint.analysis.pinning import (
 )
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
+from torchlint.analysis.samples import collate_work, work
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -106,9 +112,6 @@ if TYPE_CHECKING:
     from torchlint.analysis.arguments import Argument
     from torchlint.analysis.loaders import Move
     from torchlint.analysis.program import Program
-
-
-AT_HAND = "Its samples are in memory already: without workers the main thread does the pinning."
 
 
 class Workers(enum.Enum):
@@ -145,9 +148,19 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether ``num_workers=0`` was written for a loader that only an evaluation goes through."""
-    written = program.argument(call, "num_workers").literal() == "0"
-    return written and program.loaders.roles(call) == {Role.EVAL}
+    """Whether pinning is worth nothing to what goes through a loader."""
+    roles = program.loaders.roles(call)
+    if workers_of(program, call) is Workers.NONE:
+        written = not program.argument(call, "num_workers").absent
+        return (written and roles == {Role.EVAL}) or not prepares(program, call)
+    alone = program.argument(call, "batch_size").literal() == "1"
+    small = alone or gives_tokens(program, call)
+    return small and bool(roles) and Role.TRAIN not in roles
+
+
+def prepares(program: Program, call: cst.Call) -> bool:
+    """Whether samples are seen to be read or transformed, which workers would do."""
+    return any(map(work, program.datasets.of_loader(call))) or bool(collate_work(program, call))
 
 
 def makes_sparse(program: Program) -> bool:
@@ -169,26 +182,23 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     named = names_gpu(program, moves)
     small = small_samples(program, call)
     copied = may_be_copies(moves)
-    little = bool(small) or copied or workers in (Workers.NONE, Workers.UNSURE)
+    tokens = gives_tokens(program, call)
+    little = bool(small) or tokens or copied or workers in (Workers.NONE, Workers.UNSURE)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE and not unpinnable
     worth = ": worth it together with workers, which pin apart from training" if alone else ""
-    at_hand = alone and lies_in_memory(program, call)
-    if at_hand:
-        worth = ", though there is little to gain without workers"
-    if small and not alone:
-        worth = f", though there is little to gain for samples as small as those of {small}"
+    tiny = f"samples as small as those of {small}" if small else "token ids" if tokens else ""
+    if tiny and not alone:
+        worth = f", though there is little to gain for {tiny}"
     return Finding(
         call,
         f"the batches of this DataLoader {go} (`{plainest(program, call, moves).code(program)}`), "
         f"but it {what}{worth}",
         None if framework or unpinnable else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
-        help=AT_HAND
-        if at_hand and not framework
-        else advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
+        help=advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
     )
 
 

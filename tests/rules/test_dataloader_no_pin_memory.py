@@ -23,6 +23,7 @@ for x, y in loader:
     loss = model(x, y)
     loss.backward()
 """
+FOLDER = "import torchvision\ndataset = torchvision.datasets.ImageFolder(root)"
 
 
 def script(*parts: str, head: str = HEAD) -> str:
@@ -38,17 +39,19 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(loaded("64, pin_memory=True"), id="pinned"),
+        pytest.param(loaded("num_workers=4, pin_memory=True"), id="pinned"),
         pytest.param(loaded("64, False, None, None, 4, None, True"), id="pinned by position"),
-        pytest.param(loaded("pin_memory=args.pin"), id="pinned if asked for"),
-        pytest.param(loaded("pin_memory=cuda"), id="pinned by a variable"),
+        pytest.param(loaded("num_workers=4, pin_memory=args.pin"), id="pinned if asked for"),
+        pytest.param(loaded("num_workers=4, pin_memory=cuda"), id="pinned by a variable"),
         pytest.param(
-            loaded("pin_memory=False,  # /dev/shm is small\n"), id="refused, with a reason"
+            loaded("num_workers=4, pin_memory=False,  # /dev/shm is small\n"),
+            id="refused, with a reason",
         ),
         pytest.param(loaded("*arguments"), id="perhaps by position"),
         pytest.param(loaded("**options"), id="options from elsewhere"),
         pytest.param(
-            loaded("**options", "options = {'pin_memory': True}"), id="pinned by a dictionary"
+            loaded("**options", "options = {'num_workers': 4, 'pin_memory': True}"),
+            id="pinned by a dictionary",
         ),
         pytest.param(
             loaded(
@@ -58,16 +61,17 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
             id="perhaps pinned by a dictionary",
         ),
         pytest.param(
-            loaded("64", loop="for x in loader:\n    model(x)\n"),
+            loaded("num_workers=4", loop="for x in loader:\n    model(x)\n"),
             id="the batches stay where they are",
         ),
         pytest.param(
-            loaded("64", loop="for x in loader:\n    x = x.to(torch.float16)\n"),
+            loaded("num_workers=4", loop="for x in loader:\n    x = x.to(torch.float16)\n"),
             id="another dtype is no device",
         ),
         *(
             pytest.param(
-                loaded("64", loop=f"for x, y in loader:\n    model({new}.to(device))\n"), id=why
+                loaded("num_workers=4", loop=f"for x, y in loader:\n    model({new}.to(device))\n"),
+                id=why,
             )
             for new, why in (
                 ("torch.from_numpy(x)", "arrays, which are not pinned"),
@@ -76,28 +80,32 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
                 ("x.clone()", "a copy in new memory"),
             )
         ),
-        pytest.param(loaded("64", device='device = "cpu"\n'), id="a script for the CPU"),
-        pytest.param(loaded("64", device='device = torch.device("cpu")\n'), id="torch.device CPU"),
+        pytest.param(loaded("num_workers=4", device='device = "cpu"\n'), id="a script for the CPU"),
+        pytest.param(
+            loaded("num_workers=4", device='device = torch.device("cpu")\n'), id="torch.device CPU"
+        ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 device='device = "mps" if torch.backends.mps.is_available() else "cpu"\n',
             ),
             id="a script for MPS",
         ),
         pytest.param(
-            script(DEVICE, "loader = DataLoader(dataset)", "model.to(device)"), id="never iterated"
+            script(DEVICE, "loader = DataLoader(dataset, num_workers=4)", "model.to(device)"),
+            id="never iterated",
         ),
         pytest.param(
-            loaded("64", loop="x, y = next(iter(loader))\nx = x.to(device)\n"), id="one batch"
+            loaded("num_workers=4", loop="x, y = next(iter(loader))\nx = x.to(device)\n"),
+            id="one batch",
         ),
         pytest.param(
-            loaded("64", loop="for x in loader:\n    show(x.to(device))\n    break\n"),
+            loaded("num_workers=4", loop="for x in loader:\n    show(x.to(device))\n    break\n"),
             id="the first batch only",
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 loop="for i, x in enumerate(loader):\n    if i >= 5:\n        break\n"
                 "    show(x.to(device))\n",
             ),
@@ -105,7 +113,7 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 loop="for i in range(99):\n    loss.backward()\n    if i % 9 == 0:\n"
                 "        show(next(iter(loader)).to(device))\n",
             ),
@@ -113,28 +121,31 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 loop="for x in loader:\n    noise = torch.randn(x.size(0), 9).to(device)\n",
             ),
             id="something new goes to the GPU, of the batch's size",
         ),
         pytest.param(
-            loaded("64", loop="for x in loader:\n    n = len(x)\n    w = table(n).to(device)\n"),
+            loaded(
+                "num_workers=4",
+                loop="for x in loader:\n    n = len(x)\n    w = table(n).to(device)\n",
+            ),
             id="something of the batch's length",
         ),
         pytest.param(
-            loaded("64", loop="for p in model.parameters():\n    p.data.to(device)\n"),
+            loaded("num_workers=4", loop="for p in model.parameters():\n    p.data.to(device)\n"),
             id="parameters go to the GPU",
         ),
         pytest.param(
-            loaded("64", loop="for x in loader.dataset:\n    x.to(device)\n"),
+            loaded("num_workers=4", loop="for x in loader.dataset:\n    x.to(device)\n"),
             id="the dataset is iterated, not the loader",
         ),
         pytest.param(
             script(
                 DEVICE,
                 "data = TensorDataset(xs.to(device), ys.to(device))",
-                "loader = DataLoader(data, 64)",
+                "loader = DataLoader(data, num_workers=4)",
                 LOOP,
             ),
             id="the dataset holds tensors on the GPU",
@@ -147,24 +158,28 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
                     def __getitem__(self, index):
                         return self.x[index].cuda()
                 """,
-                "loader = DataLoader(Data(), 64)",
+                "loader = DataLoader(Data(), num_workers=4)",
                 LOOP,
             ),
             id="the dataset moves its samples",
         ),
         pytest.param(
             loaded(
-                "64, collate_fn=collate",
+                "num_workers=4, collate_fn=collate",
                 "def collate(samples):\n    return torch.tensor(samples, device=device)",
             ),
             id="collate_fn makes its batch on the GPU",
         ),
         pytest.param(
-            loaded("64, collate_fn=lambda samples: stack(samples).to(device)"), id="a lambda does"
+            loaded("num_workers=4, collate_fn=lambda samples: stack(samples).to(device)"),
+            id="a lambda does",
         ),
-        pytest.param(loaded("64", "table = torch.eye(3).to_sparse()"), id="sparse tensors"),
         pytest.param(
-            loaded("64").replace("torch.utils.data", "mydata"), id="a DataLoader of somebody else"
+            loaded("num_workers=4", "table = torch.eye(3).to_sparse()"), id="sparse tensors"
+        ),
+        pytest.param(
+            loaded("num_workers=4").replace("torch.utils.data", "mydata"),
+            id="a DataLoader of somebody else",
         ),
         pytest.param(
             """
@@ -188,7 +203,7 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 loop="for state, action in loader:\n    action = action.to(device)\n"
                 "    x = torch.FloatTensor(scaled(state.numpy())).to(device)\n"
                 "    model(x, action).backward()\n",
@@ -197,7 +212,7 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 loop="for x, targets in loader:\n    targets = targets.to(device)\n"
                 "    x = torch.cat((x, x.flip(1))).to(device)\n    model(x, targets).backward()\n",
             ),
@@ -245,8 +260,8 @@ def test_is_silent(source):
         pytest.param(
             "num_workers=args.workers", "", Severity.WARNING, Safety.UNSAFE, id="by configuration"
         ),
-        pytest.param("64", "", Severity.INFO, Safety.UNSAFE, id="no workers"),
-        pytest.param("num_workers=0", "", Severity.INFO, Safety.UNSAFE, id="zero workers"),
+        pytest.param("64", FOLDER, Severity.INFO, Safety.UNSAFE, id="no workers"),
+        pytest.param("num_workers=0", FOLDER, Severity.INFO, Safety.UNSAFE, id="zero workers"),
         pytest.param(
             "num_workers=n", "n = 0\nif big:\n    n = 4", Severity.WARNING, Safety.UNSAFE,
             id="one of two numbers",
@@ -271,28 +286,38 @@ def test_the_workers_decide_how_bad_it_is_and_how_safe_the_fix(arguments, before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [("num_workers=4", False), ("num_workers=args.n", False), ("64", True)]
+    ("arguments", "said"),
+    [
+        ("num_workers=4", False),
+        ("num_workers=args.n", False),
+        ("64", True),
+        ("num_workers=0", True),
+    ],
 )
 def test_without_workers_it_says_that_they_belong_together(arguments, said):
-    (found,) = check(loaded(arguments), CODE)
+    (found,) = check(loaded(arguments, FOLDER), CODE)
     assert ("worth it together with workers" in found.message) is said
 
 
 @pytest.mark.parametrize(
-    ("sample", "little"),
+    ("dataset", "count"),
     [
-        pytest.param("self.x[index], self.y[index]", True, id="taken out of memory"),
-        pytest.param("numpy.load(self.x[index]), self.y[index]", False, id="read"),
+        pytest.param("Data()", 0, id="taken out of memory"),
+        pytest.param("TensorDataset(x, y)", 0, id="tensors"),
+        pytest.param("given", 0, id="not known"),
+        pytest.param("Read()", 1, id="read"),
     ],
 )
-def test_without_workers_there_is_little_to_gain_for_what_is_in_memory(sample, little):
+def test_without_workers_there_is_nothing_to_gain_for_what_is_in_memory(dataset, count):
     data = (
-        "import numpy\nfrom torch.utils.data import Dataset\nclass Data(Dataset):\n"
-        f"    def __getitem__(self, index):\n        return {sample}\n"
+        "import numpy\nclass Data(torch.utils.data.Dataset):\n"
+        "    def __getitem__(self, index):\n        return self.x[index], self.y[index]\n"
+        "class Read(torch.utils.data.Dataset):\n"
+        "    def __getitem__(self, index):\n        return numpy.load(self.x[index]), index\n"
     )
-    (found,) = check(data + loaded("64").replace("DataLoader(dataset", "DataLoader(Data()"), CODE)
-    assert ("there is little to gain without workers" in found.message) is little
-    assert ("worth it together with workers" in found.message) is not little
+    found = check(loaded("64", f"{data}dataset = {dataset}"), CODE)
+    assert len(found) == count
+    assert all("worth it together with workers" in one.message for one in found)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +408,7 @@ def test_there_is_no_fix_where_torch_means_something_else():
     from torch.utils.data import DataLoader
 
     def train(torch, dataset, device):
-        for x in DataLoader(dataset):
+        for x in DataLoader(dataset, num_workers=4):
             x.to(device).cuda()
     """
     (found,) = check(source, CODE)
@@ -439,14 +464,16 @@ def value_of(source: str) -> str:
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 device='device = torch.device("cuda") if torch.cuda.is_available() else None\n',
             ),
             "torch.cuda.is_available()",
             id="a device that may be None",
         ),
         pytest.param(
-            loaded("64", device='device = "cuda" if torch.cuda.is_available() else "cpu"\n'),
+            loaded(
+                "num_workers=4", device='device = "cuda" if torch.cuda.is_available() else "cpu"\n'
+            ),
             "torch.cuda.is_available()",
             id="a string has no type",
         ),
@@ -456,19 +483,21 @@ def value_of(source: str) -> str:
             id="a device that is made later",
         ),
         pytest.param(
-            loaded("64", device=DEVICE + 'if args.cpu:\n    device = torch.device("cpu")\n'),
+            loaded(
+                "num_workers=4", device=DEVICE + 'if args.cpu:\n    device = torch.device("cpu")\n'
+            ),
             "torch.cuda.is_available()",
             id="one of two devices",
         ),
         pytest.param(
-            loaded("64", device=f"if args.new:\n    {DEVICE}"),
+            loaded("num_workers=4", device=f"if args.new:\n    {DEVICE}"),
             "torch.cuda.is_available()",
             id="a device that is made on some paths",
         ),
         pytest.param(
             script(
                 "def setup():",
-                f"    {DEVICE}    return DataLoader(dataset)",
+                f"    {DEVICE}    return DataLoader(dataset, num_workers=4)",
                 "loader = setup()",
                 LOOP.replace("device", '"cuda"'),
             ),
@@ -477,7 +506,7 @@ def value_of(source: str) -> str:
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 device="",
                 loop="for x in loader:\n    if use_cuda:\n        x = x.cuda()\n",
             ),
@@ -485,13 +514,17 @@ def value_of(source: str) -> str:
             id="a move under a condition",
         ),
         pytest.param(
-            loaded("64", device="", loop="for x in loader:\n    x = x.cuda() if gpu else x\n"),
+            loaded(
+                "num_workers=4",
+                device="",
+                loop="for x in loader:\n    x = x.cuda() if gpu else x\n",
+            ),
             "torch.cuda.is_available()",
             id="a conditional move",
         ),
         pytest.param(
             loaded(
-                "64",
+                "num_workers=4",
                 device="Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n",
                 loop="for x in loader:\n    x = x.type(Tensor)\n",
             ),
@@ -499,14 +532,14 @@ def value_of(source: str) -> str:
             id="a tensor type of the GPU",
         ),
         pytest.param(
-            loaded("64", device="device = torch.accelerator.current_accelerator()\n"),
+            loaded("num_workers=4", device="device = torch.accelerator.current_accelerator()\n"),
             "torch.accelerator.is_available()",
             id="whatever accelerator there is",
         ),
         pytest.param(
-            loaded("64", device='device = "cuda" if th.cuda.is_available() else "cpu"\n').replace(
-                "import torch\n", "import torch as th\n"
-            ),
+            loaded(
+                "num_workers=4", device='device = "cuda" if th.cuda.is_available() else "cpu"\n'
+            ).replace("import torch\n", "import torch as th\n"),
             "th.cuda.is_available()",
             id="torch under another name",
         ),
@@ -521,26 +554,30 @@ def test_torch_is_imported_where_it_has_no_name():
     from torch.utils.data import DataLoader
 
     def train(model, dataset, device):
-        for x in DataLoader(dataset):
+        for x in DataLoader(dataset, num_workers=4):
             model(x.to(device)).cuda()
     """
     text = fixed(source, CODE)
     assert "import torch\n" in text
-    assert "DataLoader(dataset, pin_memory=torch.cuda.is_available())" in text
+    assert "DataLoader(dataset, num_workers=4, pin_memory=torch.cuda.is_available())" in text
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param("DataLoader(d)", "DataLoader(d, pin_memory=True)", id="one argument"),
+        pytest.param(
+            "DataLoader(d, 8, None, None, None, 4)",
+            "DataLoader(d, 8, None, None, None, 4, pin_memory=True)",
+            id="after arguments by position",
+        ),
         pytest.param(
             "DataLoader(d, **{'num_workers': 2})",
             "DataLoader(d, pin_memory=True, **{'num_workers': 2})",
             id="before a dictionary",
         ),
         pytest.param(
-            "DataLoader(d, pin_memory=False, shuffle=True)",
-            "DataLoader(d, pin_memory=True, shuffle=True)",
+            "DataLoader(d, pin_memory=False, num_workers=2)",
+            "DataLoader(d, pin_memory=True, num_workers=2)",
             id="in the place of False",
         ),
         pytest.param(
@@ -564,13 +601,13 @@ def test_safe_fixes_leave_the_unsafe_alone():
     source = script(
         DEVICE,
         "loader = DataLoader(dataset, num_workers=4)",
-        "other = DataLoader(dataset)",
+        "other = DataLoader(dataset, num_workers=n)",
         LOOP,
         LOOP.replace("loader", "other"),
     )
     text = fixed(source, CODE, unsafe=False)
     assert text.count("pin_memory") == 1
-    assert "other = DataLoader(dataset)\n" in text
+    assert "other = DataLoader(dataset, num_workers=n)\n" in text
 
 
 # -- little to gain ------------------------------------------------------------------------------
@@ -578,24 +615,48 @@ def test_safe_fixes_leave_the_unsafe_alone():
 EVALUATE = """
 def evaluate(model):
     model.eval()
-    loader = DataLoader(dataset, batch_size=100{workers})
+    loader = DataLoader(dataset, {arguments})
     with torch.no_grad():
         for x, y in loader:
             total = model(x.to(device))
 """
+TEXTS = """
+class Texts(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        {work}return [self.vocab[word] for word in self.texts[index]]
+dataset = Texts()
+"""
 
 
 @pytest.mark.parametrize(
-    ("workers", "count"), [(", num_workers=0", 0), ("", 1), (", num_workers=4", 1)]
+    ("arguments", "count"),
+    [
+        ("batch_size=100, num_workers=0", 0),
+        ("batch_size=100", 1),
+        ("batch_size=100, num_workers=4", 1),
+        ("batch_size=1, num_workers=4", 0),
+        ("batch_sampler=grouped, num_workers=4", 1),
+    ],
 )
-def test_an_evaluation_that_was_given_no_workers(workers, count):
-    source = script(DEVICE, EVALUATE.replace("{workers}", workers))
+def test_an_evaluation_gains_where_it_has_batches_and_not_been_refused_workers(arguments, count):
+    source = script(DEVICE, FOLDER, EVALUATE.replace("{arguments}", arguments))
     assert len(check(source, CODE)) == count
 
 
-def test_training_without_workers_is_told_of_both():
-    (found,) = check(loaded("num_workers=0"), CODE)
-    assert "together with workers" in found.message
+def test_training_gains_with_a_batch_size_of_one():
+    assert check(loaded("num_workers=4, batch_size=1"), CODE)
+
+
+@pytest.mark.parametrize(
+    ("work", "small"), [("", True), ("image = Image.open(self.files[index]); ", False)]
+)
+def test_token_ids_are_copied_in_no_time(work, small):
+    texts = TEXTS.replace("{work}", work)
+    (found,) = check(loaded("64, num_workers=4", texts), CODE)
+    assert found.severity is (Severity.INFO if small else Severity.WARNING)
+    assert ("little to gain for token ids" in found.message) is small
+    evaluation = script(DEVICE, texts, EVALUATE.replace("{arguments}", "64, num_workers=4"))
+    assert len(check(evaluation, CODE)) == (not small)
 
 
 IMAGES = """

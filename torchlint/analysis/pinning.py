@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import functions_given
-from torchlint.analysis.samples import work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +31,8 @@ _SMALL = frozenset(
 )  # fmt: skip
 _CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
 _GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
+_TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
+_MEDIA = re.compile(r"image|img|video|audio|wav|\bmels?\b|spec|feat|pixel", re.IGNORECASE)
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
 
 
@@ -82,16 +82,19 @@ def small_samples(program: Program, loader: cst.Call) -> str:
     return kinds[0].rpartition(".")[2] if kinds and all(kinds) and not grown else ""
 
 
-def lies_in_memory(program: Program, loader: cst.Call) -> bool:
-    """Whether samples are only taken out of memory: workers would have nothing to do."""
+def gives_tokens(program: Program, loader: cst.Call) -> bool:
+    """Whether the samples are seen to be texts: a few hundred numbers each."""
     found = program.datasets.of_loader(loader)
-    return bool(found) and all(_is_at_hand(one) for one in found)
+    return bool(found) and all(_is_of_text(one) for one in found)
 
 
-def _is_at_hand(dataset: Dataset) -> bool:
-    if dataset.owner is None:
-        return dataset.type in (TENSOR_DATASET, IN_MEMORY)
-    return dataset.method("__getitem__") is not None and not work(dataset)
+def _is_of_text(dataset: Dataset) -> bool:
+    taken = dataset.method("__getitem__")
+    if taken is None:
+        return False
+    home, method = taken
+    code = home.code(method)
+    return _TEXT.search(code) is not None and _MEDIA.search(code) is None
 
 
 def _image_set(dataset: Dataset) -> str:
