@@ -81,7 +81,8 @@ from torchlint.analysis.batches import Pinned, pinned
 from torchlint.analysis.datasets import TENSOR_DATASET
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
-from torchlint.analysis.loaders import LOADER, functions_given
+from torchlint.analysis.loaded import functions_given
+from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.neighbours import loaders_around, texts_around
 from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Device, Kind

@@ -89,7 +89,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.early_ends import sees_few
-from torchlint.analysis.loaders import keeps_type, yields_gpu_tensors, yields_own_class
+from torchlint.analysis.loaded import keeps_type, yields_gpu_tensors, yields_own_class
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import (
     gives_arrays,

@@ -93,7 +93,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.early_ends import ends_early
-from torchlint.analysis.loaders import yields_gpu_tensors
+from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
 from torchlint.analysis.reasons import refused

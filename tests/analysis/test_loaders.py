@@ -6,7 +6,6 @@ import textwrap
 
 import pytest
 
-from torchlint.analysis.loaders import yields_gpu_tensors, yields_own_class
 from torchlint.analysis.program import Program
 
 HEAD = """\
@@ -353,71 +352,3 @@ def test_a_file_without_loaders_is_not_searched():
     program = parsed("for x in batches:\n    x.cuda()")
     assert program.loaders.calls == []
     assert (program.loaders._moves, program.loaders._loops) == ({}, {})
-
-
-@pytest.mark.parametrize(
-    ("source", "answer"),
-    [
-        pytest.param("DataLoader(load())", False, id="not known"),
-        pytest.param("DataLoader(TensorDataset(x.cuda()))", True, id="tensors"),
-        pytest.param("DataLoader(TensorDataset(torch.ones(3)))", False, id="tensors of the host"),
-        pytest.param("d = TensorDataset(x.to('cuda'))\nDataLoader(d)", True, id="with a name"),
-        pytest.param("DataLoader(x.cuda())", True, id="a tensor"),
-        pytest.param(
-            "class D:\n    def f(self, i):\n        return torch.ones(3, device='cuda')\n"
-            "DataLoader(D())",
-            True,
-            id="a class",
-        ),
-        pytest.param(
-            "class C:\n    def __call__(self, b):\n        return b.to('cuda')\n"
-            "DataLoader(d, collate_fn=C())",
-            True,
-            id="a callable object",
-        ),
-        pytest.param(
-            "class C:\n    def f(self, b):\n        return b.to('cpu')\n    def g(self, b):\n"
-            "        return b.to('cuda')\nc = C()\nDataLoader(d, collate_fn=c.g)",
-            True,
-            id="a method",
-        ),
-        pytest.param(
-            "def f(b):\n    return b.to(torch.float16)\nDataLoader(d, collate_fn=f)",
-            False,
-            id="a function that only converts",
-        ),
-        pytest.param("DataLoader(d, collate_fn=tool.f)", False, id="something of another file"),
-    ],
-)
-def test_loaders_that_give_tensors_on_a_gpu(source, answer):
-    program = parsed(source)
-    (call,) = program.loaders.calls
-    assert yields_gpu_tensors(program, call) is answer
-
-
-@pytest.mark.parametrize(
-    ("source", "answer"),
-    [
-        pytest.param("def f(b):\n    return b", False, id="a batch"),
-        pytest.param("def f(b):\n    return Batch(b)", True, id="an object"),
-        pytest.param("f = lambda b: Batch(b)", True, id="an object of a lambda"),
-        pytest.param("f = Batch", True, id="the class"),
-        pytest.param("f = Pinned", False, id="a class that pins itself"),
-        pytest.param("f = Child", False, id="a class with a base"),
-        pytest.param("f = Batch(3)", False, id="an object that is called"),
-    ],
-)
-def test_batches_of_a_class_of_the_file(source, answer):
-    classes = """\
-class Batch:
-    def __call__(self, b):
-        return b
-class Pinned:
-    def pin_memory(self):
-        return self
-class Child(dict):
-    pass
-"""
-    program = parsed(f"{classes}{source}\nDataLoader(d, collate_fn=f)")
-    (call,) = program.loaders.calls
-    assert yields_own_class(program, call) is answer

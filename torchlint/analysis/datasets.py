@@ -15,7 +15,8 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
-from torchlint.analysis.loaders import LOADER, class_of
+from torchlint.analysis.loaded import class_of
+from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:

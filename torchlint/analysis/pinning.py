@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
-from torchlint.analysis.loaders import functions_given
+from torchlint.analysis.loaded import functions_given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,145 @@
+"""What a DataLoader gives: tensors that are on a GPU already, batches that can be pinned or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.values import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Target
+    from torchlint.analysis.values import Value
+
+
+def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
+    """Whether the dataset or ``collate_fn`` of a loader gives tensors that are on a GPU already."""
+    for argument in ("dataset", "collate_fn"):
+        for node in program.argument(call, argument, LOADER).values:
+            value = program.value(node)
+            if value.device.gpu or _holds_gpu_tensors(program, node):
+                return True
+            function = _function_of(program, node)
+            if function is not None and _moves_inside(program, function):
+                return True
+            home, owner = class_of(program, value)
+            if owner is not None and any(
+                _moves_inside(home, method)
+                for current in home.classes.lineage(owner)
+                for method in current.methods.values()
+            ):
+                return True
+            target = _function_elsewhere(program, node)
+            if target is not None and _moves_inside(target.program, target.function):
+                return True
+    return False
+
+
+def class_of(program: Program, value: Value) -> tuple[Program, Class | None]:
+    """Return the class of a value, with the program of the file that defines it."""
+    found = None
+    if program.project is not None and ":" in value.type:
+        found = program.project.class_of(value.type)
+    return (program, program.classes.named(value.type)) if found is None else found
+
+
+def _function_elsewhere(program: Program, node: cst.BaseExpression) -> Target | None:
+    """Return the function of another file that an expression names."""
+    if program.project is None:
+        return None
+    return program.project.function(program, program.qualified(node))
+
+
+def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
+    """``TensorDataset(x.cuda(), y.cuda())``."""
+    made = program.value(node).made
+    if not isinstance(made, cst.Call):
+        return False
+    return any(program.value(arg.value).device.gpu for arg in made.args)
+
+
+def _moves_inside(program: Program, function: cst.CSTNode) -> bool:
+    """Whether a function makes something on a GPU, or moves it there."""
+    return any(_moves(program, call) for call in program.index.below(function, cst.Call))
+
+
+def _moves(program: Program, call: cst.Call) -> bool:
+    values = program.values
+    if isinstance(call.func, cst.Attribute):
+        if call.func.attr.value == "cuda":
+            return True
+        if call.func.attr.value == "to" and values.moved_to(call, Device.UNKNOWN).gpu:
+            return True
+    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "device"]
+    return any((values.device(node) or Device.UNKNOWN).gpu for node in named)
+
+
+def yields_own_class(program: Program, call: cst.Call) -> bool:
+    """Whether ``collate_fn`` gives an object of a class of this file that cannot be pinned."""
+    for node in program.argument(call, "collate_fn", LOADER).values:
+        function = _function_of(program, node)
+        results = [] if not isinstance(function, cst.FunctionDef) else program.returns(function)
+        values = [program.value(item.value) for item in results]
+        if isinstance(function, cst.Lambda):
+            values = [program.value(function.body)]
+        values.append(program.value(node))  # a class itself as collate_fn
+        for value in values:
+            made = value.made if value.kind in (Kind.INSTANCE, Kind.CLASS) else None
+            owner = program.classes.get(made) or program.classes.named(value.type)
+            if owner is None or (value is values[-1] and value.kind is not Kind.CLASS):
+                continue
+            if program.classes.method(owner, "pin_memory") is None and not owner.bases:
+                return True
+    return False
+
+
+def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
+    """Return the function of this file that an expression stands for."""
+    value = program.value(node)
+    if isinstance(value.made, cst.FunctionDef | cst.Lambda):
+        return value.made
+    if isinstance(node, cst.Attribute):
+        owner = program.classes.named(program.value(node.value).type)
+        return None if owner is None else program.classes.method(owner, node.attr.value)
+    owner = program.classes.named(value.type)
+    return None if owner is None else program.classes.method(owner, "__call__")
+
+
+def functions_given(
+    program: Program, loader: cst.Call, argument: str
+) -> Iterator[tuple[Program, cst.FunctionDef | cst.Lambda]]:
+    """Yield the functions that an argument of a loader may be, each with the file it stands in."""
+    for node in program.argument(loader, argument, LOADER).values:
+        function = _function_of(program, node)
+        target = _function_elsewhere(program, node)
+        if function is not None:
+            yield program, function
+        elif target is not None:
+            yield target.program, target.function
+
+
+def keeps_type(program: Program, call: cst.Call) -> bool:
+    """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
+    collate = program.argument(call, "collate_fn", LOADER)
+    if collate.absent or collate.literal() == "None":
+        return True
+    loops = program.loaders.loops_everywhere(call)
+    return bool(loops) and all(_is_taken_apart(loop) for _, loop in loops)
+
+
+def _is_taken_apart(loop: cst.For) -> bool:
+    """``for x, y in loader`` or ``for i, (x, y) in enumerate(loader)``."""
+    target: cst.BaseExpression = loop.target
+    node = loop.iter
+    while isinstance(node, cst.Call) and node.args:
+        if dotted(node.func) == "enumerate" and isinstance(target, cst.Tuple):
+            target = target.elements[-1].value
+        node = node.args[0].value
+    return isinstance(target, cst.Tuple)
