@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
-from torchlint.rule import Diagnostic, Nearby
+from torchlint.rule import Diagnostic, Nearby, Severity
 from torchlint.syntax import looks_valid
 from torchlint.test_code import is_test
 
@@ -40,6 +41,7 @@ STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes m
 RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
 TIME_LIMIT = 120.0  # seconds of CPU time for one file, looked at between the phases
 
+_TEMPLATE = re.compile(r"^\s*\{%.*%\}", re.MULTILINE)
 _deep = threading.local()
 
 
@@ -295,21 +297,29 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
     import warnings  # noqa: PLC0415
 
     row, column, said = error.raw_line, error.raw_column + 1, "libcst cannot parse this line"
-    with warnings.catch_warnings(), contextlib.suppress(ValueError, RecursionError, MemoryError):
+    with (
+        warnings.catch_warnings(),
+        contextlib.suppress(ValueError, RecursionError, MemoryError, SyntaxError),
+    ):
         warnings.simplefilter("ignore")
         try:
             ast.parse(source.text)
         except SyntaxError as better:
             row, column = better.lineno or row, better.offset or 1
             said = better.msg
+            if "async" in source.text or "await" in source.text:
+                ast.parse(source.text, feature_version=(3, 6))
+                said = "`async` and `await` are keywords from Python 3.7 on"
+    template = "{{" in source.filename or _TEMPLATE.search(source.text) is not None
+    what = "a template rather than Python" if template else "not valid Python"
     start = source.offset(row, column)
     rule = registry.SYNTAX_ERROR
     return Diagnostic(
         source.filename,
         rule.code,
         rule.name,
-        f"this is not valid Python, so the file was not checked: {said}",
-        rule.severity,
+        f"this is {what}, so the file was not checked: {said}",
+        Severity.INFO if template else rule.severity,
         Span(start, start),
         source.location(start),
         source.location(start),

@@ -56,6 +56,7 @@ The other files are still checked.  Python 2 code is reported here too.
 
 ## Leaves alone
 Syntax that is newer than the Python which runs torchlint, as long as libcst can parse it.
+Templates (`{% if %}` in a line of its own, `{{...}}` in the path) are reported as information.
 
 ## Fix safety
 There is no fix.  This finding cannot be deselected: it would hide that the file was not checked.

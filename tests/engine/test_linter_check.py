@@ -172,6 +172,8 @@ def test_a_tree_that_does_not_give_the_text_back_is_an_error(make_rule):
         pytest.param("print 'a'\n", 2, 1, "Missing parentheses", id="Python 2"),
         pytest.param("x = 'abc\n", 2, 5, "unterminated", id="string"),
         pytest.param("if x:\npass\n", 3, 1, "indented", id="indentation"),
+        pytest.param("f(async=True)\n", 2, 3, "keywords from Python 3.7 on", id="Python 3.6"),
+        pytest.param("f(async=)\n", 2, 3, "invalid syntax", id="no Python at all"),
     ],
 )
 def test_syntax_errors(make_rule, code, row, column, said):
@@ -180,6 +182,20 @@ def test_syntax_errors(make_rule, code, row, column, said):
     assert (found.code, found.name, found.severity) == ("TL001", "syntax-error", Severity.ERROR)
     assert (found.location.row, found.location.column) == (row, column)
     assert said in found.message
+
+
+@pytest.mark.parametrize(
+    ("filename", "code"),
+    [
+        pytest.param("{{name}}/train.py", "import {{name}}\n", id="by its path"),
+        pytest.param("train.py", "{% if cuda %}\nx = 1\n{% endif %}\n", id="by its lines"),
+    ],
+)
+def test_a_template_is_information(make_rule, filename, code):
+    text = replace(source("import torch\n" + code), filename=filename)
+    (found,) = check_source(text, options(make_rule("TL901", names("x"))))
+    assert (found.code, found.severity) == ("TL001", Severity.INFO)
+    assert "this is a template" in found.message
 
 
 def test_what_only_libcst_cannot_parse_is_a_finding_too(make_rule, monkeypatch):
