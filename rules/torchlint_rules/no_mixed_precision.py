@@ -39,12 +39,16 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 
 ## Leaves alone
 - Files that say anything about precision: autocast, AMP, apex, half or double types, quantisation;
-  and files that import one which speaks of autocast or its kin, or are imported by one.
+  and files that import one which speaks of autocast, of half types or of the scale of a loss, or
+  are imported by one.
 - Scripts and branches for the CPU, code that runs only on a torch before 1.10 (`loss.data[0]`,
   `torchtext.data.Field`), and models that are not seen to be called in the loop.
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
-  reinforcement learning, simulations; models that invert matrices, take their determinants or
-  compute a part of it in double precision (normalizing flows), here or in a file that is imported.
+  simulations; models that invert matrices, take their determinants or compute a part of it in
+  double precision (normalizing flows), and losses that keep a probability below one by `1 - eps`,
+  here or in a file that is imported, be it by others.
+- Reinforcement learning (`env.step`, also in a script that imports the file), and gradients that
+  are asked for by hand (`torch.autograd.grad`).
 - Custom autograd functions, which have to say themselves which type they take.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.

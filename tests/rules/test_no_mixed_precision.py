@@ -53,6 +53,10 @@ def script(
             "def main():\n    demo()\n\nmain()\n",
             id="one step to show how it is done",
         ),
+        pytest.param(script(backward=f"{BACKWARD}\nenv.step(1)"), id="a game"),
+        pytest.param(
+            script(f"{FORWARD}\ngrad = torch.autograd.grad(loss, x)"), id="gradients by hand"
+        ),
         pytest.param(script(move=".to('mps')"), id="on another device than CUDA"),
         pytest.param(
             script(
@@ -527,6 +531,43 @@ def test_a_model_of_another_file(tmp_path, result, fixes):
     }
     found = check_in(tmp_path, files, "train.py", CODE)
     assert [one.fix is not None for one in found] == fixes
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param({"main.py": "import train\nenv.step(1)\n"}, 0, id="a game that imports it"),
+        pytest.param({"main.py": "import train\nimport gym\n"}, 0, id="a gym that imports it"),
+        pytest.param({"main.py": "import gym\n"}, 1, id="a gym that has to do with nothing"),
+        pytest.param({"main.py": "import train\na('--loss-scale')\n"}, 0, id="a scale, by option"),
+        pytest.param({"nets.py": "from c import Net\n"}, 1, id="a model of plain layers"),
+        pytest.param(
+            {"c.py": "class Swish(torch.autograd.Function): ...\nclass Net(nn.Module): ..."},
+            0,
+            id="a function of its own",
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  p = torch.clamp(p, 1e-4, 1.0 - 1e-4)\n"},
+            0,
+            id="a probability below one",
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  p = torch.clamp(p, 0, n - 1)\n"}, 1, id="an index"
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  p = torch.inverse(p)\n"}, 0, id="an inverse"
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  p = np.linalg.inv(p)\n"}, 1, id="not of torch"
+        ),
+    ],
+)
+def test_files_that_it_leads_to_or_that_import_it(tmp_path, files, found):
+    chain = {"nets.py": "from a import Net\n", "a.py": "from b import Net\n"}
+    chain |= {"b.py": "from c import Net\n", "c.py": "class Net(nn.Module): ...\n"}
+    train = script(head="from nets import Net", model="Net()")
+    result = check_in(tmp_path, {"train.py": train, **chain, **files}, "train.py", CODE)
+    assert len(result) == found
 
 
 RUN = """

@@ -25,13 +25,16 @@ _CHOSEN = (
     "mixed-prec", "mixed prec", "mixedprec", "float8", "fp8", "torchao", "bitsandbytes",
     "transformer_engine", "torch.quantization", "torch.ao.", "torch.float64", "torch.double",
     "torch.complex", "doubletensor", "set_default_dtype", "set_default_tensor_type", "lbfgs",
-    "create_graph=true", "create_graph = true", "torch.sparse", "to_sparse", "distributed.rpc",
+    "create_graph=true", "create_graph = true", "autograd.grad(", "torch.sparse", "to_sparse",
+    "distributed.rpc", "env.step(",
 )  # fmt: skip
 _SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision",
-             "autograd.Function", "cpp_extension")  # fmt: skip
+             "float16", ".half()", "loss_scale", "loss-scale", "autograd.Function",
+             "cpp_extension", "import gym", "import atari_py", "env.step(")  # fmt: skip
 _EXACT = re.compile(
-    r"\b(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
+    r"\b(?<!np\.)(?<!numpy\.)(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
+    r"|clamp\w*\([^\n]*\b1(?:\.0*)?\s*-\s*(?:\w*eps|1e-|0?\.0)"
 )
 _DOUBLE = re.compile(r"\bModule\)[\s\S]*\.double\(\)(?<!\.detach\(\)\.double\(\))")
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
@@ -98,7 +101,7 @@ def _says(text: str) -> bool:
 
 
 def chosen_nearby(program: Program) -> bool:
-    """Whether a file that this one imports, or that imports it, speaks of mixed precision."""
+    """Whether a file that this one imports, or that imports it, speaks of precision or a game."""
     project, path = program.project, program.path
     if project is None or path is None:
         return False
@@ -107,19 +110,30 @@ def chosen_nearby(program: Program) -> bool:
 
 
 def needs_exact(program: Program) -> bool:
-    """Whether a file, or one with models that it imports, inverts matrices or needs their volume.
+    """Whether a file, or one with models that it leads to, computes what bears no rounding.
 
-    Rounded layers of a normalizing flow are no longer undone by their inverses.
+    Rounded layers of a normalizing flow are no longer undone by their inverses, `1 - 1e-4` is 1 in
+    float16, and a function with a backward pass of its own has to say which types it takes.
     """
-    if _EXACT.search(program.text):
-        return True
+    return _EXACT.search(program.text) is not None or any(
+        "Module)" in text
+        and ("autograd.Function" in text or _EXACT.search(text) or _DOUBLE.search(text))
+        for text in _imported(program)
+    )
+
+
+def _imported(program: Program) -> Iterator[str]:
+    """Yield the texts of the files that a file imports, and that those import."""
     project, path = program.project, program.path
     if project is None or path is None:
-        return False
-    texts = (project.imports.text(one) for one in project.imports.targets(str(path)))
-    return any(
-        "Module)" in text and (_EXACT.search(text) or _DOUBLE.search(text)) for text in texts
-    )
+        return
+    seen = {str(path)}
+    todo = [str(path)]
+    while todo:
+        for one in project.imports.targets(todo.pop()) - seen:
+            seen.add(one)
+            todo.append(one)
+            yield project.imports.text(one)
 
 
 def loss_name(program: Program, call: cst.Call) -> str:
