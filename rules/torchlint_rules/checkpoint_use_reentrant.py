@@ -38,7 +38,8 @@ hooks cost more than they save (see the evidence).
 - Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
   reported only where its block is fed with batches as they are loaded: there it is an error.
 - Checkpoint functions of other libraries, and wrappers of this one.
-- Calls under `torch.no_grad()`, where nothing is kept.
+- Calls under `torch.no_grad()`, where nothing is kept, and projects of scripts that never train.
+- Calls with keyword arguments for the block: the old variant refuses them, so nobody runs them.
 - Projects for a version of torch that does not know the argument (before 1.11;
   `checkpoint_sequential` before 2.0).
 
@@ -89,11 +90,17 @@ SINCE = {
     "torch.utils.checkpoint.checkpoint": (Version("1.11"), 1),
     "torch.utils.checkpoint.checkpoint_sequential": (Version("2.0"), 2),
 }
+KNOWN = (
+    "function", "functions", "segments", "input", "use_reentrant", "preserve_rng_state",
+    "context_fn", "determinism_check", "debug", "early_stop",
+)  # fmt: skip
+TRAINS = ("backward(", "Trainer", ".fit(", "lightning", "deepspeed", "accelerate", "autograd.grad")
 
 
 def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
     """Find checkpoints of the reentrant variant."""
-    for call in program.calls_of(*SINCE):
+    calls = list(program.calls_of(*SINCE))
+    for call in calls if calls and not only_infers(program) else ():
         since, first = SINCE[program.qualified(call.func)]
         chosen = program.argument(call, "use_reentrant")
         asked = chosen.given is Given.YES and chosen.literal() == "True" and chosen.arg is not None
@@ -104,9 +111,19 @@ def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
         inputs = [
             arg for arg in call.args[first:] if arg.keyword is None or arg.keyword.value == "input"
         ]
+        if not all(arg.keyword is None or arg.keyword.value in KNOWN for arg in call.args):
+            continue  # the block's own, which the old variant refuses
         raw = bool(inputs) and all(not arg.star and is_raw(program, arg.value) for arg in inputs)
         if raw or chosen.absent:
             yield finding(program, call, chosen, inputs[0].value if raw else None)
+
+
+def only_infers(program: Program) -> bool:
+    """Whether the project has scripts, and none of its files trains."""
+    if program.project is None:
+        return False
+    imports = program.project.imports
+    return bool(imports.having(("__main__",))) and not imports.having(TRAINS)
 
 
 def finding(

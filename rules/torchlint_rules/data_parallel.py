@@ -46,7 +46,8 @@ still running.  It is also what works on more than one machine.
 
 Under a training framework it is information: the framework has its own way to start processes.  So
 it is in a file that can also be started with a process a GPU, in one that scripts import where the
-project has such a way, and where an option names the devices and its default is one.
+project has such a way, and where an option names the devices, be it those that the script can see
+(`CUDA_VISIBLE_DEVICES`), and its default is one.
 
 ## Fix safety
 There is no fix: processes have to be started, each needs its part of the data (a
@@ -74,7 +75,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.debugging import in_test
-from torchlint.analysis.device_lists import by_default_one, is_one_device
+from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_one
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
@@ -144,6 +145,7 @@ def severity(program: Program, call: cst.Call, function: str) -> Severity | None
     """Information where the file has another way, or names several GPUs on request only."""
     devices = program.argument(call, "device_ids", function).values
     asked = bool(devices) and all(by_default_one(program, node) for node in devices)
+    asked = asked or sees_one(program)
     known = program.frameworks or BETTER.search(program.text) or has_sibling(program)
     return Severity.INFO if known or asked else None
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -48,6 +48,7 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
                 head=f"{HEAD}OPTIONS = {{'use_reentrant': False}}"),
             id="by a dictionary",
         ),
+        pytest.param(net("checkpoint(self.a, x, bias=b)"), id="what the old variant refuses"),
         pytest.param(
             net(head=HEAD.replace("torch.utils.checkpoint", "fairscale.nn.checkpoint")),
             id="another library's",
@@ -72,6 +73,21 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
 )  # fmt: skip
 def test_leaves_alone(source):
     silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        pytest.param(
+            "if __name__ == '__main__':\n    print(Net()(x))\n", 0, id="scripts that infer"
+        ),
+        pytest.param("if __name__ == '__main__':\n    loss.backward()\n", 1, id="one that trains"),
+        pytest.param("def infer(): ...\n", 1, id="a library"),
+    ],
+)
+def test_what_the_project_does(tmp_path, other, found):
+    result = check_in(tmp_path, {"nets.py": net(), "run.py": other}, "nets.py", CODE)
+    assert len(result) == found
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,24 @@ def test_several_devices_on_request_are_advice(default) -> None:
     assert found.severity is Severity.WARNING
 
 
+@pytest.mark.parametrize(
+    ("shown", "default", "severity"),
+    [
+        ("args.gpu_id", "'0'", Severity.INFO),
+        ("str(args.gpu_id)", "0", Severity.INFO),
+        ("'0'", "None", Severity.INFO),
+        ("args.gpu_id", "'0,1'", Severity.WARNING),
+        ("'0,1'", "'0'", Severity.WARNING),
+        ("'-1'", "'0'", Severity.WARNING),
+    ],
+)
+def test_a_script_that_sees_one_device_unless_told_otherwise(shown, default, severity) -> None:
+    head = f"parser.add_argument('--gpu_id', default={default})\n"
+    head += f"os.environ['CUDA_VISIBLE_DEVICES'] = {shown}"
+    (found,) = check(script("model = nn.DataParallel(model)", head), CODE)
+    assert found.severity is severity
+
+
 MANAGER = """
 import torch
 class Manager:

@@ -69,8 +69,27 @@ def _passed(program: Program, param: cst.Param) -> Iterator[tuple[Program, cst.B
             yield from program.project.passed(program, function, param)
 
 
+def sees_one(program: Program) -> bool:
+    """Whether a file shows itself a single GPU, unless it is told to show more."""
+    if "CUDA_VISIBLE_DEVICES" not in program.text:
+        return False
+    return any(
+        isinstance(one.targets[0].target, cst.Subscript)
+        and "CUDA_VISIBLE_DEVICES" in program.code(one.targets[0].target)
+        and by_default_one(program, one.value)
+        for one in program.index.of(cst.Assign)
+    )
+
+
 def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
     """Whether an option that names devices names one unless it is told to name more."""
+    match node:
+        case cst.Call(func=cst.Name("str"), args=[arg]):
+            return by_default_one(program, arg.value)
+        case cst.SimpleString():
+            return (literal(node) or "").strip().isdigit()
+        case _:
+            pass
     default = option_default(program, node.attr.value) if isinstance(node, cst.Attribute) else None
     if isinstance(default, cst.Integer) or is_one_device(program, default):
         return True
