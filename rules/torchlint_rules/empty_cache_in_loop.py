@@ -98,7 +98,11 @@ COLLECTS = "gc.collect"
 BY_HAND = ("gc.disable", "gc.freeze", "gc.set_threshold")
 MEASURES = ("reset_peak_memory_stats", "reset_max_memory_allocated")
 GC = r"""["']gc["']|\bimport gc[^\S\n]*[#;]"""  # handed on by its name, or with a reason
-STEPS = {Role.TRAIN: "training step", Role.EVAL: "step that does not train", Role.FORWARD: "forward pass"}
+STEPS = {
+    Role.TRAIN: "training step",
+    Role.EVAL: "step that does not train",
+    Role.FORWARD: "forward pass",
+}
 
 
 def empty_cache_in_loop(program: Program) -> Iterator[Finding]:

@@ -59,6 +59,10 @@ def test_loops_that_count(head, before):
             "    for x in loader:\n        print(model(x))\n",
             id="no training",
         ),
+        pytest.param(
+            train("for epoch in range(9):").replace("optimizer.step()", "heads += mask.grad"),
+            id="gradients that are only looked at",
+        ),
     ],
 )
 def test_no_epochs(source):

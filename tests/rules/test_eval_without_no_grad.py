@@ -368,6 +368,15 @@ def test_volatile_turns_gradients_off_where_only_torch_0_3_runs():
     assert "torch 0.3" in found.help
 
 
+def test_a_loop_within_the_loop_of_another_switch_is_one_finding():
+    source = (
+        f"{HEAD}\nmodel.eval()\nfor x, y in batches:\n    model.eval()\n"
+        "    for part in x.chunk(4):\n        print(model(part).argmax().item())\n"
+    )
+    (found,) = check(source, CODE)
+    assert found.fix is not None
+
+
 def test_two_loops_of_one_function_are_one_finding():
     assert len(check(evaluation(LOOP + LOOP), CODE)) == 1
     assert len(check(evaluation(LOOP + LOOP, name="check"), CODE)) == 2

@@ -33,10 +33,16 @@ def epoch_loops(program: Program, loader: cst.Call) -> list[Epochs]:
     """Return the loops over epochs in which a loader, made before them, gives training batches."""
     found: dict[int, Epochs] = {}
     for home, batches in program.loaders.loops_everywhere(loader):
-        if home.loops.role(batches) is Role.TRAIN:
+        if home.loops.role(batches) is Role.TRAIN and not _only_looks(home):
             for one in _around(home, batches, loader, 0):
                 found[id(one.loop)] = one
     return list(found.values())
+
+
+def _only_looks(program: Program) -> bool:
+    """Whether a file takes gradients and updates nothing: it looks at a model by them."""
+    text = program.lowered
+    return "backward(" in text and "optim" not in text and "step(" not in text
 
 
 def _around(program: Program, node: cst.CSTNode, loader: cst.Call, depth: int) -> list[Epochs]:

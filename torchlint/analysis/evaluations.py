@@ -76,7 +76,7 @@ _CALLS = 4  # functions that call functions
 
 
 def evaluations(program: Program) -> Iterator[Evaluation]:
-    """Find the evaluations of a file that are recorded, in their order."""
+    """Find the recorded evaluations of a file in their order; of nested ones the outer."""
     switches = [call for call, _ in program.method_calls("eval") if not call.args]
     if not switches or asks_for_gradients(program):
         return
@@ -90,7 +90,11 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
             one = None if id(place) in found else _evaluation(program, place, switch, name)
             if one is not None:
                 found[id(place)] = one
-    yield from sorted(found.values(), key=lambda one: program.index.order(one.place))
+    around: cst.CSTNode | None = None
+    for one in sorted(found.values(), key=lambda one: program.index.order(one.place)):
+        if around is None or not program.index.inside(one.place, around):
+            around = one.place
+            yield one
 
 
 def asks_for_gradients(program: Program) -> bool:
