@@ -30,7 +30,8 @@ not become measurably faster, so this is information.
 An activation, a pooling, a reshape or anything else in between; an output that is
 used elsewhere as well; a bias that is given by position, by a variable or as
 False; layers that run at several places; `InstanceNorm` with running statistics; files that
-freeze their norms, hook into layers, fuse or quantise them; tests, and scripts that name neither a
+freeze their norms, hook into layers, fuse or quantise them; layers that are made only for an
+argument that every call in the file gives as None; tests, and scripts that name neither a
 GPU nor an optimizer.
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.
@@ -67,6 +68,7 @@ import libcst as cst
 from torchlint.analysis import module_uses
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.flattening import takes_rows
+from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
 from torchlint.edits import Fix, Safety
@@ -99,6 +101,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         return
     loading = module_uses.loading_file(program)
     for link in links:
+        if never_runs(program, link.producer):
+            continue
         reason = why_not(program, link.producer, loading)
         yield Finding(
             link.producer,

@@ -572,3 +572,40 @@ def test_other_norms_do_not_subtract_it():
             before = norm(conv(x))
             conv.bias[0] += 3.0
             assert (norm(conv(x)) - before).abs().max() > 0.1
+
+
+BUILT = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width, dims=None):
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 1)
+        self.fc = self.head(dims, width)
+
+    def head(self, dims, width):
+        if dims is None:
+            return None
+        layers = []
+        for dim in dims:
+            layers.append(nn.Linear(width, dim))
+            layers.append(nn.BatchNorm1d(dim))
+        return nn.Sequential(*layers)
+
+model = Net({}).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        pytest.param("8, None", 0, id="never made"),
+        pytest.param("8, dims=None", 0, id="never made, by name"),
+        pytest.param("8, [16]", 1, id="made"),
+        pytest.param("8, dims", 1, id="made, perhaps"),
+        pytest.param("**options", 1, id="not seen"),
+    ],
+)
+def test_a_layer_that_no_call_asks_for(given, found):
+    assert len(check(BUILT.format(given), CODE)) == found

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
 
+_DEPTH = 4
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
@@ -20,7 +21,7 @@ _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 def checked(program: Program, node: cst.Attribute) -> bool:
     """Whether ``node`` is itself a test for ``None``, or stands behind one of the same text."""
     text = program.code(node)
-    return _is_test(program, node) or _behind_test(program, node, text)
+    return _is_test(program, node) or behind_test(program, node, text)
 
 
 def implies(program: Program, test: cst.CSTNode, text: str, *, truth: bool) -> bool:
@@ -59,7 +60,38 @@ def _is_test(program: Program, node: cst.Attribute) -> bool:
             return False
 
 
-def _behind_test(program: Program, node: cst.CSTNode, text: str) -> bool:
+def never_runs(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands behind a test for an argument that is ``None`` in every call seen."""
+    function = program.function(node)
+    return function is not None and any(
+        behind_test(program, node, param.name.value) and _is_none(program, function, param)
+        for param in function.params.params
+    )
+
+
+def _is_none(program: Program, function: cst.FunctionDef, param: cst.Param, depth: int = 0) -> bool:
+    """Whether the calls in the file pass ``None`` for a parameter, be it by one of their own."""
+    given = program.calls.arguments(function, param)
+    return bool(given) and depth < _DEPTH and all(_gives_none(program, x, depth) for x in given)
+
+
+def _gives_none(program: Program, node: cst.BaseExpression, depth: int) -> bool:
+    if not isinstance(node, cst.Name) or node.value == "None":
+        return isinstance(node, cst.Name)
+    bindings = program.flow.reaching(node)
+    around = program.function(node)
+    return (
+        around is not None
+        and bool(bindings)
+        and all(
+            isinstance(one.value, cst.Param) and _is_none(program, around, one.value, depth + 1)
+            for one in bindings
+        )
+    )
+
+
+def behind_test(program: Program, node: cst.CSTNode, text: str) -> bool:
+    """Whether ``text`` is known not to be ``None`` where a node stands."""
     child = node
     for above in program.index.ancestors(node):
         match above:
