@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ _EXACT = re.compile(
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
     r"|clamp\w*\([^\n]*\b1(?:\.0*)?\s*-\s*(?:\w*eps|1e-|0?\.0)"
 )
+_EXACT_WORDS = ("det(", "inv", "cholesky", "clamp")
 _DOUBLE = re.compile(r"\bModule\)[\s\S]*\.double\(\)(?<!\.detach\(\)\.double\(\))")
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
 _OTHER_FIELDS = frozenset(
@@ -115,10 +117,18 @@ def needs_exact(program: Program) -> bool:
     Rounded layers of a normalizing flow are no longer undone by their inverses, `1 - 1e-4` is 1 in
     float16, and a function with a backward pass of its own has to say which types it takes.
     """
-    return _EXACT.search(program.text) is not None or any(
-        "Module)" in text
-        and ("autograd.Function" in text or _EXACT.search(text) or _DOUBLE.search(text))
-        for text in _imported(program)
+    return _EXACT.search(program.text) is not None or any(map(_is_exact, _imported(program)))
+
+
+@functools.lru_cache(1024)  # asked for each script that leads to a file
+def _is_exact(text: str) -> bool:
+    if "Module)" not in text:
+        return False
+    some = any(word in text for word in _EXACT_WORDS)
+    return (
+        "autograd.Function" in text
+        or bool(some and _EXACT.search(text))
+        or (".double()" in text and _DOUBLE.search(text) is not None)
     )
 
 
