@@ -39,9 +39,10 @@ what they are about, and so are those in a file that uses a framework (the Train
 has `torch_empty_cache_steps`).
 
 ## Fix safety
-Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
-are the same.  Where memory is so short, or in so many pieces, that the calls kept the script alive,
-it may run out of memory; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
+Unsafe: the statement is deleted, with an `if` that only asked for the device; a comment on its line
+stays, and may have to go by hand.  The values computed are the same.  Where memory is so short, or
+in so many pieces, that the calls kept the script alive, it may run out of memory;
+`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
 
 ## Evidence
 `torchlint bench TL209` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before

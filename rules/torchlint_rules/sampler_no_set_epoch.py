@@ -39,7 +39,8 @@ of the data: an epoch takes as long as on one GPU, and the work is done once for
 
 ## Leaves alone
 - Samplers with `shuffle=False` or a value that is not known, and samplers of evaluations.
-- Training of a single epoch, and samplers that are made anew in each.
+- Training of a single epoch, samplers that are made anew in each, and files that take gradients
+  but update nothing by them.
 - Samplers that `set_epoch` may be called of somewhere: in this file, by a function that gets the
   loader and the number of the epoch, or by an object that gets the sampler.
 - Files that import a training framework: Lightning, Accelerate and others call `set_epoch`.
