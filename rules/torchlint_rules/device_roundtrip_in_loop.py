@@ -49,8 +49,9 @@ from one copy after the loop.
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
   `torch.cuda.empty_cache()`;
 - helpers that every step gives what is on the host already, whatever other calls give them;
-- loops without a model that run once an epoch, before its batches (the turns of a clustering), and
-  those over results that the loop before them has copied to the host;
+- loops that run no model and take no batches: over results, texts or parameters, or the turns of a
+  clustering; and what stands around the loop of a whole evaluation or generation;
+- gradients of a model in evaluation mode in a file without an optimizer, such as saliency maps;
 - tensors that are on the host already, modules, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay.
 
@@ -82,7 +83,7 @@ from torchlint.analysis.host_results import feeds_arrays, needed_now
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
-from torchlint.analysis.unused import in_unused_class
+from torchlint.analysis.unused import is_unused
 from torchlint.analysis.values import Device
 from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
@@ -128,7 +129,7 @@ def finding(program: Program, sync: Sync) -> Iterator[Finding]:
         return
     waits = before is not None or after is not None
     evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
-    advice = evaluates or needed or waits or not sync.sure or in_unused_class(program, sync.node)
+    advice = evaluates or needed or waits or not sync.sure or is_unused(program, sync.node)
     yield Finding(
         sync.node,
         f"copying `{code}` to the host {costs(program, sync, before, after)}",

@@ -49,7 +49,8 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
 its place. So is a read right before `torch.cuda.synchronize()`, or before a tensor on the GPU is
-indexed with what is on the host: both have to go. So are those in a class that nothing uses.
+indexed with what is on the host: both have to go. So are those in a class or function that
+nothing uses.
 
 A local total that nothing reads is reported as well: its line can go.
 
@@ -85,7 +86,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.ranks import picks_process
 from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
-from torchlint.analysis.unused import in_unused_class
+from torchlint.analysis.unused import is_unused
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
@@ -120,7 +121,7 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         if is_futile(program, sync, before, after):
             continue
         once = sync.context.role is not Role.TRAIN or accumulates(program, sync.context.loop)
-        once = once or in_unused_class(program, sync.node)
+        once = once or is_unused(program, sync.node)
         severity = Severity.INFO if once or before is not None or after is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
         unread = is_unread(program, total.target)

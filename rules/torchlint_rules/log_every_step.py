@@ -34,6 +34,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
+  generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`);
 - what a generator yields turn by turn, or makes its next input of, and what an evaluation ends by;
@@ -53,8 +55,8 @@ group. A function that reads by itself is such a wait, and so is a step of apex'
 every parameter. A read right before `torch.cuda.synchronize()` is information as well: both have to
 go, also where it stands in the function that calls this one (`timed(step)`). So is one before a
 tensor on the GPU is indexed with an array, a list or a tensor of the host, which is copied for
-that. And so are reads of a flag that tells every process to stop, and those in a class that nothing
-in the project uses.
+that. And so are reads of a flag that tells every process to stop, and those in a class or
+function that nothing in the project uses.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
@@ -88,7 +90,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
-from torchlint.analysis.unused import in_unused_class
+from torchlint.analysis.unused import is_unused
 from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -137,7 +139,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
         what, reason = "logging", ""
     waits = before is not None or after is not None
     advice = evaluates or waits or not any(s.likely for s in found)
-    advice |= decides_for_all(program, sync) or in_unused_class(program, sync.node)
+    advice |= decides_for_all(program, sync) or is_unused(program, sync.node)
     yield Finding(
         sync.node if len(found) == 1 else program.smallest_statement(sync.node),
         f"{what} {read} {reason}{costs(program, sync, before, after)}",

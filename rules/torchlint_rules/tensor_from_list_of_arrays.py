@@ -29,7 +29,8 @@ What they do is `x.detach().clone()`, which says so and does not warn.
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
 (`env.step()` returns what the environment likes); lists of tensors, which
 `torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory,
-or where a default device is set in the file, it is reported without a fix.
+or where a default device is set in the file, it is reported without a fix.  Lists of
+arrays in a class or function that nothing in the project uses are information.
 
 ## Fix safety
 A list of arrays: safe for a list that is written out, whose elements are of one
@@ -74,9 +75,10 @@ from torchlint.analysis.conversions import (
 )
 from torchlint.analysis.index import Bind
 from torchlint.analysis.rewrites import Replace
+from torchlint.analysis.unused import is_unused
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
-from torchlint.rule import Finding
+from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +142,8 @@ def from_list(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fin
     code = program.code(data.value)
     what = f"the arrays in `{code}`" if len(code) <= 40 and "\n" not in code else "a list of arrays"
     message = f"`{name}` reads {what} number by number; `np.array` joins them at once"
-    return Finding(call, message, stacked(program, call, name, data))
+    severity = Severity.INFO if is_unused(program, call) else None
+    return Finding(call, message, stacked(program, call, name, data), severity)
 
 
 def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix | None:

@@ -541,6 +541,117 @@ def test_a_step_of_an_evaluation_runs_a_model_or_takes_a_batch(
     assert context(f"def probe(*_): pass\n{head}{loop}\n") == expected
 
 
+SALIENCY = """
+def maps(model, images):
+    {switch}
+    for x in images:
+        score = model(x).max()
+        model.zero_grad()
+        score.backward()
+        probe(x.grad)
+{rest}"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "rest", "expected"),
+    [
+        pytest.param("model.eval()", "", "OTHER", id="gradients of an evaluated model"),
+        pytest.param("model.train()", "", "TRAIN", id="of a model in training mode"),
+        pytest.param("pass", "", "TRAIN", id="of a model in any mode"),
+        pytest.param("model.eval()", "optimizer = None", "TRAIN", id="the file trains, too"),
+        pytest.param("model.eval()", "self.rule.step()", "TRAIN", id="the file steps"),
+    ],
+)
+def test_gradients_that_train_nothing_are_no_step(switch: str, rest: str, expected: str) -> None:
+    assert context(SALIENCY.format(switch=switch, rest=rest)) == expected
+
+
+def test_gradients_dropped_where_none_are_recorded_are_no_step() -> None:
+    source = "for x in loader:\n    with {}:\n        opt.zero_grad()\n        probe(model(x))\n"
+    assert context(source.format("torch.no_grad()")) == "OTHER"
+    assert context(source.format("autocast()")) == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("if step - last < 100: continue", "TRAIN guarded"),
+        ("if self.step - self.last <= every: continue", "TRAIN guarded"),
+        ("if done[k] or step != first: continue", "TRAIN guarded"),
+        ("if done[k] and step != first: continue", "TRAIN"),
+        ("if high - low < 100: continue", "TRAIN"),
+        ("if step - last > 100: continue", "TRAIN"),
+        ("if name != first: continue", "TRAIN"),
+    ],
+)
+def test_turns_that_wait_for_one(test: str, expected: str) -> None:
+    assert context(TRAINING + f"{test}\n    probe()") == expected
+    returns = test.replace("continue", "return")
+    called = f"def note():\n    {returns}\n    probe()\n"
+    assert context(f"{called}{TRAINING}note()\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "expected"),
+    [
+        ("False", "not found", "TRAIN guarded"),
+        ("False", "found", "TRAIN guarded"),
+        ("None", "found", "TRAIN"),
+        ("fits(x)", "not found", "TRAIN"),
+    ],
+)
+def test_a_flag_that_some_turns_set(before: str, test: str, expected: str) -> None:
+    body = f"found = {before}\n    for y in ys:\n        if y > 3:\n            found = True\n    "
+    assert context(f"{TRAINING}{body}if {test}:\n        probe()") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "expected"),
+    [
+        pytest.param("score", "model.eval()", "OTHER", id="a whole evaluation: it switches"),
+        pytest.param("evaluate_all", "pass", "OTHER", id="by its name"),
+        pytest.param("generate", "pass", "OTHER", id="a whole generation"),
+        pytest.param("score", "pass", "EVAL", id="a part of a step"),
+    ],
+)
+def test_what_comes_after_the_loop_of_an_evaluation_runs_once(
+    name: str, inside: str, expected: str
+) -> None:
+    source = (
+        f"@torch.no_grad()\ndef {name}(batches):\n    {inside}\n"
+        "    for x in batches:\n        y = model(x)\n    probe()\n"
+        "@torch.no_grad()\ndef search():\n    for trial in trials:\n"
+        f"        {name}(held); model(trial)\n"
+    )
+    assert context(source) == expected
+
+
+def test_a_condition_of_a_forward_pass_holds_for_the_turns_of_its_helper() -> None:
+    source = (
+        "class Net(nn.Module):\n    def forward(self, x):\n        if self.cfg.SHOW:\n"
+        "            self.visualize(x)\n        return x\n"
+        "    def visualize(self, x):\n        for i in range(9):\n            probe(show(x))\n"
+    )
+    assert context(f"def probe(*_): pass\n{source}") == "FORWARD guarded"
+
+
+def test_an_evaluation_now_and_then_has_steps() -> None:
+    source = (
+        "def valid(progress):\n    for x in progress:\n        probe(model(x))\n"
+        f"{TRAINING}if i % 100 == 0:\n        valid(tqdm(held))\n"
+    )
+    assert context(f"def probe(*_): pass\n{source}") == "EVAL"
+
+
+@pytest.mark.parametrize(("base", "expected"), [("Optimizer", "OTHER"), ("Trainer", "EVAL")])
+def test_the_step_of_an_optimizer_is_no_evaluation(base: str, expected: str) -> None:
+    source = (
+        f"class Mine(torch.optim.{base}):\n    @torch.no_grad()\n    def update(self):\n"
+        "        for group in self.groups:\n            probe(self.work(group))\n"
+    )
+    assert context(f"def probe(*_): pass\n{source}") == expected
+
+
 def test_a_type_that_is_asked_for_guards() -> None:
     assert context(TRAINING + "if isinstance(x, torch.Tensor):\n        probe()") == "TRAIN guarded"
 

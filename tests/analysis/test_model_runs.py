@@ -42,6 +42,7 @@ weights = torch.rand(4, 4)
         pytest.param("self.head(x)", id="an unknown attribute"),
         pytest.param("scores(x)", id="in a function"),
         pytest.param("evaluate(net, x)", id="given away"),
+        pytest.param("vae.decode(x)", id="a method that may be a model's"),
         pytest.param("Wrapped().run(x)", id="what a property gives"),
         pytest.param("scipy.run(net)", id="given to a library"),
         pytest.param("torch.vmap(net)(x)", id="what a call gives"),
@@ -63,6 +64,8 @@ def test_may_run_one(line: str) -> None:
         pytest.param("results['a'][name].append({'x': 1})", id="results"),
         pytest.param("scipy.sparse.csr_matrix(weights)", id="a library"),
         pytest.param("len(range(9))", id="builtins"),
+        pytest.param("u.square().clamp_min(3).softmax(0)", id="methods of what is not known"),
+        pytest.param("self.tokenizer.decode(ids)", id="words"),
         pytest.param("Net", id="no call"),
     ],
 )

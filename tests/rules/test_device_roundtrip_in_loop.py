@@ -406,11 +406,58 @@ def test_a_loop_over_results_is_no_evaluation() -> None:
     silent(RESULTS.format(copy=""), CODE)
 
 
+DRAWN = """
+import torch
+
+@torch.no_grad()
+def evaluate(model, loader, board):
+    for x in loader:
+        out = model(x.cuda())
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["plot_input(out.cpu(), 'a.mp4')", "img = out.cpu(); board.add_image('x', img)",
+     "vid = out.cpu(); self.pen.draw_clip(vid)"],
+)  # fmt: skip
+def test_silent_where_the_turn_draws(line: str) -> None:
+    silent(DRAWN.format(line), CODE)
+
+
+@pytest.mark.parametrize("line", ["keep(out.cpu())", "y = out.cpu(); withdraw(y); plotting(y)"])
+def test_a_turn_that_draws_nothing(line: str) -> None:
+    assert check(DRAWN.format(line), CODE)
+
+
+FRAMES = """
+import torch
+
+class Pen:
+    def show(self, frame, scores):
+        labels = []
+        for score in scores:
+            labels.append(score.cuda().tolist())
+        {}
+
+@torch.no_grad()
+def evaluate(model, loader, pen: Pen):
+    for x in loader:
+        pen.show(x, model(x.cuda()))
+"""
+
+
+def test_silent_where_a_helper_of_the_turn_draws() -> None:
+    silent(FRAMES.format("self.draw_labels(frame, labels)"), CODE)
+    assert check(FRAMES.format("self.keep(frame, labels)"), CODE)
+
+
 VOCODER = """
 import torch
 
 class Vocoder(torch.nn.Module):
-    def generate(self, mels):
+    def vocode(self, mels):
         output = []
         with torch.no_grad():
             mels = mels.cuda()
@@ -420,10 +467,10 @@ class Vocoder(torch.nn.Module):
         output = output.cpu().numpy()
         return output / 2
 
-def generate_all(model: Vocoder, loader):
+def vocode_all(model: Vocoder, loader):
     model.eval()
     for i, (mel, _) in enumerate(loader):
-        wave = model.generate(mel)
+        wave = model.vocode(mel)
         {}
 """
 

@@ -85,6 +85,7 @@ _WHOLE_NAME = re.compile(
     r"(?!.*(batch|step|sample|example))(.*_)?(eval(uate|uation)?|valid(ate|ation)?|test)(_|$)",
     re.IGNORECASE,
 )
+_GENERATES = re.compile(r"generate|decode", re.IGNORECASE)
 _TRAIN_NAME = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
@@ -92,11 +93,13 @@ _NO_GRAD = frozenset(
 )  # fmt: skip
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
+_UPDATES = re.compile(r"optimi[sz]er|torch\.optim|\.step\(|\bSGD\b|\bAdam", re.IGNORECASE)
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
 _PARAMETERS = frozenset(
     {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
      "named_modules", "children", "named_children"}
 )  # fmt: skip
+_COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$")
 _WANTED = re.compile(  # what is asked for before `return`: the rest of the function is for it
@@ -193,14 +196,20 @@ class Loops:
         if type(func) is not cst.Attribute:
             return Event.NOTHING
         match func.attr.value:
-            case "backward" | "manual_backward":
+            case "backward" | "manual_backward" if not self._only_asks:
                 return Event.BACKWARD
             case "step" if self._steps(func.value):
                 return Event.STEP
-            case "zero_grad" if not self.is_without_gradients(call):
+            case "zero_grad" if not self._only_asks and not self.is_without_gradients(call):
                 return Event.ZERO
             case _:
                 return Event.NOTHING
+
+    @cached_property
+    def _only_asks(self) -> bool:
+        """Whether the file asks a model for gradients that it does not train with: saliency."""
+        text = self._program.text
+        return ".eval(" in text and ".train(" not in text and not _UPDATES.search(text)
 
     def _steps(self, receiver: cst.BaseExpression) -> bool:
         """Whether ``receiver.step()`` is an optimizer's (or gradient scaler's) step."""
@@ -305,7 +314,7 @@ class Loops:
             if isinstance(above, cst.With) and self.turns_gradients_off(above):
                 return True
             if isinstance(above, cst.FunctionDef):
-                return self.evaluates(above)
+                return self.evaluates(above) and not self._is_of_optimizer(above)
             if Event.BACKWARD in self._events.get(id(above), Event.NOTHING):
                 return False  # inside a training loop, whose own context decides
         return False
@@ -318,6 +327,13 @@ class Loops:
             if isinstance(above, cst.With) and self.turns_gradients_off(above):
                 return True
         return False
+
+    def _is_of_optimizer(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is a method of an optimizer, which steps without gradients."""
+        owner = self._program.classes.around(function)
+        return owner is not None and any(
+            dotted(base.value).endswith("Optimizer") for base in owner.node.bases
+        )
 
     def turns_gradients_off(self, node: cst.With) -> bool:
         """Whether a ``with`` block runs without gradients."""
@@ -404,7 +420,10 @@ class Loops:
             case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]
                 if role is Role.EVAL:
-                    return around if self._only_computes(above) else self._evaluation(above)
+                    seldom = around.guarded and around.role is Role.FORWARD  # it shows something
+                    if seldom or self._only_computes(above):
+                        return around
+                    return self._evaluation(above)
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
                 return self._of_function(above)
@@ -482,18 +501,33 @@ class Loops:
 
     def _holds_evaluation(self, function: cst.FunctionDef) -> bool:
         """Whether a function is a whole evaluation: its loop takes the steps, not its caller's."""
-        return _WHOLE_NAME.match(function.name.value) is not None and any(
+        index, name = self._program.index, function.name.value
+        generates = _GENERATES.search(name) is not None
+        if not (generates or _WHOLE_NAME.match(name) or self._switches(function)):
+            return False
+        loops = [*index.below(function, cst.For), *index.below(function, cst.While)]
+        return any(
             self._roles[id(loop)] is Role.EVAL
-            and self._goes_through(loop)
+            and (generates or self._passes(loop))
             and runs_model(self._program, loop.body)
-            for loop in self._program.index.below(function, cst.For)
+            for loop in loops
         )
 
-    def _goes_through(self, loop: cst.For) -> bool:
+    def _switches(self, function: cst.FunctionDef) -> bool:
+        """Whether a function calls ``model.eval()`` itself."""
+        return any(
+            self._program.function(call) is function
+            for call, _ in self._program.method_calls("eval")
+            if not call.args
+        )
+
+    def _passes(self, loop: cst.BaseCompoundStatement) -> bool:
         """Whether a loop goes through data, and not through the turns of one batch."""
+        if not isinstance(loop, cst.For):
+            return False
         iterated = self._program.code(loop.iter)
         loader = self._program.value(loop.iter).kind is Kind.LOADER
-        return loader or "load" in iterated or "data" in iterated or "len(" in iterated
+        return loader or any(word in iterated for word in ("load", "data", "batches", "len("))
 
     def _contexts_elsewhere(self, function: cst.FunctionDef) -> list[Context]:
         """How often the calls of a function in other files of the project run."""
@@ -521,7 +555,7 @@ class Loops:
             case cst.If() if child is above.body:
                 guards = self.is_guard(above.test) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
-                return guards or once or self._fills(above)
+                return guards or once or self._fills(above) or self._is_flag(above.test)
             case cst.If(test=test) if child is above.orelse and self._draws(test):
                 return True
             case cst.If(test=test) if child is above.orelse and _is_switch(test):
@@ -538,6 +572,21 @@ class Loops:
                 return self._skipped_before(above, child)
             case _:
                 return False
+
+    def _is_flag(self, test: cst.BaseExpression) -> bool:
+        """``if not found:`` of what a loop before it may have set: it holds now and then."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=cst.Name() as name):
+                pass
+            case cst.Name() as name:
+                pass
+            case _:
+                return False
+        values = [binding.value for binding in self._program.flow.reaching(name)]
+        found = {value.value for value in values if isinstance(value, cst.Name)}
+        return found == {"True", "False"} and len(values) == sum(
+            isinstance(value, cst.Name) for value in values
+        )
 
     def _is_default(self, test: cst.BaseExpression) -> bool:
         """``if length is None:`` of a parameter that some calls pass, and others may not."""
@@ -640,14 +689,31 @@ class Loops:
         if not isinstance(statement, cst.If) or statement.orelse is not None:
             return False
         if _last(statement.body, (cst.Continue,)):
-            return self.is_guard(statement.test)
+            return self.is_guard(statement.test) or self._waits(statement.test)
         block = self._program.parent(statement)
         return (
             block is not None
             and isinstance(self._program.parent(block), cst.FunctionDef)
             and _last(statement.body, (cst.Return,))
-            and self._mostly(statement.test)
+            and (self._mostly(statement.test) or self._waits(statement.test))
         )
+
+    def _waits(self, test: cst.BaseExpression) -> bool:
+        """``step - last < 100``, ``done or step != first``: true in nearly all of the turns."""
+        match test:
+            case cst.BooleanOperation(operator=cst.Or()):
+                return self._waits(test.left) or self._waits(test.right)
+            case cst.Comparison(
+                left=cst.BinaryOperation(operator=cst.Subtract(), left=left),
+                comparisons=[cst.ComparisonTarget(operator=cst.LessThan() | cst.LessThanEqual())],
+            ):
+                return _counts_turns(left)
+            case cst.Comparison(
+                left=left, comparisons=[cst.ComparisonTarget(operator=cst.NotEqual())]
+            ):
+                return _counts_turns(left)
+            case _:
+                return False
 
     def _mostly(self, test: cst.BaseExpression) -> bool:
         """``step % n``, ``not args.log``, ``writer is None``: what comes after `return` is rare."""
@@ -722,6 +788,11 @@ class Loops:
                 case _:
                     pass
         return False
+
+
+def _counts_turns(node: cst.BaseExpression) -> bool:
+    """``step``, ``self.iteration``: what has another value in each turn."""
+    return _COUNTER.search(dotted(node).rpartition(".")[2]) is not None
 
 
 def _is_none(binding: Binding) -> bool:

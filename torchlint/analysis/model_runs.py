@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.index import dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -22,8 +24,13 @@ _OF_DATA = frozenset(
     """append extend update items keys values get pop sort add cpu numpy cuda to item tolist size
     wait format join split strip write info debug warning mean sum max min view reshape detach long
     int float bool double flatten squeeze unsqueeze clone t transpose permute contiguous unbind
-    expand repeat numel dim argmax topk sqrt pow abs norm""".split()
+    expand repeat numel dim argmax topk sqrt pow abs norm square clamp clamp_min clamp_max exp log
+    softmax sigmoid round div mul sub nonzero any all eq ne gt lt ge le masked_fill gather
+    index_select expand_as view_as type_as std var prod cumsum dot matmul bmm half
+    bfloat16""".split()
 )
+# Whatever these do, they run no model.
+_NO_MODEL = re.compile(r"token|vocab|logg|writer|meter|metric|progress|bar$|timer", re.IGNORECASE)
 
 
 def runs_model(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
@@ -52,6 +59,8 @@ def _runs(program: Program, call: cst.Call, depth: int) -> bool:
             return not (program.is_builtin(name) or function.kind is Kind.CLASS)
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
             of_data = method in _OF_DATA or method.endswith("_")
-            return not (of_data or program.value(receiver).kind in _DATA)
+            if of_data or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
+                return False
+            return program.value(receiver).kind not in _DATA
         case _:
             return True

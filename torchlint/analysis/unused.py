@@ -1,4 +1,4 @@
-"""Classes that nothing in the project uses, not even by name."""
+"""Classes and functions that nothing in the project uses, not even by name."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ import libcst as cst
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
+_DEFINITIONS = (cst.ClassDef, cst.FunctionDef)
 
-def in_unused_class(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node stands in a class that no file of the project names beside its definition.
 
-    Only where a script of the project is there to be started: a library is used by others.
+def is_unused(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands in what no file of the project names beside its definition.
+
+    That is a class, or a function of the module.  Only where a script of the project is there to
+    be started: a library is used by others.  Comments name without using.
     """
-    owner = next((one for one in program.index.ancestors(node) if type(one) is cst.ClassDef), None)
+    defined = [one for one in program.index.ancestors(node) if isinstance(one, _DEFINITIONS)]
+    classes = [one for one in defined if type(one) is cst.ClassDef]
+    owner = next(iter(classes or defined[-1:]), None)
     if owner is None or owner.decorators or not _has_script(program):
         return False
-    name = re.compile(rf"\b{owner.name.value}\b")
-    named = program.index.named.get(owner.name.value, ())
+    word = owner.name.value
+    named = program.index.named.get(word, ())
     if not all(program.index.inside(one, owner) for one in named):
         return False
-    if re.search(rf"[\"']{owner.name.value}[\"']", program.text):
+    if re.search(rf"[\"']{word}[\"']", program.text):
         return False  # __all__, or a registry of classes
     project, path = program.project, program.path
     if project is None or path is None:
         return True
+    uses = re.compile(rf"^[^#\n]*\b{word}\b", re.MULTILINE)
     imports = project.imports
     return not any(
-        name.search(imports.text(file))
-        for file in imports.having((owner.name.value,))
-        if file != str(path)
+        uses.search(imports.text(file)) for file in imports.having((word,)) if file != str(path)
     )
 
 
