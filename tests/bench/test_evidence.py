@@ -52,10 +52,10 @@ def test_a_page_says_what_was_measured_where_and_that_a_gpu_is_missing(evidence)
     assert evidence.section("TL1", [CPU]) == (
         "`torchlint bench TL1` on AMD EPYC, 1 thread, torch 2.13.0, 2026-11-21: time of a step "
         "before and\nafter, and their ratio with its 99% interval.\n"
-        "- training step, width 8: 2 ms and 1 ms, 2.00 x (1.90 to 2.10): faster; results bitwise "
-        "equal.\n"
-        "- training step, width 8: 2 us and 2 us, 1.00 x (0.99 to 1.01): no measurable change; "
-        "results as E1\n  allows.\n\n"
+        "- training step, width 8: 2.00 ms and 1.00 ms, 2.00 x (1.90 to 2.10): faster; results "
+        "bitwise equal.\n"
+        "- training step, width 8: 2.00 µs and 2.00 µs, 1.00 x (0.99 to 1.01): no measurable "
+        "change; results\n  as E1 allows.\n\n"
         "On a GPU: not measured yet."
     )
 
@@ -78,11 +78,11 @@ def test_the_table_has_a_column_a_device_and_says_that_the_gpu_is_missing(eviden
     assert evidence.table(rules, [CPU]).splitlines() == [
         "| rule | CPU | GPU |",
         "|---|---|---|",
-        "| TL1 `one` | 2.00 x; none | not measured yet |",
+        "| TL1 `one` | 2.00 x; no change | not measured yet |",
         "| TL2 `two` | needs a GPU | not measured yet |",
     ]
     assert evidence.table(rules, [GPU, CPU]).splitlines()[2:] == [
-        "| TL1 `one` |  | 2.00 x; none |",
+        "| TL1 `one` |  | 2.00 x; no change |",
         "| TL2 `two` | 0.90 x | needs a GPU |",
     ]
 
@@ -115,10 +115,10 @@ def test_the_table_of_scripts_tells_of_each_row(evidence):
     }  # fmt: skip
     assert evidence.scripts_table([known]).splitlines()[2:] == [
         (
-            "| NVIDIA H200 | net (a/b@0123456) | 4 ms | faster (TL1) "
+            "| NVIDIA H200 | net (a/b@0123456) | 4.00 ms | faster (TL1) "
             "| 2.00 x (1.90 to 2.10), 2.00 GB: faster (TL1, TL2) | bitwise equal |"
         ),
-        "| NVIDIA H200 | other | 4 ms | none | none |  |",
+        "| NVIDIA H200 | other | 4.00 ms | none | none |  |",
     ]
     assert "| a GPU | all | not measured yet | | | |" in evidence.scripts_table([CPU])
 
