@@ -244,12 +244,19 @@ def _is_seldom(program: Program, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
         if above is loop:
             break
         if isinstance(above, cst.If) and child is above.body:
-            if picks_process(program, above.test):
+            if _asks_rank(program, above.test):
                 often = above
             elif program.loops.is_guard(above.test):
                 return True
         child = above
     return program.context(often).guarded
+
+
+def _asks_rank(program: Program, test: cst.BaseExpression) -> bool:
+    """Whether a condition asks for the process, and nothing else."""
+    if isinstance(test, cst.BooleanOperation):
+        return all(_asks_rank(program, side) for side in (test.left, test.right))
+    return picks_process(program, test)
 
 
 def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) -> bool:

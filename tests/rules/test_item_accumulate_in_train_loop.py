@@ -361,5 +361,7 @@ def test_a_total_of_a_module_may_be_read_elsewhere() -> None:
 def test_a_total_that_one_rank_reads_now_and_then() -> None:
     lines = "total += loss.item()\nif rank == 0:\n    if step % 9 == 0:\n        print(total)"
     assert check(loop(lines), CODE)
+    lines = "total += loss.item()\nif rank == 0 and step % 9 == 0:\n    print(total)"
+    assert check(loop(lines), CODE)
     lines = "total += loss.item()\nif step % 9 == 0:\n    if rank == 0:\n        print(total)"
     assert check(loop(lines), CODE)
