@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torchlint import registry, suppress
+from torchlint.copies import is_copy
 from torchlint.depth import too_deep
 from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
@@ -97,13 +98,13 @@ def examine(source: Source, options: Options) -> Checked:
     """
     relevant = registry.is_relevant(source.text)
     known = _Words(source.text)
-    test = relevant and _is_test(source, options)
+    unpaid = relevant and _is_unpaid(source, options)
     rules = [
         rule
         for rule in options.rules
         if relevant
         and rule not in registry.ENGINE_RULES
-        and (rule.in_tests or not test)
+        and (rule.in_tests or not unpaid)
         and _may_fire(rule, known, nearby=lambda words: _is_nearby(source, options, words))
     ]
     if not rules and looks_valid(source.text):
@@ -117,11 +118,14 @@ def examine(source: Source, options: Options) -> Checked:
     return with_deep_stack(lambda: _examine(source, options, rules))
 
 
-def _is_test(source: Source, options: Options) -> bool:
-    """Whether a file is a test, where nobody pays for what it costs."""
+def _is_unpaid(source: Source, options: Options) -> bool:
+    """Whether a file is a test or a left-over copy, where nobody pays for what it costs."""
     path, projects = source.path, options.projects
-    root = None if path is None or projects is None else projects.root(path)
-    return is_test(path, source.text, root)
+    if path is None or projects is None:
+        return is_test(path, source.text, None)
+    return is_test(path, source.text, projects.root(path)) or is_copy(
+        str(path), projects.imports(path)
+    )
 
 
 class _Words(dict[str, bool]):

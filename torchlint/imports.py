@@ -104,6 +104,19 @@ class Imports:
                 return {}
         return dict.fromkeys(sorted(found))
 
+    def namesakes(self, path: str) -> list[str]:
+        """Return the other files of the project that are called like a file; no packages."""
+        name = os.path.basename(path)  # noqa: PTH119
+        return [one for one in self._named.get(name, ()) if one != path]
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for file in self.files:
+            found.setdefault(os.path.basename(file), []).append(file)  # noqa: PTH119
+        found.pop("__init__.py", None)
+        return found
+
     @cached_property
     def _folders(self) -> frozenset[str]:
         """Folders that hold Python files, at any depth."""
