@@ -35,9 +35,9 @@ training step the difference is paid again and again.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
-  example (also one that a model is exported or measured with), noise to look at, what an object or
-  an epoch starts with, a metric of all results; and what the first step makes and keeps
-  (`if self.mask is None: self.mask = ...`).
+  example (also one that a model is exported or measured with), noise to look at, what is called
+  every n steps, what an object or an epoch starts with, a metric of all results; and what the first
+  step makes and keeps (`if self.mask is None: self.mask = ...`).
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`); `torch.randperm` in
   code for a torch before 1.9, which puts few numbers in order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
@@ -158,13 +158,21 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
 
 def is_rare(program: Program, move: cst.Call) -> bool:
     """Whether a line is not seen to run in steps: the copy of a few numbers costs nothing then."""
-    role = program.context(move).role
+    context = program.context(move)
+    role = context.role
     return (
         role in (Role.EPOCH, Role.OTHER)
+        or (role is Role.TRAIN and context.guarded and is_called_rarely(program, move))
         or runs_once(program, move)
         or is_kept(program, move)
         or (role is Role.EVAL and is_example(program, move))
     )
+
+
+def is_called_rarely(program: Program, move: cst.Call) -> bool:
+    """Whether the function of a line is called under a condition that holds now and then."""
+    function = program.function(move)
+    return function is not None and program.context(function.body.body[0]).guarded
 
 
 def is_example(program: Program, move: cst.Call) -> bool:

@@ -30,7 +30,8 @@ freed without it, as soon as nothing refers to them.
 
 ## Leaves alone
 - Calls once an epoch, between phases, every n steps, or under any condition but one that asks for
-  the device; in `except`, and where a model or an optimizer was just deleted.
+  the device; in `except`, and where a model, a layer or an optimizer was just deleted.
+- Turns without gradients that loop over batches themselves: each is a phase.
 - `gc.collect(0)`, and files that turn the collector off to run it when it suits them.
 - Code that measures memory: `reset_peak_memory_stats` in the same function.
 
@@ -79,6 +80,7 @@ from torchlint.analysis.conditions import (
     whole_statement,
 )
 from torchlint.analysis.loops import Role
+from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
@@ -99,6 +101,7 @@ COLLECTS = "gc.collect"
 BY_HAND = ("gc.disable", "gc.freeze", "gc.set_threshold")
 MEASURES = ("reset_peak_memory_stats", "reset_max_memory_allocated")
 GC = r"""["']gc["']|\bimport gc[^\S\n]*[#;]"""  # handed on by its name, or with a reason
+PART = re.compile(r"(^|_)(layer|block|module|model)s?$")
 STEPS = {
     Role.TRAIN: "training step",
     Role.EVAL: "step that does not train",
@@ -115,7 +118,7 @@ def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
         context = program.context(past_device_checks(program, call))
         if context.role not in STEPS or context.guarded:
             continue
-        if not is_conditional(program, call, context):
+        if not is_conditional(program, call, context) and not is_phase(program, context):
             yield finding(program, call, calls, context)
 
 
@@ -129,6 +132,17 @@ def is_conditional(program: Program, call: cst.Call, context: Context) -> bool:
     return False
 
 
+def is_phase(program: Program, context: Context) -> bool:
+    """Whether a turn that does not train runs a model in loops of its own, outside of which it is.
+
+    It evaluates, or quantises a layer.
+    """
+    if context.role is not Role.EVAL or not isinstance(context.loop, cst.For | cst.While):
+        return False
+    inner = program.index.below(context.loop.body, cst.For)
+    return any(runs_model(program, loop.body) for loop in inner)
+
+
 def has_reason(program: Program, call: cst.Call) -> bool:
     """Whether the call does what nothing else would do."""
     if program.qualified(call.func) == COLLECTS and (call.args or any(program.calls_of(*BY_HAND))):
@@ -139,12 +153,13 @@ def has_reason(program: Program, call: cst.Call) -> bool:
 
 
 def follows_deletion(program: Program, call: cst.Call) -> bool:
-    """Whether a model or an optimizer is deleted in the same block."""
+    """Whether a model, a part of it, or an optimizer is deleted in the same block."""
     block = program.parent(program.statement(past_device_checks(program, call)))
     if block is None or isinstance(block, cst.Module):
         return False
     return any(
-        program.values.binding(binding).kind in (Kind.MODULE, Kind.OPTIMIZER)
+        PART.search(name.value) is not None
+        or program.values.binding(binding).kind in (Kind.MODULE, Kind.OPTIMIZER)
         for deleted in program.index.below(block, cst.Del)
         for name in program.index.below(deleted, cst.Name)
         for binding in program.flow.before(deleted, name.value)

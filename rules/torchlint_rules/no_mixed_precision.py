@@ -45,8 +45,9 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
   `torchtext.data.Field`), and models that are not seen to be called in the loop.
 - What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
   simulations; models that invert matrices, take their determinants or compute a part of it in
-  double precision (normalizing flows), and losses that keep a probability below one by `1 - eps`,
-  here or in a file that is imported, be it by others.
+  double precision (normalizing flows), losses that keep a probability below one by `1 - eps`, and
+  neighbours by distances that are expanded into a product (`-2 * torch.matmul(x, y)`), here or in a
+  file that is imported, be it by others.
 - Reinforcement learning (`env.step`, also in a script that imports the file), and gradients that
   are asked for by hand (`torch.autograd.grad`).
 - Custom autograd functions, which have to say themselves which type they take.

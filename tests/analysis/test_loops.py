@@ -560,6 +560,8 @@ def maps(model, images):
         pytest.param("pass", "", "TRAIN", id="of a model in any mode"),
         pytest.param("model.eval()", "optimizer = None", "TRAIN", id="the file trains, too"),
         pytest.param("model.eval()", "self.rule.step()", "TRAIN", id="the file steps"),
+        pytest.param("model.eval()", "o = optim.SGD([x], 1)", "OTHER", id="an attack on the input"),
+        pytest.param("model.eval()", "o = optim.SGD([x], 1); o.step()", "TRAIN", id="it steps"),
     ],
 )
 def test_gradients_that_train_nothing_are_no_step(switch: str, rest: str, expected: str) -> None:
@@ -703,3 +705,34 @@ def test_a_function_of_another_file_that_asks_for_the_rank_guards(tmp_path: Path
     program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main.py"))
     assert program is not None
     assert program.context(probes(program)[0]).guarded
+
+
+CHOICE = """
+def work(x, kind="a", also=False):
+    {head}
+        probe(x)
+for x in loader:
+    {step}
+    {calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "calls", "expected"),
+    [
+        ("if kind == 'b':", "work(x)", "TRAIN guarded"),
+        ("if kind == 'a':", "work(x)", "TRAIN"),
+        ("if kind == 'b':", "work(x); work(x, 'b')", "TRAIN"),
+        ("if kind == 'b':", "work(x, found)", "TRAIN"),
+        ("if kind == 'b':", "work(x, *more)", "TRAIN"),
+        ("if kind in ('b', 'c'):", "work(x, kind='a')", "TRAIN guarded"),
+        ("if kind in ('a', 'c'):", "work(x, kind='a')", "TRAIN"),
+        ("if also:", "work(x)", "TRAIN guarded"),
+        ("if also:", "work(x, also=True)", "TRAIN"),
+        ("if kind == 'a':\n        pass\n    else:", "work(x)", "TRAIN guarded"),
+        ("if kind == 'a':\n        pass\n    else:", "work(x, 'b')", "TRAIN"),
+        ("if kind == 'a':\n        pass\n    elif kind == 'b':", "work(x)", "TRAIN guarded"),
+    ],
+)
+def test_a_value_that_no_call_gives_is_not_asked_for(head: str, calls: str, expected: str) -> None:
+    assert context(CHOICE.format(head=head, step=STEP, calls=calls)) == expected

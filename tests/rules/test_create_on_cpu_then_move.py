@@ -79,6 +79,11 @@ def evaluate(model, batches):
         ),
         pytest.param(EXPORT, id="an example to export the model with"),
         pytest.param(
+            f"{HEAD}def show(x):\n    return torch.zeros(3).to(device)\n"
+            + step("if step % 9 == 0:\n    show(x)").removeprefix(HEAD),
+            id="in a function that is called now and then",
+        ),
+        pytest.param(
             step("print(loss.data[0])\nz = torch.zeros(3).to(device)", "loss.backward()\n"),
             id="code for torch 0.4 or 0.3",
         ),

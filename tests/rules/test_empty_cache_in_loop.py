@@ -58,6 +58,16 @@ def loop(after: str = "torch.cuda.empty_cache()", head: str = "", before: str = 
             ),
             id="an optimizer was deleted",
         ),
+        pytest.param(
+            loop("layer = layers[0]\ndel layer\ntorch.cuda.empty_cache()"),
+            id="a layer was deleted",
+        ),
+        pytest.param(
+            "import torch\n@torch.no_grad()\ndef evaluate(layers, batches):\n"
+            "    for one in layers:\n        for x in batches:\n            one(x)\n"
+            "        torch.cuda.empty_cache()\n",
+            id="after all batches of a layer",
+        ),
         pytest.param(loop("gc.collect(0)"), id="the youngest objects only"),
         pytest.param(loop("gc.collect()", before="gc.disable()"), id="the collector is off"),
         pytest.param(

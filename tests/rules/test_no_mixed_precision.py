@@ -560,6 +560,26 @@ def test_a_model_of_another_file(tmp_path, result, fixes):
         pytest.param(
             {"c.py": "class Net(nn.Module):\n  p = np.linalg.inv(p)\n"}, 1, id="not of torch"
         ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  d = -2*torch.matmul(x, y)\n  n = d.topk(3)\n"},
+            0,
+            id="what is nearest",
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  d = b - 2 * x @ y.t()\n  n = d.argmin(1)\n"},
+            0,
+            id="the nearest, by an operator",
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  d = -2 * torch.matmul(x, y)\n"},
+            1,
+            id="a product alone",
+        ),
+        pytest.param(
+            {"c.py": "class Net(nn.Module):\n  n = torch.matmul(x, y).topk(3)\n"},
+            1,
+            id="the largest products",
+        ),
     ],
 )
 def test_files_that_it_leads_to_or_that_import_it(tmp_path, files, found):

@@ -19,6 +19,7 @@ import libcst as cst
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.ranks import picks_process
+from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
 
@@ -94,6 +95,7 @@ _NO_GRAD = frozenset(
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 _UPDATES = re.compile(r"optimi[sz]er|torch\.optim|\.step\(|\bSGD\b|\bAdam", re.IGNORECASE)
+_OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
 _PARAMETERS = frozenset(
     {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
@@ -207,9 +209,15 @@ class Loops:
 
     @cached_property
     def _only_asks(self) -> bool:
-        """Whether the file asks a model for gradients that it does not train with: saliency."""
+        """Whether the file asks a model for gradients that it does not train with: saliency.
+
+        Or an attack, whose optimizer holds the input and is never stepped.
+        """
         text = self._program.text
-        return ".eval(" in text and ".train(" not in text and not _UPDATES.search(text)
+        if ".eval(" not in text or ".train(" in text:
+            return False
+        attacks = ".step(" not in text and ".parameters(" not in text and _OF_INPUT.search(text)
+        return bool(attacks) or not _UPDATES.search(text)
 
     def _steps(self, receiver: cst.BaseExpression) -> bool:
         """Whether ``receiver.step()`` is an optimizer's (or gradient scaler's) step."""
@@ -555,13 +563,15 @@ class Loops:
             case cst.If() if child is above.body:
                 guards = self.is_guard(above.test) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
-                return guards or once or self._fills(above) or self._is_flag(above.test)
+                rare = guards or once or self._fills(above) or self._is_flag(above.test)
+                return rare or is_unasked(self._program, above, holds=True)
             case cst.If(test=test) if child is above.orelse and self._draws(test):
                 return True
             case cst.If(test=test) if child is above.orelse and _is_switch(test):
                 return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
-                return _leaves(child.body) or self._is_negative_guard(above.test)
+                rare = _leaves(child.body) or self._is_negative_guard(above.test)
+                return rare or is_unasked(self._program, above, holds=False)
             case cst.IfExp() if child is above.body:
                 return self.is_guard(above.test)
             case cst.BooleanOperation(operator=cst.And()) if child is above.right:

@@ -37,6 +37,12 @@ _EXACT = re.compile(
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
     r"|clamp\w*\([^\n]*\b1(?:\.0*)?\s*-\s*(?:\w*eps|1e-|0?\.0)"
 )
+# Distances as `x**2 - 2 * x @ y + y**2`, whose cancellation changes what is nearest.
+_DISTANCES = re.compile(
+    r"-[ \t]*2(?:\.0*)?[ \t]*\*[ \t]*(?:torch\.(?:matmul|mm|bmm|einsum)\(|[\w.()]+[ \t]*@)"
+    r"|addmm_?\([^\n]*-[ \t]*2\b"
+)
+_NEAREST = re.compile(r"topk|argmin|argsort|\bsort\(|\bmin\(|\bknn")
 _EXACT_WORDS = ("det(", "inv", "cholesky", "clamp")
 _DOUBLE = re.compile(r"\bModule\)[\s\S]*\.double\(\)(?<!\.detach\(\)\.double\(\))")
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
@@ -117,7 +123,13 @@ def needs_exact(program: Program) -> bool:
     Rounded layers of a normalizing flow are no longer undone by their inverses, `1 - 1e-4` is 1 in
     float16, and a function with a backward pass of its own has to say which types it takes.
     """
-    return _EXACT.search(program.text) is not None or any(map(_is_exact, _imported(program)))
+    own = _EXACT.search(program.text) is not None or _finds_nearest(program.text)
+    return own or any(map(_is_exact, _imported(program)))
+
+
+def _finds_nearest(text: str) -> bool:
+    """Whether a text expands pairwise distances into a product, and looks for the smallest."""
+    return _DISTANCES.search(text) is not None and _NEAREST.search(text) is not None
 
 
 @functools.lru_cache(1024)  # asked for each script that leads to a file
@@ -128,6 +140,7 @@ def _is_exact(text: str) -> bool:
     return (
         "autograd.Function" in text
         or bool(some and _EXACT.search(text))
+        or _finds_nearest(text)
         or (".double()" in text and _DOUBLE.search(text) is not None)
     )
 
