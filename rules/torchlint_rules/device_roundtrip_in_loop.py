@@ -38,12 +38,11 @@ from one copy after the loop.
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
 - copies once an epoch or after the loop, to save or to plot;
-- those of an evaluation that needs its results turn by turn: it writes files, prints, shows or
-  draws images (OpenCV, Pillow), asks somebody, or returns the copy to a loop that does;
+- in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
+  also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
 - what is drawn in a forward pass, and the boxes that non-maximum suppression has left;
 - those in functions, classes, files and folders that are named after drawing;
-- those that a generator yields turn by turn, or makes its next input of, and those of evaluations
-  whose turn runs a whole chain of the model, as by `model.generate`;
+- those of evaluations whose turn makes its next input of them, or runs a whole chain of the model;
 - those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
   an index of the host, a mask, `nms`;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls

@@ -38,12 +38,12 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`);
-- what a generator yields turn by turn, or makes its next input of, and what an evaluation ends by;
-- evaluations whose turn runs a whole chain of the model, as by `model.generate`;
+- in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
+  the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
+- evaluations whose turn makes its next input of what it reads, or runs a whole chain of the model;
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
-  an index of the host, a mask, `nms`, a copy that an evaluation writes or shows in that turn;
+  an index of the host, a mask, `nms`, what an evaluation needs at once;
 - functions, classes, files and folders that are named after drawing;
-- assertions in a loop without gradients, which is a test then;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
@@ -83,7 +83,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import decides_for_all
+from torchlint.analysis.host_results import decides_for_all, is_due
 from torchlint.analysis.index import dotted
 from torchlint.analysis.logs import run_of
 from torchlint.analysis.loops import Role
@@ -112,7 +112,7 @@ def log_every_step(program: Program) -> Iterator[Finding]:
     """Report reads of single values in every step, one a statement."""
     statements: dict[int, list[Sync]] = {}
     for sync in every_step(program):
-        if sync.read is Read.COPY or running_total(program, sync):
+        if sync.read is Read.COPY or running_total(program, sync) or is_due(program, sync):
             continue
         statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
     reading = {id(program.statement(found[0].node)) for found in statements.values()}

@@ -211,7 +211,6 @@ def test_an_evaluation_that_needs_its_results_in_the_turn(line: str) -> None:
             id="drawn now and then",
         ),
         pytest.param("x = cv2.imread(x)\n        rows.append(out.cpu())", id="an image before it"),
-        pytest.param("canvas.drawer(out.cpu())", id="another method"),
         pytest.param("rows.append(out.cpu())\n        batched_nms(out, 0.5)", id="NMS after it"),
         pytest.param("rows.append(out.cpu())\n    torch.cuda.empty_cache()", id="freed at the end"),
         pytest.param(
@@ -242,11 +241,12 @@ def label(canvas, preds):
     for pred in preds:
         tops.append(pred.tolist())
     {}
+    return tops
 
 def evaluate(model, loader, canvas):
     model = model.cuda().eval()
     for x in loader:
-        label(canvas, model(x.cuda()))
+        canvas.keep += label(canvas, model(x.cuda()))
 
 class Net(nn.Module):
     def forward(self, x):
@@ -265,7 +265,7 @@ def train(loader, optimizer):
     ("lines", "rows"),
     [
         pytest.param(("canvas.draw_text(tops)", "cv2.imshow(y)"), [], id="drawn"),
-        pytest.param(("canvas.keep(tops)", "return y"), [7, 17], id="kept"),
+        pytest.param(("canvas.keep(tops)", "return y"), [7, 18], id="kept"),
     ],
 )
 def test_what_a_function_draws_in_the_turn_of_another(
@@ -306,9 +306,9 @@ def show(model, x):
     ("lines", "rows"),
     [
         pytest.param("rows.append(to_image(x))", [], id="a batch that was not moved"),
-        pytest.param("kept = out.cpu()\n        to_image([kept])", [21], id="copied before"),
+        pytest.param("rows.append(out.cpu())\n        to_image([rows])", [21], id="copied before"),
         pytest.param("for y in x:\n            best(out)\n        cv2.imshow(x)", [], id="shown"),
-        pytest.param("rows.append(best(out))", [14], id="what comes of it is kept"),
+        pytest.param("rows.append(best(out))", [], id="what somebody makes of it is kept"),
         pytest.param("cv2.imwrite('x.png', to_image(out))", [], id="written in the turn"),
         pytest.param("if len(rows) % 9 == 0:\n            to_image(out)", [], id="now and then"),
         pytest.param("rows.append(visuals(out))", [10], id="kept"),
@@ -426,9 +426,8 @@ def test_silent_where_the_turn_draws(line: str) -> None:
     silent(DRAWN.format(line), CODE)
 
 
-@pytest.mark.parametrize("line", ["keep(out.cpu())", "y = out.cpu(); withdraw(y); plotting(y)"])
-def test_a_turn_that_draws_nothing(line: str) -> None:
-    assert check(DRAWN.format(line), CODE)
+def test_a_turn_that_draws_nothing() -> None:
+    assert check(DRAWN.format("board.append(out.cpu()); withdraw(x); plotting(x)"), CODE)
 
 
 FRAMES = """
@@ -440,6 +439,7 @@ class Pen:
         for score in scores:
             labels.append(score.cuda().tolist())
         {}
+        self.kept += labels
 
 @torch.no_grad()
 def evaluate(model, loader, pen: Pen):
@@ -497,8 +497,6 @@ def test_a_copy_that_a_generator_yields() -> None:
                 column.append(number)
             yield {}
     """
-    (found,) = check(source.format("token"), CODE)
-    assert found.severity.word == "info"
     silent(source.format("column"), CODE)
 
 
@@ -528,7 +526,7 @@ def test_what_is_named_after_drawing() -> None:
     def {}(model, loader):
         model = model.cuda()
         for x in loader:
-            y = model(x.cuda()).abs().cpu()
+            masks.append(model(x.cuda()).abs().cpu())
     """
     silent(source.format("draw_masks"), CODE)
     silent(source.format("visualise"), CODE)

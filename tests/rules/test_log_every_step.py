@@ -558,7 +558,7 @@ def test_an_assertion_in_a_loop_without_gradients_is_a_test() -> None:
             {}
     """
     silent(source.format("assert (y - 1).norm().item() < 1e-5"), CODE)
-    (found,) = check(source.format("gap = (y - 1).norm().item()"), CODE)
+    (found,) = check(source.format("gaps.append((y - 1).norm().item())"), CODE)
     assert found.severity.word == "info"
 
 
@@ -580,9 +580,8 @@ def {name}(model, ids, stop):
     ("name", "line", "count"),
     [
         pytest.param("generate", "found.append(number)", 1, id="kept"),
-        pytest.param("generate", "yield token", 1, id="something else is yielded"),
+        pytest.param("generate", "found.append(number); yield token", 1, id="another is yielded"),
         pytest.param("score", "ids = torch.tensor([number]).cuda()", 0, id="by whatever name"),
-        pytest.param("generate", "ids = torch.tensor([stop]).cuda()", 1, id="another input"),
         pytest.param("score", "yield number", 0, id="yielded"),
         pytest.param(
             "score", "found = [stop]; found.append(number); yield found", 0, id="yielded in a list"
@@ -732,7 +731,9 @@ def answer(model, ids, stop, words):
         pytest.param(
             "pass", "gap = scores.norm(); found.append(gap.item())", 1, id="not of the next input"
         ),
-        pytest.param("pass", "gap = scores.norm(); x = gap.item() > 2", 1, id="decides no end"),
+        pytest.param(
+            "pass", "gap = scores.norm(); found.append(gap.item() > 2)", 1, id="decides no end"
+        ),
     ],
 )
 def test_decoding_needs_each_token(line: str, kept: str, count: int) -> None:
@@ -748,7 +749,7 @@ def test_a_chain_of_model_runs_for_each_read() -> None:
         model = model.cuda()
         for x in loader:
             y = {}
-            gap = (y - 1).norm().item()
+            gaps.append((y - 1).norm().item())
             print("done")
     """
     silent(source.format("model.generate(x.cuda()).cuda()"), CODE)
@@ -808,9 +809,77 @@ def test_a_copy_that_has_to_stay_after_a_read() -> None:
         model = model.cuda()
         for x in loader:
             y = model(x.cuda()).abs()
-            gap = y.norm().item()
+            gaps.append(y.norm().item())
             {}
     """
     silent(source.format("save(y.cpu())"), CODE)
     assert check(source.format("z = model(y); save(y.cpu())"), CODE)
-    assert check(source.format("kept = y.cpu()"), CODE)
+    assert check(source.format("kept.append(y.cpu())"), CODE)
+
+
+METERS = """\
+import torch
+
+@torch.no_grad()
+def evaluate(model, loader, meters, found, total, names, config):
+    model = model.cuda()
+    for step, x in enumerate(loader):
+        y = model(x.cuda()).mean()
+        {}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("print(y.item())", id="printed"),
+        pytest.param("print(y)", id="printed as it is"),
+        pytest.param("gap = y.item(); writer.add_scalar('gap', gap, step)", id="logged"),
+        pytest.param("found.append(f'{y.item():.2f}')", id="text"),
+        pytest.param("found.append(decode(y.item()))", id="given to nobody knows whom"),
+        pytest.param("found.append(names[int(y)])", id="looked up"),
+        pytest.param("few = []; few.append(y.item()); show(few)", id="a list of the turn"),
+        pytest.param("if y.item() > 2: total += 1", id="decides"),
+        pytest.param("x = x * y.item()", id="computed with"),
+        pytest.param("for k in range(int(y)): total += 1", id="turns"),
+    ],
+)
+def test_an_evaluation_needs_what_it_does_not_collect(line: str) -> None:
+    silent(METERS.format(line), CODE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("found.append(y.item())", id="a list"),
+        pytest.param("found['y'].append((step, y.item()))", id="a list in a dict"),
+        pytest.param("found[step] = y.item()", id="an array"),
+        pytest.param("found += [y.item()]", id="a longer list"),
+        pytest.param("total = max(total, y.item())", id="the largest"),
+        pytest.param("gap = y.item(); half = gap / 2; found.append(half)", id="by a name"),
+        pytest.param("few = []; few.append(y.item()); found.extend(few)", id="by a list"),
+        pytest.param("meters.update(loss=y.item())", id="a meter"),
+        pytest.param("meters['y'].update(y.item(), len(x))", id="a meter of many"),
+    ],
+)
+def test_an_evaluation_that_collects(line: str) -> None:
+    (found,) = check(METERS.format(line), CODE)
+    assert found.severity.word == "info"
+
+
+def test_what_an_evaluation_collects_of_a_function() -> None:
+    source = """\
+    import torch
+
+    def gap_of(y):
+        return y.abs().mean().item()
+
+    @torch.no_grad()
+    def evaluate(model, loader, gaps):
+        model = model.cuda()
+        for x in loader:
+            {}
+    """
+    assert len(check(source.format("gaps.append(gap_of(model(x.cuda())))"), CODE)) == 1
+    silent(source.format("print(gap_of(model(x.cuda())))"), CODE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.collected import is_collected
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
@@ -53,7 +54,9 @@ def needed_now(program: Program, sync: Sync) -> bool:
     """
     if sync.context.role is not Role.EVAL:
         return sync.context.role is Role.FORWARD and _draws(program, sync)
-    if _spares_memory(program, sync) or _is_printed(program, sync) or _draws(program, sync):
+    if is_due(program, sync):
+        return True
+    if _spares_memory(program, sync) or _draws(program, sync):
         return True
     if _is_left(program, sync):
         return True
@@ -64,11 +67,12 @@ def needed_now(program: Program, sync: Sync) -> bool:
                 return True
             if _WRITES.search(name) and not program.context(call).guarded:
                 return place is sync.context.loop or _SHOWS.search(name) is not None
-    given = list(_loops_given(program, sync))
-    return bool(given) and all(
-        writes(home, loop) or _frees(home, loop) or _draws_after(home, site, loop)
-        for home, site, loop in given
-    )
+    return False
+
+
+def is_due(program: Program, sync: Sync) -> bool:
+    """Whether an evaluation does more with what it reads than collect it for after the loop."""
+    return sync.context.role is Role.EVAL and not is_collected(program, sync.node)
 
 
 def is_for_drawing(program: Program, node: cst.CSTNode) -> bool:
@@ -90,35 +94,7 @@ def handed_on(program: Program, sync: Sync) -> bool:
     """
     if sync.context.role is not Role.EVAL:
         return False
-    if _decides_end(program, sync) or _is_token(program, sync) or _ends_chain(program, sync):
-        return True
-    loop = loop_around(program, sync.node)
-    if loop is None:
-        return False
-    index, function = program.index, program.function(sync.node)
-    given: list[cst.CSTNode] = [
-        one for one in index.below(loop, cst.Yield) if program.function(one) is function
-    ]
-    if any(index.inside(sync.node, one) for one in given):
-        return True
-    if function is not None and _GENERATES.search(function.name.value):
-        made = [one for one in program.calls_of(*_TO_TENSOR) if index.inside(one, loop)]
-        if any(index.inside(sync.node, one) for one in made):
-            return False  # there and back in one expression
-        given += made
-    if not given:
-        return False
-    names = _names_made_of(program, sync, loop)
-    return any(name.value in names for one in given for name in index.below(one, cst.Name))
-
-
-def _names_made_of(program: Program, sync: Sync, loop: cst.CSTNode) -> set[str]:
-    """Return the names of a loop that hold what is read there, or anything made of it."""
-    statement = program.smallest_statement(sync.node)
-    if not isinstance(statement, cst.Assign):
-        return set()
-    names = {name for target in statement.targets for name in _bound_by(target.target)}
-    return _grown(program, names, loop)
+    return _decides_end(program, sync) or _is_token(program, sync) or _ends_chain(program, sync)
 
 
 def _grown(program: Program, names: set[str], loop: cst.CSTNode) -> set[str]:
@@ -322,42 +298,6 @@ def _within_statement(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNo
         yield above
 
 
-def _is_printed(program: Program, sync: Sync) -> bool:
-    return any(
-        isinstance(above, cst.Call) and dotted(above.func) == "print"
-        for above in _within_statement(program, sync.node)
-    )
-
-
-def _loops_given(
-    program: Program, sync: Sync
-) -> Iterator[tuple[Program, cst.Call, cst.For | cst.While]]:
-    """Yield the calls in loops to which a function returns a copy, or what it makes of it."""
-    function = program.function(sync.node)
-    if function is None or loop_around(program, sync.node) is not None:
-        return
-    if _is_returned(program, sync, function):
-        for home, site in program.sites_everywhere(function):
-            loop = loop_around(home, site)
-            if loop is not None:
-                yield home, site, _outermost(home, loop)
-
-
-def _is_returned(program: Program, sync: Sync, function: cst.FunctionDef) -> bool:
-    """Whether the function returns what a copy gives, or what it is kept in by its name."""
-    statement = program.smallest_statement(sync.node)
-    if isinstance(statement, cst.Return):
-        return True
-    if not isinstance(statement, cst.Assign):
-        return False
-    names = {name for target in statement.targets for name in _bound_by(target.target)}
-    return any(
-        name.value in names
-        for one in program.returns(function)
-        for name in program.index.below(one, cst.Name)
-    )
-
-
 def _bound_by(target: cst.BaseExpression) -> Iterator[str]:
     match target:
         case cst.Tuple() | cst.List():
@@ -404,8 +344,8 @@ def _frees(program: Program, loop: cst.CSTNode) -> bool:
 
 def _spares_memory(program: Program, sync: Sync) -> bool:
     """Whether the loop frees memory, or a comment above the copy or the line before it says so."""
-    loop = loop_around(program, sync.node)
-    if loop is not None and _frees(program, loop):
+    loops = (loop_around(program, sync.node), sync.context.loop)
+    if any(loop is not None and _frees(program, loop) for loop in loops):
         return True
     line = program.statement(sync.node)
     block = program.parent(line)

@@ -106,16 +106,9 @@ def every_step(program: Program) -> Iterator[Sync]:
     for sync in program.syncs:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
         seldom = sync.context.guarded or _depends_on_data(program, sync)
-        seldom = seldom or _tests(program, sync) or is_for_drawing(program, sync.node)
+        seldom = seldom or is_for_drawing(program, sync.node)
         if trains and not seldom and is_given_gpu(program, sync) and not handed_on(program, sync):
             yield sync
-
-
-def _tests(program: Program, sync: Sync) -> bool:
-    """Whether a loop without gradients asserts something of its results: it is a test."""
-    if sync.context.role is not Role.EVAL:
-        return False
-    return isinstance(program.smallest_statement(sync.node), cst.Assert)
 
 
 def _depends_on_data(program: Program, sync: Sync) -> bool:

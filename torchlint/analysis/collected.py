@@ -1,0 +1,152 @@
+"""What an evaluation only collects, for after its loop: that alone can be read there at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_DEPTH = 2  # calls that return what they read
+_COLLECTS = frozenset({"add", "append", "extend", "insert", "update"})
+_PLAIN = frozenset({"abs", "dict", "enumerate", "float", "int", "len", "list", "max", "min",
+                    "round", "set", "sorted", "sum", "tuple", "zip"})  # fmt: skip
+_TENSORS = (Kind.TENSOR, Kind.NDARRAY, Kind.NUMBER, Kind.NPSCALAR)
+
+
+def is_collected(program: Program, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether a value, or what arithmetic makes of it, outlives the turn of the loop around it.
+
+    It is added to a total, put into a list, a dict or an array, or given to a meter.
+    """
+    loop, function = program.context(node).loop, program.function(node)
+    within = isinstance(loop, cst.For | cst.While) and program.function(loop) is function
+    place: cst.CSTNode = loop if within and loop is not None else (function or program.module)
+    names, todo, seen = set[str](), [node], set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        taker = _taker(program, one)
+        made = {name for name in _kept_in(taker, one, program) if name}
+        if any(_outlives(program, name, taker, place) for name in made):
+            return True
+        if isinstance(taker, cst.Return) and depth < _DEPTH and function is not None:
+            sites = program.sites_everywhere(function)
+            if any(is_collected(home, site, depth + 1) for home, site in sites):
+                return True
+        names |= made
+        todo += [
+            name
+            for value in made
+            for name in program.index.named.get(value, ())
+            if program.index.inside(name, place) and program.index.bound(name) is None
+        ]
+    return False
+
+
+def _taker(program: Program, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the call or statement that takes a value, or what arithmetic makes of it."""
+    child = node
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.Call(func=func) if child is not func:
+                if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
+                    return above
+                if not _computes(program, func):
+                    return None
+            case cst.Subscript(value=value) if child is not value:
+                return None
+            case cst.FormattedString() | cst.Lambda() | cst.Yield():
+                return None
+            case cst.For(iter=needed):
+                return above if child is needed else None
+            case cst.BaseSmallStatement():
+                return above
+            case cst.BaseStatement():
+                return None
+            case _:
+                pass
+        child = above
+    return None
+
+
+def _computes(program: Program, func: cst.BaseExpression) -> bool:
+    """Whether a function computes with tensors, arrays or numbers, and does nothing else."""
+    if program.qualified(func).startswith(("torch.", "numpy.", "math.")):
+        return not program.qualified(func).startswith(("torch.save", "numpy.save"))
+    match func:
+        case cst.Name(value=name):
+            return name in _PLAIN and program.is_builtin(func)
+        case cst.Attribute(value=receiver):
+            return program.value(receiver).kind in _TENSORS
+        case _:
+            return False
+
+
+def _kept_in(taker: cst.CSTNode | None, node: cst.CSTNode, program: Program) -> Iterator[str]:
+    """Yield the names of what is given a value: totals, lists, names, the targets of a loop."""
+    match taker:
+        case cst.Call(func=cst.Attribute(value=receiver)):
+            yield _root(receiver)
+        case cst.AugAssign(target=target, value=value) if program.index.inside(node, value):
+            yield _root(target)
+        case cst.Assign(targets=targets):
+            for one in targets:
+                yield from _bound_by(one.target)
+        case cst.For(target=target):
+            yield from _bound_by(target)
+        case _:
+            pass
+
+
+def _bound_by(target: cst.BaseExpression) -> Iterator[str]:
+    if isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _bound_by(element.value)
+    else:
+        yield _root(target)
+
+
+def _root(node: cst.BaseExpression) -> str:
+    """``results`` in ``results[key]["loss"]``, ``self.meters`` in ``self.meters["loss"]``."""
+    while True:
+        match node:
+            case cst.Subscript(value=inner) | cst.Call(func=cst.Attribute(value=inner)):
+                node = inner
+            case _:
+                return dotted(node)
+
+
+def _outlives(program: Program, name: str, taker: cst.CSTNode | None, place: cst.CSTNode) -> bool:
+    """Whether what a statement adds to was there before the turn."""
+    match taker:
+        case cst.For():
+            return False
+        case cst.Assign(targets=targets, value=value):
+            into = any(isinstance(one.target, cst.Subscript) for one in targets)
+            if not into and not _mentions(program, value, name):
+                return False
+        case _:
+            pass
+    return not any(
+        name in _bound_by(one.target) and not isinstance(one.target, cst.Subscript)
+        for assign in program.index.below(place, cst.Assign)
+        if not _mentions(program, assign.value, name)
+        for one in assign.targets
+    )
+
+
+def _mentions(program: Program, node: cst.CSTNode, name: str) -> bool:
+    kind = cst.Attribute if "." in name else cst.Name
+    return dotted(node) == name or any(
+        dotted(one) == name for one in program.index.below(node, kind)
+    )
