@@ -43,10 +43,12 @@ whole batch, and the memory is not used again before the copy is done.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Batches that are changed in place on the host after the copy: the copy would race with that.
+- Samples that the dataset or `collate_fn` puts on the GPU itself.
 
 Reported as information in loops that only evaluate, or run now and then, where less is queued
-behind a copy; where an option decides whether the loader pins; and where a framework is used that
-may move the batches by itself.
+behind a copy; where each step ends with a read that waits for the GPU (`loss.item()`), so that
+nothing is queued when the next batch is copied; of token ids, which are few; where an option
+decides whether the loader pins; and where a framework is used that may move the batches by itself.
 
 ## Fix safety
 Safe where the tensors come from PyTorch's own `collate_fn` and go to CUDA: the values are the same.
@@ -83,8 +85,10 @@ from torchlint.analysis.batches import (
     unviewed,
 )
 from torchlint.analysis.host_results import loop_around
+from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
-from torchlint.analysis.pinning import moves_label
+from torchlint.analysis.pinning import gives_tokens, moves_label
+from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.values import Device, Kind
@@ -142,6 +146,8 @@ def copies(program: Program) -> Iterator[Copy]:
         if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
             continue
         loaders = program.loaders.giving(batch)
+        if any(yields_gpu_tensors(home(loader), loader) for loader in loaders):
+            continue
         best = max((pinned(home(loader), loader) for loader in loaders), default=Pinned.NO)
         if best is Pinned.NO:
             continue
@@ -225,9 +231,47 @@ def finding(program: Program, found: list[Copy]) -> Finding:
         first.call if len(found) == 1 else program.smallest_statement(first.call),
         f"the host waits for {code} in every batch, though the DataLoader {pins}",
         None if framework or orders_by_hand(program) else fix(program, found),
-        Severity.INFO if framework or not sure or evaluates(program, found) else None,
+        Severity.INFO if framework or not sure or gains_little(program, found) else None,
         help="pass non_blocking=True: what is queued later on the GPU sees the whole batch",
     )
+
+
+def gains_little(program: Program, found: list[Copy]) -> bool:
+    """Whether little is copied, or queued behind which Python could go on."""
+    home = program.loaders.home
+    tokens = all(gives_tokens(home(loader), loader) for one in found for loader in one.loaders)
+    return evaluates(program, found) or tokens or all(is_drained(program, one) for one in found)
+
+
+def is_drained(program: Program, copy: Copy) -> bool:
+    """Whether the turn before ends with a wait, after which nothing is queued until the copy."""
+    index, loop = program.index, loop_around(program, copy.call)
+    if loop is None:
+        return False
+    waits_in = [
+        sync.node
+        for sync in program.syncs
+        if not sync.context.guarded and loop_around(program, sync.node) is loop
+    ]
+    last = max(waits_in, key=index.order, default=None)
+    if last is None or index.order(last) < index.order(copy.call):
+        return False
+    around = {id(above) for above in index.ancestors(last)}
+    return not any(
+        queues(program, one)
+        for one in index.below(loop.body, cst.Call)
+        if (index.order(one) < index.order(copy.call) and not moves_batch(program, one))
+        or index.order(one) > index.end(last)
+        or id(one) in around
+    )
+
+
+def moves_batch(program: Program, call: cst.Call) -> bool:
+    """Whether a call is such a copy itself, which leaves nothing behind it."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda"):
+        return False
+    return waits(call) and program.value(unviewed(func.value)).kind is Kind.BATCH
 
 
 def evaluates(program: Program, found: list[Copy]) -> bool:

@@ -40,7 +40,8 @@ from one copy after the loop.
 - copies once an epoch or after the loop, to save or to plot;
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
   also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
-- what is drawn in a forward pass, and the boxes that non-maximum suppression has left;
+- what a forward pass draws, or needs as a list or an array (`x.tolist()`), and the boxes that
+  non-maximum suppression has left;
 - those in functions, classes, files and folders that are named after drawing;
 - those of evaluations whose turn makes its next input of them, or runs a whole chain of the model;
 - those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,

@@ -34,6 +34,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- reads in a branch for certain values of what they read (`if loss.item() < 0: ...`);
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone

@@ -109,6 +109,7 @@ def of_last(lines: str) -> str:
     [
         pytest.param("a = top.item()", id="the first read"),
         pytest.param("a = loss.item()\noptimizer.step()\nb = top.item()", id="an update"),
+        pytest.param("c = torch.where(out > 2, out, y)\nb = top.item()", id="chooses"),
         pytest.param("keep = out > 2\nout[keep] = 0\nb = top.item()", id="no count is needed"),
         pytest.param("if out is not y:\n    pass\nb = top.item()", id="asks nothing of it"),
         pytest.param("a = loss.item()\nloss.backward()\nb = top.item()", id="a backward pass"),
@@ -191,6 +192,8 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("if not (out > y).all():\n    pass\nb = top.item()", "(out > y).all()"),
         ("a = loss.item()\nfor b in top.tolist():\n    net(x)", "loss.item()"),
         ("keep = out > 2\nc = out[keep]\nb = top.item()", "out[keep]"),
+        ("keep = out.bool() | far\nc = out[keep]\nb = top.item()", "out[keep]"),
+        ("c = torch.where(out > 2)\nb = top.item()", "torch.where(out > 2)"),
         ("c = (out > 2).nonzero()\nb = top.item()", "(out > 2).nonzero()"),
         (
             "if kept is None:\n    kept = loss.item()\nelse:\n    loss.item()\nb = top.item()",

@@ -344,3 +344,60 @@ def test_a_parameter_that_every_call_leaves_at_its_default():
     (found,) = check(source.format(default="True", more=", data.pinned"), CODE)
     assert "may pin" in found.message
     assert check(source.format(default="False", more=""), CODE) == []
+
+
+STEP = """\
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    {first}
+    x = x.to(device)
+    loss = model(x).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "severity"),
+    [
+        pytest.param("pass", "optimizer.step(); shown = loss.item()", "info", id="ends waiting"),
+        pytest.param(
+            "pass", "optimizer.step(); book.add(loss.item()); steps += 1", "info", id="then counts"
+        ),
+        pytest.param("pass", "shown = loss.item(); optimizer.step()", "warning", id="then works"),
+        pytest.param("model(noise)", "optimizer.step(); loss.item()", "warning", id="works first"),
+        pytest.param(
+            "pass", "optimizer.step()\n    if steps % 9 == 0: loss.item()", "warning", id="rarely"
+        ),
+    ],
+)
+def test_a_step_that_ends_with_a_wait(first: str, last: str, severity: str) -> None:
+    source = script("pass", loop="if True:") + STEP.format(first=first, last=last)
+    (found,) = check(source, CODE)
+    assert found.severity.word == severity
+
+
+SAMPLES = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Texts(Dataset):
+    def __getitem__(self, i):
+        {}
+        return x
+
+def train(model, optimizer):
+    for x in DataLoader(Texts(), 64, num_workers=4, pin_memory=True):
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_token_ids_and_samples_on_the_gpu() -> None:
+    (found,) = check(SAMPLES.format("x = self.images[i]"), CODE)
+    assert found.severity is Severity.WARNING
+    (found,) = check(SAMPLES.format("x = self.input_ids[i]"), CODE)
+    assert found.severity is Severity.INFO
+    silent(SAMPLES.format("x = torch.tensor(self.rows[i], device='cuda')"), CODE)

@@ -250,7 +250,7 @@ def evaluate(model, loader, canvas):
 
 class Net(nn.Module):
     def forward(self, x):
-        y = x.cuda().tolist()
+        y = x.cuda().cpu()
         {}
 
 def train(loader, optimizer):
@@ -531,3 +531,30 @@ def test_what_is_named_after_drawing() -> None:
     silent(source.format("draw_masks"), CODE)
     silent(source.format("visualise"), CODE)
     assert check(source.format("redrawn"), CODE)
+
+
+@pytest.mark.parametrize(
+    ("copy", "count"),
+    [
+        pytest.param("table[x.tolist()]", 0, id="a list"),
+        pytest.param("solve(x.detach().cpu().numpy())", 0, id="an array"),
+        pytest.param("nn.utils.rnn.pack_padded_sequence(x, x.cpu())", 1, id="a tensor"),
+    ],
+)
+def test_what_a_forward_pass_computes_on_the_host(copy: str, count: int) -> None:
+    source = f"""\
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def forward(self, x):
+            x = x.cuda()
+            return {copy}
+
+    def train(loader, optimizer):
+        net = Net().cuda()
+        for x in loader:
+            net(x).sum().backward()
+            optimizer.step()
+    """
+    assert len(check(source, CODE)) == count

@@ -883,3 +883,12 @@ def test_what_an_evaluation_collects_of_a_function() -> None:
     """
     assert len(check(source.format("gaps.append(gap_of(model(x.cuda())))"), CODE)) == 1
     silent(source.format("print(gap_of(model(x.cuda())))"), CODE)
+
+
+def test_a_branch_for_certain_values_of_what_it_reads() -> None:
+    source = "if {}:\n    book.add(loss.item())"
+    for test in ("loss.item() < 0.0", "x and loss.item() < -1"):
+        (found,) = check(loop(source.format(test)), CODE)
+        assert found.location.row == 19
+    found = check(loop(source.format("out.sum().item() < 0.0")), CODE)
+    assert [one.location.row for one in found] == [19, 20]

@@ -49,11 +49,14 @@ _SUPPRESSES = re.compile(r"(^|_)nms|non_max", re.IGNORECASE)
 def needed_now(program: Program, sync: Sync) -> bool:
     """Whether an evaluation needs a copy in the very turn, or makes it to spare the GPU's memory.
 
-    It writes or shows its results turn by turn, or answers a user.  What a forward pass draws is
-    there to be looked at, and what non-maximum suppression leaves has been waited for.
+    It writes or shows its results turn by turn, or answers a user.  What a forward pass computes
+    with on the host, or draws, it needs there, and what non-maximum suppression leaves has been
+    waited for.
     """
     if sync.context.role is not Role.EVAL:
-        return sync.context.role is Role.FORWARD and _draws(program, sync)
+        return sync.context.role is Role.FORWARD and (
+            _leaves_torch(program, sync) or _draws(program, sync)
+        )
     if is_due(program, sync):
         return True
     if _spares_memory(program, sync) or _draws(program, sync):
@@ -68,6 +71,20 @@ def needed_now(program: Program, sync: Sync) -> bool:
             if _WRITES.search(name) and not program.context(call).guarded:
                 return place is sync.context.loop or _SHOWS.search(name) is not None
     return False
+
+
+def _leaves_torch(program: Program, sync: Sync) -> bool:
+    """``x.tolist()`` and ``x.detach().cpu().numpy()``: for arrays or plain Python."""
+    outer: cst.CSTNode = sync.node
+    for above in program.index.ancestors(sync.node):
+        if not isinstance(above, cst.Call | cst.Attribute):
+            break
+        outer = above
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value in ("numpy", "tolist")
+        for call in program.index.below(outer, cst.Call)
+        if program.index.inside(sync.node, call)
+    )
 
 
 def is_due(program: Program, sync: Sync) -> bool:

@@ -39,7 +39,8 @@ def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
             target = _function_elsewhere(program, node)
             if target is not None and _moves_inside(target.program, target.function):
                 return True
-    return False
+    taken = [one.method("__getitem__") for one in program.datasets.of_loader(call)]
+    return any(one is not None and _moves_inside(*one) for one in taken)
 
 
 def class_of(program: Program, value: Value) -> tuple[Program, Class | None]:

@@ -195,9 +195,20 @@ def _is_mask(program: Program, node: cst.BaseSlice) -> bool:
         return False
     inner = _whole(node.value)
     made = origins(program, inner) if isinstance(inner, cst.Name) else [inner]
-    if any(isinstance(one, cst.Comparison) and on_gpu(program, one) for one in map(_whole, made)):
+    if any(_is_boolean(one) and on_gpu(program, one) for one in map(_whole, made)):
         return True
     return program.value(node.value).dtype == "bool" and on_gpu(program, inner)
+
+
+def _is_boolean(node: cst.CSTNode) -> bool:
+    """``x > 0``, ``x.bool()``, ``(x > 0) & seen``."""
+    match node:
+        case cst.Comparison() | cst.Call(func=cst.Attribute(attr=cst.Name("bool"))):
+            return True
+        case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
+            return _is_boolean(node.left) or _is_boolean(node.right)
+        case _:
+            return False
 
 
 def _whole(node: cst.CSTNode) -> cst.CSTNode:
@@ -210,7 +221,7 @@ def _counts(program: Program, call: cst.Call) -> bool:
     name = program.qualified(call.func)
     if name.startswith("torchvision.ops.") and name.endswith("nms"):
         return True
-    if name in _COUNTED:
+    if name in _COUNTED or (name == "torch.where" and len(call.args) == 1):
         return any(_is_of_gpu(program, arg.value) for arg in call.args[:1])
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name("nonzero" | "masked_select" | "unique")):

@@ -105,7 +105,9 @@ def every_step(program: Program) -> Iterator[Sync]:
     """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
         trains = sync.context.role is not Role.FORWARD or program.loops.trains
-        seldom = sync.context.guarded or _depends_on_data(program, sync)
+        seldom = (
+            sync.context.guarded or _depends_on_data(program, sync) or _is_checked(program, sync)
+        )
         seldom = seldom or is_for_drawing(program, sync.node)
         if trains and not seldom and is_given_gpu(program, sync) and not handed_on(program, sync):
             yield sync
@@ -127,6 +129,27 @@ def _depends_on_data(program: Program, sync: Sync) -> bool:
                 pass
         child = above
     return False
+
+
+def _is_checked(program: Program, sync: Sync) -> bool:
+    """Whether a branch is for certain values of what is read there: ``if loss.item() < 0: ...``."""
+    code = program.code(sync.tensor)
+    for above in program.index.ancestors(sync.node):
+        if isinstance(above, cst.FunctionDef | cst.For | cst.While):
+            return False
+        if isinstance(above, cst.If) and program.index.inside(sync.node, above.body):
+            compared = program.index.below(above.test, cst.Comparison)
+            if any(_is_limit(one) and code in program.code(one.left) for one in compared):
+                return True
+    return False
+
+
+def _is_limit(test: cst.Comparison) -> bool:
+    """``x < 0.0``, ``x != x``."""
+    to = test.comparisons[0].comparator
+    if isinstance(to, cst.UnaryOperation):
+        to = to.expression
+    return isinstance(to, cst.Integer | cst.Float) or test.left.deep_equals(to)
 
 
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
