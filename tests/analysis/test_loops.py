@@ -736,3 +736,11 @@ for x in loader:
 )
 def test_a_value_that_no_call_gives_is_not_asked_for(head: str, calls: str, expected: str) -> None:
     assert context(CHOICE.format(head=head, step=STEP, calls=calls)) == expected
+
+
+def test_a_parameter_of_the_function_around_is_not_given_by_calls_of_the_inner_one() -> None:
+    source = (
+        "def work(xs, also=False):\n    def inner(x):\n        if also:\n            probe(x)\n"
+        f"    for x in xs:\n        {STEP}\n        inner(x)\nwork(loader, **options)\n"
+    )
+    assert context(source) == "TRAIN"

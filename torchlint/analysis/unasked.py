@@ -29,6 +29,8 @@ def is_unasked(program: Program, branch: cst.If, *, holds: bool) -> bool:
     function = program.function(branch)
     if not isinstance(param, cst.Param) or function is None or function.decorators:
         return False
+    if program.function(param) is not function:
+        return False  # of a function around it, which others call
     sites = program.sites_everywhere(function)
     if not sites or len(sites) > _MOST:
         return False
