@@ -40,8 +40,8 @@ epoch instead.
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.
 - Tensors in memory (`TensorDataset`): they need no workers at all.
-- Code that runs only on a torch below 1.7, by what it uses (`correct[:k].view(-1)` of a transposed
-  tensor).
+- Projects for a torch below 1.7, by what they declare, a README names or the code uses
+  (`correct[:k].view(-1)` of a transposed tensor).
 
 Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
 the call.
@@ -91,7 +91,7 @@ FIRST = Version("1.7")  # the release that has the argument
 
 def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
     """Find loaders whose workers are started in every epoch."""
-    if program.target is not None and program.target < FIRST:
+    if (program.target or program.named or FIRST) < FIRST:
         return
     since = " (from torch 1.7 on)" if program.target is None else ""
     for call in program.loaders.calls:

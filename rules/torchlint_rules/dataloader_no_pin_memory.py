@@ -44,15 +44,15 @@ other work (with `non_blocking=True`).
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
-  workers would help as well: the main thread would do the pinning.  Those with `num_workers=0` that
-  only an evaluation goes through, whatever they read.
+  workers would help as well: the main thread would do the pinning.  Those that only an evaluation
+  goes through, whatever they read.
 - Loaders of `batch_size=1`, or of token ids, that nothing is seen to train with: there is nothing
   to gain beside what else is done with a batch.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), and token ids, of which a batch is copied in no time; batches that are converted before
-they are moved (`x.float().to(device)`), which copies them where the dtype is another; loaders
-without workers.
+they are moved (`x.float().to(device)`), which copies them where the dtype is another; evaluations
+that write a file for each sample or batch; loaders without workers.
 
 Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
 its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
@@ -83,6 +83,7 @@ On a GPU: not measured yet.
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -112,6 +113,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.arguments import Argument
     from torchlint.analysis.loaders import Move
     from torchlint.analysis.program import Program
+
+
+WRITES = re.compile(r"(save(z|txt|mat|_image|_images)?|im(write|save)|to_file)$")
 
 
 class Workers(enum.Enum):
@@ -151,11 +155,19 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     """Whether pinning is worth nothing to what goes through a loader."""
     roles = program.loaders.roles(call)
     if workers_of(program, call) is Workers.NONE:
-        written = not program.argument(call, "num_workers").absent
-        return (written and roles == {Role.EVAL}) or not prepares(program, call)
+        return roles == {Role.EVAL} or not prepares(program, call)
     alone = program.argument(call, "batch_size").literal() == "1"
     small = alone or gives_tokens(program, call)
     return small and bool(roles) and Role.TRAIN not in roles
+
+
+def writes_files(program: Program, call: cst.Call) -> bool:
+    """Whether nothing but evaluations goes through a loader that write files as they go."""
+    return program.loaders.roles(call) == {Role.EVAL} and any(
+        isinstance(one.func, cst.Attribute) and WRITES.match(one.func.attr.value)
+        for home, loop in program.loaders.loops_everywhere(call)
+        for one in home.index.below(loop.body, cst.Call)
+    )
 
 
 def prepares(program: Program, call: cst.Call) -> bool:
@@ -184,6 +196,7 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     copied = may_be_copies(moves)
     tokens = gives_tokens(program, call)
     little = bool(small) or tokens or copied or workers in (Workers.NONE, Workers.UNSURE)
+    little = little or writes_files(program, call)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"

@@ -25,6 +25,13 @@ def only_class(source: str) -> tuple[Program, Class]:
         pytest.param("class A(nn.Module): pass", True, False, id="a module"),
         pytest.param("class A(nn.Sequential): pass", True, False, id="a container"),
         pytest.param("class B(nn.Module): pass\nclass A(B): pass", True, False, id="an heir"),
+        pytest.param(
+            "from torch.utils.data import Dataset\nclass Dataset(Dataset): pass",
+            False,
+            True,
+            id="named as its base",
+        ),
+        pytest.param("class Model(Model): pass", False, False, id="named as nothing"),
         pytest.param("class B(A): pass\nclass A(B): pass", False, False, id="heirs of each other"),
         pytest.param(
             "from .base import BaseModel\nclass A(BaseModel): pass",

@@ -35,6 +35,16 @@ from torchlint.analysis.names import canonical
         pytest.param("from .. import util\nprobe(util.f)", "@..util.f", id="two dots"),
         pytest.param("class Net: pass\nprobe(Net)", ".Net", id="a class of this file"),
         pytest.param(
+            "from torch.nn import Linear\nclass Linear(Linear): pass\nprobe(Linear)",
+            ".Linear",
+            id="a class named as the import that it extends",
+        ),
+        pytest.param(
+            "from torch.nn import Linear\nclass Linear(Conv2d): pass\nprobe(Linear)",
+            "",
+            id="a class named as an import that it does not extend",
+        ),
+        pytest.param(
             "class torch:\n    ones = 1\nprobe(torch.ones)",
             ".torch.ones",
             id="a local class named torch",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
-from tools import check, silent
+from tools import check, check_in, silent
 
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL108"
 HEAD = """\
@@ -199,3 +203,25 @@ def test_two_loaders_of_one_dataset_give_one_finding():
     (found,) = check(dataset(loader=both), CODE)
     assert found.severity is Severity.WARNING
     assert "in worker processes" in found.message
+
+
+def test_a_dataset_named_as_its_base_in_another_file(tmp_path: Path) -> None:
+    data = """\
+from torch.utils.data import Dataset
+
+class Dataset(Dataset):
+    def __getitem__(self, i):
+        return torch.tensor(self.x[i], device=torch.device("cuda"))
+"""
+    main = """\
+import torch
+from torch.utils.data import DataLoader
+from data import Dataset
+
+for x in DataLoader(Dataset(), 8, num_workers=4):
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+    files = {"data.py": f"import torch\n{data}", "main.py": main}
+    assert check_in(tmp_path, files, "data.py", CODE)
+    assert not check_in(tmp_path, files, "main.py", "TL102")

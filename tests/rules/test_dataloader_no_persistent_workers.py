@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -280,3 +280,9 @@ def test_the_first_version_is_named_where_none_is_declared():
 
 def test_a_sampler_of_one_epoch():
     [_] = check(loaded("sampler=s, num_workers=4", "s = RandomSampler(dataset, 64)"), CODE)
+
+
+@pytest.mark.parametrize(("readme", "count"), [("PyTorch 1.4", 0), ("PyTorch 1.8", 1)])
+def test_silent_for_a_torch_that_a_readme_names(tmp_path, readme, count) -> None:
+    files = {"main.py": loaded("num_workers=4"), "README.md": readme}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == count

@@ -632,15 +632,28 @@ dataset = Texts()
     ("arguments", "count"),
     [
         ("batch_size=100, num_workers=0", 0),
-        ("batch_size=100", 1),
+        ("batch_size=100", 0),
         ("batch_size=100, num_workers=4", 1),
         ("batch_size=1, num_workers=4", 0),
         ("batch_sampler=grouped, num_workers=4", 1),
     ],
 )
-def test_an_evaluation_gains_where_it_has_batches_and_not_been_refused_workers(arguments, count):
+def test_an_evaluation_gains_where_it_has_batches_and_workers(arguments, count):
     source = script(DEVICE, FOLDER, EVALUATE.replace("{arguments}", arguments))
     assert len(check(source, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("does", "severity"),
+    [
+        ("for one in total: np.save(path(one), one.cpu())", Severity.INFO),
+        ("for one in total: show(one)", Severity.WARNING),
+    ],
+)
+def test_an_evaluation_that_writes_files_has_little_to_gain(does, severity) -> None:
+    evaluation = EVALUATE.replace("{arguments}", "64, num_workers=4") + f"            {does}\n"
+    (found,) = check("import numpy as np\n" + script(DEVICE, FOLDER, evaluation), CODE)
+    assert found.severity is severity
 
 
 def test_training_gains_with_a_batch_size_of_one():

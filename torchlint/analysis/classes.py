@@ -59,7 +59,7 @@ class Classes:
         self._by_node: dict[int, Class] = {}
         self._by_name: dict[str, Class] = {}
         for node in index.of(cst.ClassDef):
-            bases = tuple(names.qualified(arg.value) for arg in node.bases)
+            bases = tuple(names.base(node, arg.value) for arg in node.bases)
             found = Class(node, bases)
             self._by_node[id(node)] = found
             if index.scope(node).parent is None:

@@ -87,6 +87,14 @@ class Names:
             found = self._cache[id(node)] = canonical(self._qualify(node))
         return found
 
+    def base(self, node: cst.ClassDef, base: cst.BaseExpression) -> str:
+        """Qualified name of a base of a class: ``class Dataset(Dataset)`` is of the import."""
+        if not _extends_namesake(node, base):
+            return self.qualified(base)
+        owner = self._index.scope(node).owner(node.name.value)
+        bindings = [] if owner is None else owner.bindings[node.name.value]
+        return canonical(self._resolve([one for one in bindings if one.value is not node]))
+
     def _qualify(self, node: cst.CSTNode) -> str:
         parts: list[str] = []
         while type(node) is cst.Attribute:  # see `dotted`
@@ -128,7 +136,7 @@ class Names:
 
     def _resolve(self, bindings: list[Binding]) -> str:
         meant: set[str] = set()
-        for binding in bindings:
+        for binding in last_of_namesakes(bindings):
             if self._is_fallback(binding):
                 continue
             meant.add(self._meaning(binding))
@@ -162,3 +170,20 @@ class Names:
         if binding.kind is Bind.DEFINITION and binding.scope.parent is None:
             return f".{binding.name}"
         return ""
+
+
+def _extends_namesake(node: cst.CSTNode | None, base: cst.BaseExpression | None = None) -> bool:
+    """``class Dataset(Dataset)``: the class takes the place of the one that it extends."""
+    return isinstance(node, cst.ClassDef) and any(
+        isinstance(arg.value, cst.Name)
+        and arg.value.value == node.name.value
+        and base in (None, arg.value)
+        for arg in node.bases
+    )
+
+
+def last_of_namesakes(bindings: list[Binding]) -> list[Binding]:
+    """Leave out the import that a class of the same name extends and hides."""
+    if len(bindings) < 2 or not _extends_namesake(bindings[-1].value):
+        return bindings
+    return bindings[-1:]

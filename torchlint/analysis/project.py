@@ -17,6 +17,7 @@ import libcst as cst
 
 from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
+from torchlint.analysis.names import last_of_namesakes
 from torchlint.depth import too_deep
 from torchlint.imports import MANY
 
@@ -158,7 +159,7 @@ class Project:
             return None
         first, _, more = rest.partition(".")
         scope = program.index.root
-        bindings = scope.bindings.get(first, ())
+        bindings = last_of_namesakes(scope.bindings.get(first, []))
         if not bindings:
             stars = (program.names.module_of(star) for star in scope.stars)
             found = (self._define(file, f"{star}.{rest}", depth + 1) for star in stars)
