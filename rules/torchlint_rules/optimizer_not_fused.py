@@ -49,8 +49,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   the model, for one), and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device
   of another maker; also where a file that uses this one wraps its optimizer
   (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a gradient scaler.
-- Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer): `foreach`
-  needs few kernels for them.
+- Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
+  there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`).
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 
@@ -173,7 +173,7 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and not sparse_gradients(program)
         and not moved_later(program, call)
         and not refuses_integers(program, call)
-        and not (has_little_to_do(program, call) and fused.absent)
+        and not (has_little_to_do(program, call, kind) and fused.absent and others[0].absent)
         and not wrapped_elsewhere(program)
     )
 
@@ -189,9 +189,11 @@ def refuses_integers(program: Program, call: cst.Call) -> bool:
     return old and holds_integers(program, call)
 
 
-def has_little_to_do(program: Program, call: cst.Call) -> bool:
-    """Whether few tensors are updated, on a GPU, where few kernels do it as it is."""
-    return program.devices.gpu and (updates_few(program, call) or partly_frozen(program, call))
+def has_little_to_do(program: Program, call: cst.Call, kind: str) -> bool:
+    """Whether few tensors are updated, or by SGD, on a GPU, where few kernels do it as it is."""
+    return program.devices.gpu and (
+        kind == SGD or updates_few(program, call) or partly_frozen(program, call)
+    )
 
 
 def has_momentum(program: Program, call: cst.Call, kind: str) -> bool | None:
@@ -256,6 +258,8 @@ def fix(program: Program, call: cst.Call, kind: str, told: cst.Arg | None) -> Fi
         changes += f"; torch below {ON_CPU} raises where the parameters are made on the CPU"
     for load in loads(program, call):
         kept = keeping(program, load)
+        if is_kept(program, load):  # with the optimizer of the other branch
+            continue
         if kept is None:
             changes += "; a checkpoint that was saved without it turns it off again"
         else:
@@ -292,6 +296,12 @@ def keeping(program: Program, load: cst.Call) -> Rewrite | None:
         f'for {name} in {program.code(state)}["param_groups"]:\n'
         f'    {name}["fused"] = {program.code(load.func.value)}.defaults["fused"]',
     )
+
+
+def is_kept(program: Program, load: cst.Call) -> bool:
+    """Whether the file has the lines that `keeping` writes."""
+    assert isinstance(load.func, cst.Attribute)
+    return f'{program.code(load.func.value)}.defaults["fused"]' in program.text
 
 
 def is_place(node: cst.BaseExpression) -> bool:

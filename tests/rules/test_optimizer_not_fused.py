@@ -60,12 +60,16 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
             script(f"AdamW({P}, fused=False  # bitwise equal to the reference\n)"),
             id="False with a reason",
         ),
-        pytest.param(script(f"SGD({P}, 0.1, 0.9)", head=SCALER), id="momentum and a scaler"),
+        pytest.param(script(f"SGD({P}, 0.1, 0.9)"), id="few kernels for SGD"),
         pytest.param(
-            script(f"SGD({P}, momentum=args.m)", head=SCALER), id="perhaps momentum, and a scaler"
+            script(f"SGD({P}, 0.1, 0.9, foreach=False)", head=SCALER), id="momentum and a scaler"
         ),
         pytest.param(
-            script(f"SGD({P}, momentum=0.9)", head="dtype = torch.float16"),
+            script(f"SGD({P}, momentum=args.m, foreach=False)", head=SCALER),
+            id="perhaps momentum, and a scaler",
+        ),
+        pytest.param(
+            script(f"SGD({P}, momentum=0.9, foreach=False)", head="dtype = torch.float16"),
             id="momentum and float16: the scaler may be elsewhere",
         ),
         pytest.param(script(f"Adagrad({P})"), id="Adagrad on a GPU: not before 2.13"),
@@ -302,7 +306,7 @@ def main(model, teacher):
             few.append(param)
         else:
             many.append(param)
-    optimizer = torch.optim.SGD([{"params": few}], lr=0.1)
+    optimizer = torch.optim.Adam([{"params": few}], lr=0.1)
     {after}
 """
 
@@ -358,9 +362,9 @@ def test_is_silent_on_versions_without_the_kernel(source, target):
     [
         (f"Adam({P})", "2.0"),
         (f"AdamW(params={P}, lr=0.1, weight_decay=0.01)", "2.0"),
-        (f"SGD({P}, lr=0.1)", "2.3"),
-        (f"SGD({P}, lr=0.1, momentum=0.9)", "2.3"),
-        (f"SGD({P}, lr=0.1, momentum=args.momentum)", "2.3"),
+        (f"SGD({P}, lr=0.1, foreach=False)", "2.3"),
+        (f"SGD({P}, lr=0.1, momentum=0.9, foreach=False)", "2.3"),
+        (f"SGD({P}, lr=0.1, momentum=args.momentum, foreach=False)", "2.3"),
     ],
 )
 def test_reports(made, since):
@@ -429,7 +433,7 @@ def test_parameters_by_a_helper_function_of_a_model_that_was_moved():
             biases = []
             for name, param in model.named_parameters():
                 biases.append(param)
-            optimizer = torch.optim.SGD([{"params": biases, "lr": 0.2}], lr=0.1)
+            optimizer = torch.optim.Adam([{"params": biases, "lr": 0.2}], lr=0.1)
             model.to("cpu")
             """,
             id="in lists, of a model that was moved, and goes back to be saved",
@@ -510,9 +514,13 @@ SCALES = "scaler = torch.amp.GradScaler('cuda')"
         pytest.param(
             f"AdamW({P})", "model, optimizer = amp.initialize(model, optimizer)", 0, id="apex"
         ),
-        pytest.param(f"SGD({P}, 0.1, momentum=momentum)", SCALES, 0, id="momentum and a scaler"),
-        pytest.param(f"SGD({P}, 0.1)", SCALES, 1, id="a scaler, and no momentum"),
-        pytest.param(f"SGD({P}, 0.1, momentum=momentum)", "pass", 1, id="momentum, no scaler"),
+        pytest.param(
+            f"SGD({P}, momentum=momentum, foreach=False)", SCALES, 0, id="momentum and a scaler"
+        ),
+        pytest.param(f"SGD({P}, foreach=False)", SCALES, 1, id="a scaler, and no momentum"),
+        pytest.param(
+            f"SGD({P}, momentum=momentum, foreach=False)", "pass", 1, id="momentum, no scaler"
+        ),
     ],
 )
 def test_who_uses_what_a_builder_makes(tmp_path, made, wrap, count):
@@ -621,9 +629,10 @@ def test_what_is_moved_elsewhere_says_nothing_of_the_model():
 
 
 def test_sgd_without_momentum_has_nothing_to_lose():
-    [_] = check(script(f"SGD({P}, momentum=0)", head=SCALER), CODE)
+    [_] = check(script(f"SGD({P}, foreach=False, momentum=0)", head=SCALER), CODE)
     [_] = check(script(f"Adam({P})", head=SCALER), CODE)
-    [_] = check(script(f"SGD({P}, momentum=0.9)", head="dtype = torch.bfloat16"), CODE)
+    made = f"SGD({P}, foreach=False, momentum=0.9)"
+    [_] = check(script(made, head="dtype = torch.bfloat16"), CODE)
 
 
 @pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD", "Adagrad"])
@@ -719,6 +728,28 @@ def test_no_fix_where_torch_is_something_else():
 
 def test_never_safe():
     assert fixed(script(), CODE, unsafe=False, settles=False) == script()
+
+
+def test_a_state_is_loaded_into_the_optimizer_of_either_branch() -> None:
+    source = """
+    import torch
+    from torch.optim import Adam
+
+    class Agent:
+        def __init__(self, policy, other, gauss):
+            if gauss:
+                self.policy = policy.cuda()
+                self.optim = Adam(self.policy.parameters())
+            else:
+                self.policy = other.cuda()
+                self.optim = Adam(self.policy.parameters())
+
+        def load(self, state):
+            self.optim.load_state_dict(state)
+    """
+    text = fixed(source, CODE)
+    assert text.count("fused=") == 2
+    assert text.count('self.optim.defaults["fused"]') == 1
 
 
 MODEL = "model.load_state_dict(state)\n"

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ _MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
 
 
 def is_made_by(program: Program, node: cst.BaseExpression, made: cst.Call) -> bool:
-    """Whether an expression is the optimizer that a call makes."""
+    """Whether an expression is the optimizer that a call makes, in a branch for one."""
     value = program.value(node)
-    return value.kind is Kind.OPTIMIZER and value.made is made
+    if value.kind is not Kind.OPTIMIZER or value.made is made:
+        return value.kind is Kind.OPTIMIZER
+    return value.made is None and any(one is made for one in origins(program, node))
 
 
 def loads(program: Program, made: cst.Call) -> list[cst.Call]:
