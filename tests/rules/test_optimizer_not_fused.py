@@ -226,6 +226,22 @@ class Probe(nn.Module):
     def forward(self, x):
         return self.linear(x.view(len(x), -1))
 
+class Words(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.first, self.other = nn.Embedding(9, dim), nn.Embedding(9, dim)
+        self.probe = Probe(dim)
+
+class Twice(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.words, self.probe = Words(dim), Probe(dim)
+
+class Itself(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.inner = Itself(dim - 1)
+
 class Blocks(nn.Module):
     def __init__(self, dim):
         super().__init__()
@@ -260,6 +276,7 @@ for x in data:
         pytest.param("(latent, noise)", id="two codes"),
         pytest.param("probe.parameters()", id="one layer"),
         pytest.param("wrapped.parameters()", id="one layer, wrapped"),
+        pytest.param("torch.compile(Words(4).cuda()).parameters()", id="a part of its own class"),
         pytest.param("nn.SyncBatchNorm.convert_sync_batchnorm(probe).parameters()", id="converted"),
         pytest.param("nn.Linear(8, 2).cuda().parameters()", id="a layer of torch"),
         pytest.param("nn.Sequential(nn.Linear(8, 2), nn.ReLU()).parameters()", id="and another"),
@@ -276,6 +293,8 @@ def test_is_silent_for_a_few_tensors(given):
     "given",
     [
         pytest.param("Wide(4).parameters()", id="more layers"),
+        pytest.param("Twice(4).parameters()", id="parts of its own classes with more"),
+        pytest.param("Itself(4).parameters()", id="a class that has itself as a part"),
         pytest.param("Blocks(4).parameters()", id="as many as somebody says"),
         pytest.param("Built(4).parameters()", id="built by somebody"),
         pytest.param("nn.Sequential(*layers).parameters()", id="built of somebody's layers"),

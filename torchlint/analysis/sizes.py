@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.GeneratorExp)
 FEW = 4  # tensors: two layers, each with a bias
 _NN = "torch.nn."
-_PLAIN = frozenset(
-    {"Linear", "Bilinear", "Embedding", "EmbeddingBag", "LayerNorm", "GroupNorm", "RMSNorm",
-     "PReLU"}
-)  # fmt: skip
+_PLAIN = frozenset({"Linear", "Bilinear", "LayerNorm", "GroupNorm"})
+_ALONE = frozenset({"Parameter", "Embedding", "EmbeddingBag", "RMSNorm", "PReLU"})
 _PLAIN_STARTS = ("Conv", "BatchNorm", "InstanceNorm")
 _EMPTY = frozenset(
     {"Identity", "Flatten", "Unflatten", "ReLU", "ReLU6", "LeakyReLU",
@@ -135,35 +133,36 @@ def _tensors(program: Program, model: Trained) -> int | None:
     return None if owner is None else _of_class(home, owner)
 
 
-def _of_class(home: Program, owner: Class) -> int | None:
+def _of_class(home: Program, owner: Class, depth: int = 0) -> int | None:
     """Return how many parameters the methods of a class make, but for its forward pass."""
     lineage = home.classes.lineage(owner)
     bases = [base for one in lineage for base in one.bases if home.classes.named(base) is None]
-    if bases != ["torch.nn.Module"]:
+    if bases != ["torch.nn.Module"] or depth > FEW:
         return None
     every = (pair for one in lineage for pair in one.methods.items())
     methods = [method for name, method in every if name != "forward"]
     if any(_repeats(home, method.body) for method in methods):
         return None
-    return _count(home, (c for one in methods for c in home.index.below(one.body, cst.Call)))
+    calls = (c for one in methods for c in home.index.below(one.body, cst.Call))
+    return _count(home, calls, depth)
 
 
 def _repeats(program: Program, node: cst.CSTNode) -> bool:
     return any(any(program.index.below(node, kind)) for kind in _LOOPS)
 
 
-def _count(program: Program, calls: Iterable[cst.Call]) -> int | None:
+def _count(program: Program, calls: Iterable[cst.Call], depth: int = 0) -> int | None:
     """Return how many parameters some calls make, None where one of them is not known."""
     total = 0
     for call in calls:
-        found = _of_call(program, call)
+        found = _of_call(program, call, depth)
         if found is None:
             return None
         total += found
     return total
 
 
-def _of_call(program: Program, call: cst.Call) -> int | None:
+def _of_call(program: Program, call: cst.Call, depth: int) -> int | None:
     name = program.qualified(call.func)
     if name in _CONTAINERS:
         return 0 if all(isinstance(arg.value, cst.Call) for arg in call.args) else None
@@ -173,6 +172,9 @@ def _of_call(program: Program, call: cst.Call) -> int | None:
         return 0
     func = call.func
     if isinstance(func, cst.Name):
+        part = program.classes.named(name)
+        if part is not None:
+            return _of_class(program, part, depth + 1) if part.is_module else None
         return 0 if func.value in _BUILTIN else None
     root: cst.BaseExpression = func
     while isinstance(root, cst.Attribute | cst.Subscript):
@@ -188,6 +190,6 @@ def _of_layer(name: str) -> int | None:
         return 0
     if any(part in last for part in _EMPTY_PARTS):
         return 0
-    if last == "Parameter":
+    if last in _ALONE:
         return 1
     return 2 if last in _PLAIN or last.startswith(_PLAIN_STARTS) else None
