@@ -55,6 +55,7 @@ processes prepare the next batches while the current one is computed.
 - Datasets that are not seen to do work for a sample (read, decode, transform, tokenize), and those
   that cannot be seen at all.  For tensors in memory (`TensorDataset`, lists, arrays) workers make
   it slower: each batch has to be sent from process to process.
+- Single rows of Hugging Face `datasets` (`batch_size=1`) that nothing transforms.
 - `IterableDataset`: each worker would give every sample unless the dataset shares them out.
 - Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
@@ -63,7 +64,8 @@ processes prepare the next batches while the current one is computed.
 Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
 workers that are not forked import the file again; a dataset that keeps a file open, or that
-remembers what it gave; loaders that a framework wraps.  Scripts that use no GPU get it as advice.
+remembers what it gave; loaders that a framework wraps.  Scripts that use no GPU get it as advice,
+as do rows of Hugging Face `datasets` that nothing transforms.
 
 ## Fix safety
 Unsafe.  The samples come in the same order, but random numbers drawn for a sample (augmentation)
@@ -91,7 +93,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
+from torchlint.analysis.datasets import HUGGING_FACE, IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.early_ends import ends_early
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
@@ -164,22 +166,30 @@ def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> 
     light = (IN_MEMORY, TENSOR_DATASET)
     if any(one.iterable is not False or one.type in light for one in datasets):
         return ""
-    found = (work(one) for one in datasets)
-    return next(filter(None, found), "") or (collate_work(program, call) if datasets else "")
+    found = next(filter(None, map(work, datasets)), "")
+    if datasets and found in ("", HUGGING_FACE):
+        found = collate_work(program, call) or found
+    alone = program.argument(call, "batch_size").literal() == "1"
+    return "" if alone and is_plain(program, found) else found
+
+
+def is_plain(program: Program, cost: str) -> bool:
+    """Whether samples are rows of a table that nothing is seen to transform."""
+    return cost == HUGGING_FACE and "_transform(" not in program.text
 
 
 def finding(program: Program, slow: Slow, cost: str) -> Finding:
     """Return the finding, with a fix where nothing stands in the way of workers."""
     first = obstacle(program, slow)
     files = [program, *(step.program for step in slow.steps)]
-    costs = any(one.devices.gpu for one in files) and not any(one.frameworks for one in files)
+    gpu = any(one.devices.gpu for one in files) and not any(one.frameworks for one in files)
     roles = {step.role for step in slow.steps}
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process: "
         f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
         None if first else fix(program, slow.call, slow.given),
-        None if costs else Severity.INFO,
+        None if gpu and not is_plain(program, cost) else Severity.INFO,
         help=first or "How many workers are best depends on the machine: try a few numbers.",
     )
 

@@ -355,3 +355,36 @@ class Data(L.LightningDataModule):
     (found,) = check(source, CODE)
     assert found.severity is Severity.INFO
     assert found.fix is None
+
+
+ROWS = """
+import datasets
+import torch
+from torch.utils.data import DataLoader
+
+rows = datasets.load_dataset("squad")
+{before}
+def train(model, optimizer):
+    for batch in DataLoader(rows, {arguments}):
+        model(batch["x"].cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "severity"),
+    [
+        ("batch_size=1", "", None),
+        ("batch_size=8", "", Severity.INFO),
+        ("batch_size=8", "rows.set_transform(read)\n", Severity.WARNING),
+        ("batch_size=1", "rows.set_transform(read)\n", Severity.WARNING),
+        (
+            "batch_size=1, collate_fn=collate",
+            "def collate(rows):\n    return tokenizer.batch_encode_plus(rows)\n",
+            Severity.WARNING,
+        ),
+    ],
+)
+def test_rows_of_hugging_face_cost_little_by_themselves(arguments, before, severity) -> None:
+    source = ROWS.replace("{arguments}", arguments).replace("{before}", before)
+    assert [one.severity for one in check(source, CODE)] == ([severity] if severity else [])
