@@ -44,7 +44,7 @@ LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
 README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
 STATED = re.compile(
     r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
-    r"[=~>≥v]{0,3}[ `]*"
+    r"[=~>≥v]{0,3}[ `]*v?"
     r"(\d\.\d+(?:\.\d+)?)"
 )
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
@@ -114,12 +114,8 @@ class Targets:
 
 
 def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
-    """Yield the versions of torch that a README names."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.lower() in README)  # noqa: PTH208
-    except OSError:
-        return
-    for file in (folder / name for name in names):
+    """Yield the versions of torch that a README names, or one of its parts in ``readme/``."""
+    for file in [*_readmes(folder), *_readmes(folder / "readme")]:
         try:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
@@ -128,6 +124,14 @@ def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
             if (version := _version(found[1])) is not None:
                 stated = " ".join(found[0].split())
                 yield version, f"{file}: {stated}", any(sign in stated for sign in ">≥")
+
+
+def _readmes(folder: Path) -> list[Path]:
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.lower() in README)  # noqa: PTH208
+    except OSError:
+        return []
+    return [folder / name for name in names]
 
 
 def _upwards(folder: Path) -> Iterator[Path]:

@@ -178,6 +178,16 @@ def test_the_lowest_of_several_counts(project) -> None:
             id="an older one in words",
         ),
         pytest.param(
+            {"requirements.txt": "torch==1.13\n", "README.md": "PyTorch >= v0.4.1\n"},
+            "0.4.1",
+            id="an older one with a v",
+        ),
+        pytest.param(
+            {"requirements.txt": "torch==1.13\n", "readme/INSTALL.md": "pytorch 1.0\n"},
+            "1.0",
+            id="an older one in a part of the README",
+        ),
+        pytest.param(
             {"requirements.txt": "torch==1.13\n", "README.md": "We use `torch>=2.1`.\n"},
             "1.13",
             id="words raise nothing",
