@@ -87,6 +87,10 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
             loaded("DataLoader(\n    Photos(p),\n    num_workers=0,  # Windows\n)"),
             id="refused, with a reason",
         ),
+        pytest.param(
+            loaded("DataLoader(Photos(p), num_workers=0, timeout=0)  # the dataset changes"),
+            id="refused, with a reason at the end of the line",
+        ),
         pytest.param(loaded("DataLoader(TensorDataset(x, y))"), id="tensors in memory"),
         pytest.param(loaded("DataLoader(Subset(TensorDataset(x), i))"), id="some tensors"),
         pytest.param(loaded("DataLoader([1, 2, 3])"), id="a list"),

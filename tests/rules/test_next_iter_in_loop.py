@@ -57,6 +57,10 @@ def hoisted(code: str, name: str = "batches", **parts: str) -> str:
             ),
             id="a new pass where the last one has ended",
         ),
+        pytest.param(
+            loop("try:\n    x, y = next(it)\nexcept:\n    it = iter(loader)\n    x, y = next(it)"),
+            id="a first pass where there is none",
+        ),
         pytest.param(loop(made="loader = batches_of(dataset)"), id="perhaps a generator"),
         pytest.param(loop(made=""), id="a loader of another file"),
         pytest.param(loop(made="loader = [(a, b)]"), id="a list"),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.places import locate
+
 if TYPE_CHECKING:
     from torchlint.analysis.arguments import Argument
     from torchlint.analysis.program import Program
@@ -23,6 +25,12 @@ def explained(program: Program, node: cst.CSTNode) -> bool:
 def refused(program: Program, given: Argument, value: str = "False") -> bool:
     """Whether a call itself passes this literal for an argument, without a comment that says why.
 
-    ``DataLoader(data, pin_memory=False)`` refuses; ``pin_memory=False,  # slower here`` explains.
+    ``DataLoader(data, pin_memory=False)`` refuses; ``pin_memory=False,  # slower here`` explains,
+    also at the end of the line, behind what else stands there.
     """
-    return given.arg is not None and given.literal() == value and "#" not in program.code(given.arg)
+    if given.arg is None or given.literal() != value or "#" in program.code(given.arg):
+        return False
+    if "#" not in program.text:
+        return True
+    end = locate(program, [given.arg]).span(given.arg).end
+    return "#" not in program.text[end:].partition("\n")[0]
