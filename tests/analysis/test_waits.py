@@ -123,16 +123,17 @@ def of_last(lines: str) -> str:
         pytest.param("a = loss.item()\nother.update(top)\nb = top.item()", id="told a tensor"),
         pytest.param("smooth.update(loss.item())\nb = top.item()", id="it keeps a tensor itself"),
         pytest.param("a = loss.item()\ngathered_later(a)\nb = top.item()", id="leaves in between"),
-        pytest.param("a = loss.item()\nc = top > 0\nb = top.item()", id="a comparison"),
         pytest.param("a = loss.item()\nc = top @ far\nb = top.item()", id="a product"),
-        pytest.param("a = loss.item()\nc = top * 2 + far / 3 - 1\nb = top.item()", id="many"),
+        pytest.param(
+            "a = loss.item()\nc = top * 2 + far / 3 - 1 + top * far - 2 / far\nb = top.item()",
+            id="many",
+        ),
         pytest.param(
             "a = loss.item()\nfor p in known:\n    c = top * 2\nb = top.item()", id="many times"
         ),
         pytest.param("book.logkv('a', top)\nb = top.item()", id="a logger of tensors"),
         pytest.param("net.unknown(loss.item())\nb = top.item()", id="a model takes the number"),
         pytest.param("unknown(loss.item(), top)\nb = top.item()", id="a tensor beside the number"),
-        pytest.param("a = loss.item()\nb = (out == y).sum().item()", id="a read that computes"),
         pytest.param("if step % 9 == 0:\n    loss.item()\nb = top.item()", id="now and then"),
         pytest.param("if y.ndim:\n    loss.item()\nb = top.item()", id="in a branch"),
         pytest.param(
@@ -189,6 +190,12 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("book.logkv('a', loss.item())\nb = top.item()", "loss.item()"),
         ("a = loss.item()\nunknown.note('a', a)\nb = top.item()", "loss.item()"),
         ("unknown.note(given.mean().item())\nb = top.item()", "given.mean().item()"),
+        ("a = loss.item()\nc = top > 0\nb = top.item()", "loss.item()"),
+        ("a = loss.item()\nb = (out == y).sum().item()", "loss.item()"),
+        (
+            "a = loss.item()\nb = torch.mean((torch.abs(top - 1) > 0.2).float()).item()",
+            "loss.item()",
+        ),
         ("if not (out > y).all():\n    pass\nb = top.item()", "(out > y).all()"),
         ("a = loss.item()\nfor b in top.tolist():\n    net(x)", "loss.item()"),
         ("keep = out > 2\nc = out[keep]\nb = top.item()", "out[keep]"),

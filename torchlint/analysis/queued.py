@@ -41,7 +41,9 @@ _LOGGER = re.compile(r"log|print|record|report|writ", re.IGNORECASE)
 _WORKS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCALER})
 _KEEPS = frozenset({"update", "add", "put", "meter", "push", "set", "write", "step_update"})
 _REDUCES = frozenset({"sum", "max", "min", "abs", "round", "pow", "divmod", "map", "filter"})
-_COUNTED = ("torch.nonzero", "torch.masked_select", "torch.unique")
+# their results are counted, or their inputs checked, on the host
+_COUNTED = ("torch.nonzero", "torch.masked_select", "torch.unique", "torch.multinomial",
+            "torch.inverse", "torch.linalg.inv", "torch.linalg.solve")  # fmt: skip
 OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
 _DEPTH = 3
 

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 _DECIDES = (cst.If, cst.While, cst.IfExp, cst.UnaryOperation, cst.BooleanOperation)
-_ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.AugAssign)
-_FEW = 3  # operations that are over before a read could wait for them
+_ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
+_FEW = 6  # operations that are over before a read could wait for them
+_SLIGHT = frozenset(
+    {"abs", "argmax", "clamp", "eq", "exp", "float", "log", "max", "mean", "min", "sqrt", "sum",
+     "l1_loss", "mse_loss", "smooth_l1_loss", "binary_cross_entropy"}
+)  # fmt: skip
 _TURNS = (cst.For, cst.While, cst.CompFor)
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
@@ -484,7 +488,7 @@ def _queues_in(
 
 
 def _is_slight(program: Program, node: cst.CSTNode, around: cst.CSTNode) -> bool:
-    """Whether an operation, run once, is over in no time: arithmetic, or a sum or a mean."""
+    """Whether an operation, run once, is over in no time: arithmetic, or a sum of it."""
     for above in program.index.ancestors(node):
         if above is around:
             break
@@ -493,7 +497,8 @@ def _is_slight(program: Program, node: cst.CSTNode, around: cst.CSTNode) -> bool
     match node:
         case cst.BinaryOperation(operator=cst.MatrixMultiply()):
             return False
-        case cst.Call(func=cst.Attribute(attr=cst.Name("mean" | "sum" | "sqrt" | "float"))):
-            return not program.qualified(node.func)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if name in _SLIGHT:
+            known = program.qualified(node.func)
+            return not known or known.startswith("torch.")
         case _:
             return isinstance(node, _ARITHMETIC)
