@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 # Loads weights: with what it is called on, where that is a name.
 _LOADS = re.compile(
-    r"(?:([\w.]+)(?:\[[^\]\n]*\])*)?\.load_state_dict\("
+    r"\.(load_state_dict)\("
     r"|\b(?:load_(?:from_)?checkpoint|from_pretrained|load_state_dict_from_url)\("
 )
+_RECEIVER = re.compile(r"([\w.]+)(?:\[[^\]\n]*\])*$")
 _LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")
 _NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNORECASE)
 _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
@@ -136,9 +137,14 @@ def _loaders(imports: Imports) -> Iterator[str]:
 @functools.lru_cache(1024)  # asked of each file of a project for each file with such a layer
 def _loads_weights(text: str) -> bool:
     return any(
-        match[1] is None or not _NO_MODEL.search(match[1].rpartition(".")[2])
-        for match in _LOADS.finditer(text)
+        match[1] is None or _may_be_model(text, match.start()) for match in _LOADS.finditer(text)
     )
+
+
+def _may_be_model(text: str, end: int) -> bool:
+    """Whether what ends here in a text may name a model."""
+    found = _RECEIVER.search(text[text.rfind("\n", 0, end) + 1 : end])
+    return found is None or not _NO_MODEL.search(found[1].rpartition(".")[2])
 
 
 def freezes_norms(program: Program) -> bool:

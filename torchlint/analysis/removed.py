@@ -180,7 +180,8 @@ def _of_files(program: Program) -> Iterator[Limit]:
 @functools.lru_cache(1024)  # asked for each file near by
 def _has_traces(text: str) -> bool:
     some = any(word in text for word in _WORDS)
-    return bool((some and _TRACES.search(text)) or _MANY.search(text))
+    many = ("(1," in text or "( 1" in text) and _MANY.search(text)
+    return bool(many or (some and _TRACES.search(text)))
 
 
 def own(program: Program) -> Iterator[Limit]:
