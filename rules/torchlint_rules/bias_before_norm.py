@@ -45,11 +45,11 @@ loads weights (`model.load_state_dict(...)`, `from_pretrained`), nor where the f
 of such layers without a check for None or has another file set the weights.
 
 ## Evidence
-`torchlint bench TL703` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL703` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, channels 8, side 16: 1.96 ms and 1.84 ms, 1.07 x (1.03 to 1.11): faster; results as
+- training step, channels 8, side 16: 2.11 ms and 2.01 ms, 1.06 x (1.04 to 1.07): faster; results as
   E2 allows.
-- training step, channels 32, side 32: 14.0 ms and 14.0 ms, 1.01 x (0.98 to 1.03): no measurable
+- training step, channels 32, side 32: 15.0 ms and 15.0 ms, 1.00 x (0.96 to 1.04): no measurable
   change; results as E2 allows.
 
 On a GPU: not measured yet.

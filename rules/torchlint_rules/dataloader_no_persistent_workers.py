@@ -53,10 +53,10 @@ memory between epochs.  Where the number of workers may be 0, what is written is
 `persistent_workers=workers > 0`.
 
 ## Evidence
-`torchlint bench TL103` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL103` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 32: 47.8 ms and 1.99 ms, 24.04 x (18.27 to 31.62): faster; results bitwise equal.
-- epoch, samples 256: 57.6 ms and 13.8 ms, 4.16 x (3.46 to 5.01): faster; results bitwise equal.
+- epoch, samples 32: 54.2 ms and 2.35 ms, 23.09 x (16.37 to 32.56): faster; results bitwise equal.
+- epoch, samples 256: 61.6 ms and 16.3 ms, 3.78 x (3.23 to 4.41): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

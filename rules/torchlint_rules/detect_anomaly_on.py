@@ -48,10 +48,10 @@ Safe: all values are the same, and only the error that a NaN in the backward pas
 lost.  Unsafe where the backward pass runs inside of `try` with a handler that would catch it.
 
 ## Evidence
-`torchlint bench TL901` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL901` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 64: 1.04 ms and 314 µs, 3.32 x (3.28 to 3.37): faster; results bitwise equal.
-- training step, width 512: 3.69 ms and 1.81 ms, 2.04 x (1.94 to 2.13): faster; results bitwise
+- training step, width 64: 1.28 ms and 379 µs, 3.37 x (2.82 to 4.03): faster; results bitwise equal.
+- training step, width 512: 4.02 ms and 2.03 ms, 1.98 x (1.73 to 2.27): faster; results bitwise
   equal.
 
 On a GPU: not measured yet.

@@ -46,11 +46,11 @@ in so many pieces, that the calls kept the script alive, it may run out of memor
 `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
 
 ## Evidence
-`torchlint bench TL209` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL209` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 256, batch 16: 138 ms and 824 µs, 167.81 x (138.95 to 202.65): faster;
-  results bitwise equal.
-- training step, width 512, batch 64: 146 ms and 6.67 ms, 21.87 x (19.15 to 24.98): faster; results
+- training step, width 512, batch 64: 160 ms and 7.37 ms, 21.65 x (16.84 to 27.84): faster; results
+  bitwise equal.
+- training step, width 1024, batch 64: 181 ms and 25.5 ms, 7.12 x (5.93 to 8.54): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -49,11 +49,11 @@ on purpose (`retain_graph=True`), where nobody is seen to call an evaluation, an
 the list itself is printed: a tensor with a graph shows its `grad_fn`.
 
 ## Evidence
-`torchlint bench TL402` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL402` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 16: 7.13 ms and 6.79 ms, 1.05 x (1.03 to 1.07): faster; results bitwise
+- epoch, width 64, batches 16: 8.39 ms and 7.70 ms, 1.08 x (1.02 to 1.14): faster; results bitwise
   equal.
-- epoch, width 512, batches 8: 19.1 ms and 18.4 ms, 1.04 x (1.01 to 1.06): no measurable change;
+- epoch, width 512, batches 8: 21.0 ms and 21.0 ms, 1.00 x (0.97 to 1.04): no measurable change;
   results bitwise equal.
 
 On a GPU: not measured yet.

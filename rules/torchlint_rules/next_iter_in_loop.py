@@ -56,13 +56,13 @@ iterator of one pass.  A loader without a single batch now keeps the loop waitin
 raise StopIteration.
 
 ## Evidence
-`torchlint bench TL106` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL106` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- epoch, samples 50000, steps 16, workers 0: 29.7 ms and 9.92 ms, 2.99 x (2.20 to 4.07): faster;
+- epoch, samples 50000, steps 16, workers 0: 34.8 ms and 11.0 ms, 3.17 x (2.12 to 4.75): faster;
   results as E3 allows.
-- epoch, samples 1024, steps 16, workers 0: 9.83 ms and 8.28 ms, 1.19 x (1.03 to 1.37): faster;
+- epoch, samples 1024, steps 16, workers 0: 11.7 ms and 10.2 ms, 1.15 x (1.04 to 1.27): faster;
   results as E3 allows.
-- epoch, samples 1024, steps 4, workers 1: 136 ms and 41.4 ms, 3.28 x (3.05 to 3.54): faster;
+- epoch, samples 1024, steps 4, workers 1: 179 ms and 51.2 ms, 3.49 x (2.67 to 4.56): faster;
   results as E3 allows.
 
 On a GPU: not measured yet.

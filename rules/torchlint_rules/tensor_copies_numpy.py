@@ -57,10 +57,10 @@ default device (`torch.set_default_device`, `with torch.device(...)`), which any
 file may set, and raises on what turns out to be a NumPy scalar.
 
 ## Evidence
-`torchlint bench TL302` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL302` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- sample, side 512: 346 µs and 164 µs, 2.11 x (1.74 to 2.57): faster; results bitwise equal.
-- sample, side 84: 13.9 µs and 8.77 µs, 1.59 x (1.47 to 1.72): faster; results bitwise equal.
+- sample, side 512: 573 µs and 213 µs, 2.69 x (2.43 to 2.97): faster; results bitwise equal.
+- sample, side 84: 15.5 µs and 9.72 µs, 1.59 x (1.40 to 1.82): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

@@ -45,11 +45,11 @@ the calls in this file show to be a tensor.  A dtype or device goes into
 becomes `.requires_grad_(True)`.
 
 ## Evidence
-`torchlint bench TL303` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL303` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, length 128, features 512: 8.24 ms and 1.70 ms, 4.86 x (4.39 to 5.37): faster;
+- training step, length 128, features 512: 8.54 ms and 1.84 ms, 4.64 x (3.46 to 6.23): faster;
   results bitwise equal.
-- training step, length 64, features 16: 536 µs and 403 µs, 1.33 x (1.26 to 1.40): faster; results
+- training step, length 64, features 16: 617 µs and 487 µs, 1.27 x (1.12 to 1.43): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

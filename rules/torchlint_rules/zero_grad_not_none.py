@@ -62,11 +62,11 @@ check for None, where the object is not known to be torch's, where the file uses
 training framework wraps the optimizer.
 
 ## Evidence
-`torchlint bench TL602` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-21: time of a step before
+`torchlint bench TL602` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
 and after, and their ratio with its 99% interval.
-- training step, width 256, layers 8: 1.45 ms and 1.31 ms, 1.10 x (1.06 to 1.15): faster; results
+- training step, width 256, layers 8: 1.86 ms and 1.73 ms, 1.11 x (1.02 to 1.21): faster; results
   bitwise equal.
-- training step, width 1024, layers 4: 12.8 ms and 11.3 ms, 1.16 x (1.02 to 1.31): faster; results
+- training step, width 1024, layers 4: 15.5 ms and 12.9 ms, 1.22 x (1.02 to 1.45): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.
