@@ -129,11 +129,12 @@ def test_what_cannot_be_measured_is_said_at_once(tmp_path, options, problem) -> 
 def test_the_evidence_is_never_half_written(tmp_path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARK.parent))
     monkeypatch.setattr(sys, "path", [*sys.path])
-    import gpu  # noqa: PLC0415  found from here on
+    import evidence  # noqa: PLC0415  found from here on
 
-    file = tmp_path / "evidence" / "some-gpu.json"
-    gpu.write(file, {"scripts": {}})
+    file, known = evidence.of_device(tmp_path / "evidence", "NVIDIA H200 (80 GB)")
+    assert file.name == "nvidia-h200-80-gb.json"
+    evidence.write(file, known)
     with pytest.raises(TypeError):
-        gpu.write(file, {"scripts": {1: object()}})
-    assert json.loads(file.read_text()) == {"scripts": {}}
-    assert gpu.slug("NVIDIA H200 (80 GB)") == "nvidia-h200-80-gb"
+        evidence.write(file, {"scripts": {1: object()}})
+    again = evidence.of_device(tmp_path / "evidence", "NVIDIA H200 (80 GB)")
+    assert again == (file, {"device": "NVIDIA H200 (80 GB)", "scripts": {}})

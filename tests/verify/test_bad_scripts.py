@@ -334,9 +334,9 @@ def train():
             loss = (model(x + noise) * weights.to(device)).square().mean()
         optimizer.zero_grad(set_to_none=False)
         scaler.scale(loss).backward()
+        torch.cuda.synchronize()
         optimizer.step()
         torch.cuda.empty_cache()
-        torch.cuda.synchronize()
         total += loss.item()
         history.append(loss)
     return total
