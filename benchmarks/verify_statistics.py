@@ -3,7 +3,7 @@
     python benchmarks/verify_statistics.py [--repeats N] [--plain]
 
 Simulated pairs of runs with many kinds of noise are judged as `torchlint verify` judges them, from
-five pairs to fifteen.  ``--plain`` does without cutting the outermost pairs, for comparison.  The
+five pairs to forty.  ``--plain`` does without cutting the outermost pairs, for comparison.  The
 noise is that of the logarithm of a run's step time; both runs of a pair are made in random order.
 Each row begins with its own seed: the table is the same wherever it is run.
 """

@@ -100,20 +100,29 @@ def test_a_change_beyond_the_margin_by_estimate_alone_stays_open() -> None:
 
 
 def test_at_the_end_it_is_no_change_or_noise_by_what_would_have_shown() -> None:
-    quiet, loud = judge(around(1, 0.08, 15)), judge(around(1, 0.25, 15))
+    quiet, loud = judge(around(1, 0.15, 40)), judge(around(1, 0.4, 40))
     assert (quiet.speed, quiet.seen < 0.15) == (Speed.NO_CHANGE, True)
     assert (loud.speed, loud.seen > 0.15) == (Speed.NOISY, True)
     assert judge(around(1, 0.04, 6), last=True).speed is Speed.NO_CHANGE
 
 
+def test_only_what_is_too_noisy_takes_more_than_the_usual_pairs() -> None:
+    assert judge(around(1, 0.08, 14)).speed is Speed.OPEN
+    assert judge(around(1, 0.08, 15)).speed is Speed.NO_CHANGE
+    loud = judge(around(1, 0.25, 15))
+    assert (loud.speed, loud.seen > 0.15) == (Speed.OPEN, True)
+    assert judge(around(1, 0.25, 15), most=15).speed is Speed.NOISY
+    assert judge(around(1, 0.25, 15), last=True).speed is Speed.NOISY
+
+
 def test_hopeless_noise_is_given_up_early() -> None:
-    assert judge(around(1, 0.6, 9)).speed is Speed.OPEN
-    assert judge(around(1, 0.6, 10)).speed is Speed.NOISY
+    assert judge(around(1, 0.8, 9)).speed is Speed.OPEN
+    assert judge(around(1, 0.8, 10)).speed is Speed.NOISY
     assert judge(around(1, 0.08, 10)).speed is Speed.OPEN
 
 
 def test_what_may_yet_turn_out_faster_is_not_given_up() -> None:
-    noisy = around(1, 0.6, 10)
+    noisy = around(1, 0.8, 10)
     low = paired_interval(noisy).low
     promising = pairs(*(sample.ratio * 1.01 / low for sample in noisy))
     assert judge(promising).speed is Speed.OPEN

@@ -51,7 +51,7 @@ class Bench:
     limit: float
     tell: Progress
     fewest: int = statistics.FEWEST
-    most: int = statistics.MOST
+    most: int = statistics.USUAL
     seconds: float = SECONDS
     rng: random.Random = field(default_factory=random.Random)
     machine: Machine | None = None

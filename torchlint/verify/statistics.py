@@ -4,8 +4,9 @@ One pair is one launch of the script before and one after; it gives one ratio.  
 unit of replication, never a step: the steps of one launch share its luck (memory layout, the load
 of that minute), and intervals over pooled steps are far too narrow.  Ratios of times are analysed
 on the log scale, where a change and its undoing are as large.  The interval is Student's, from
-seven pairs on that of the trimmed mean.  `benchmarks/verify_statistics.py` shows what the rule
-does with many kinds of noise.
+seven pairs on that of the trimmed mean.  A comparison that is too noisy after the usual pairs takes
+more of them, as far as time allows.  `benchmarks/verify_statistics.py` shows what the rule does
+with many kinds of noise.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.99
 MARGIN = 1.02  # changes below 2 % are not worth speaking of, and may be the layout of memory
-FEWEST, MOST = 5, 15  # pairs
+FEWEST, MOST = 5, 40  # pairs
+USUAL = 15  # pairs after which it is enough that a change of NOISY would have shown
 ENOUGH = 1.05  # no change of this size is left: there is nothing more to look for
 NOISY = 1.15  # a change must be this large to show: nothing can be said
 TRIM = 0.15  # share of the pairs that is cut on either side
 PATIENCE = 10  # pairs after which a hopeless comparison may be given up
-HOPELESS = 1.4  # half the width of the interval that it would have in the end
+HOPELESS = 1.3  # half the width of the interval that it would have in the end
 
 
 @lru_cache
@@ -119,22 +121,23 @@ def judge(
     interval, seen = paired_interval(samples), smallest_seen(samples)
     speed = Speed.OPEN
     if interval and seen is not None and len(samples) >= fewest:
-        speed = _settle(interval, seen, last=last or len(samples) >= most)
+        late, last = len(samples) >= USUAL, last or len(samples) >= most
+        speed = _settle(interval, seen, late=late, last=last)
         if speed is Speed.OPEN and _hopeless(samples, interval, most):
             speed = Speed.NOISY
     return Judgement(speed, interval, seen, tuple(samples))
 
 
-def _settle(interval: Interval, seen: float, *, last: bool) -> Speed:
+def _settle(interval: Interval, seen: float, *, late: bool, last: bool) -> Speed:
     if interval.low > MARGIN:
         return Speed.FASTER
     if interval.high < 1 / MARGIN:
         return Speed.SLOWER
     if interval.low > 1 / ENOUGH and interval.high < ENOUGH:
         return Speed.NO_CHANGE
-    if not last:
-        return Speed.OPEN
-    return Speed.NOISY if seen > NOISY - 1 else Speed.NO_CHANGE
+    if (late or last) and seen <= NOISY - 1:
+        return Speed.NO_CHANGE
+    return Speed.NOISY if last else Speed.OPEN
 
 
 def _hopeless(samples: Sequence[Sample], interval: Interval, most: int) -> bool:
