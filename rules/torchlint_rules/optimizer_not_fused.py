@@ -46,9 +46,10 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 - Sparse gradients, complex parameters, and parameters that are integers (a step counter) unless the
   project declares torch 2.5 or newer.
 - Optimizers that are compiled or made before their model is moved to the GPU (in the constructor of
-  the model, for one), and files that use FSDP, DeepSpeed, apex, Horovod, Opacus, RPC, or a device
-  of another maker; also where a file that uses this one wraps its optimizer
-  (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a gradient scaler.
+  the model, or of a list of its parameters that an object keeps), and files that use FSDP,
+  DeepSpeed, apex, Horovod, Opacus, RPC, or a device of another maker; also where a file that uses
+  this one wraps its optimizer (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a
+  gradient scaler.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
   there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`).

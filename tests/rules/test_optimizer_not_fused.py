@@ -210,6 +210,42 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+KEPT = """
+import torch
+
+class Learner:
+    def start(self, net, critic, device):
+        self.net, self.critic = net, critic
+        {before}
+        self.params = list(self.net.parameters())
+        self.params += list(self.critic.parameters())
+        self.optimizer = torch.optim.Adam(self.params)
+        {after}
+
+    def resume(self, old):
+        self.others = list(old.parameters())
+        old.to("cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        pytest.param("pass", "self.net.to('cuda')", 0, id="after the optimizer is made"),
+        pytest.param("pass", "self.critic.to('cuda')", 0, id="added to the list"),
+        pytest.param("pass", "if gpu:\n            self.net.cuda()", 0, id="on a condition"),
+        pytest.param("self.net.cuda()", "self.critic.to('cpu')", 1, id="before it is made"),
+        pytest.param("pass", "self.teacher.cuda()", 1, id="another model"),
+        pytest.param("self.other = list(old.parameters())", "old.cuda()", 1, id="another list"),
+        pytest.param("pass", "self.params = list(old.parameters())\n        old.cuda()", 1,
+                     id="another list afterwards"),
+    ],
+)  # fmt: skip
+def test_parameters_that_an_object_keeps_of_a_model_that_is_moved_later(before, after, count):
+    source = KEPT.replace("{before}", before).replace("{after}", after)
+    assert len(check(source, CODE)) == count
+
+
 SMALL = """
 import itertools, torch
 from torch import nn, optim

@@ -274,9 +274,9 @@ def _models_of(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpress
     """Yield the models whose parameters an optimizer is given: by name, or by a helper function.
 
     ``decayed, others = split(model)`` are parameters of ``model``, and so is what a loop over
-    ``model.named_parameters()`` appends to a list.
+    ``model.named_parameters()`` appends to a list, and what an object keeps of them.
     """
-    found = sources(program, [given])
+    found = sources(program, [given, *_kept_in(program, given)])
     for one in found.expressions.values():
         for call in program.index.below(one, cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
@@ -289,6 +289,28 @@ def _models_of(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpress
                     yield from (node for node, kind in kinds if kind in _MAY_BE_MODELS)
                 case _:
                     pass
+
+
+def _kept_in(program: Program, given: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what the same function has put before into the attributes that an expression names.
+
+    ``self.params = list(self.net.parameters())``, or ``+=`` the parameters of another model.
+    """
+    index, function = program.index, program.function(given)
+    names = {dotted(node) for node in index.below(given, cst.Attribute)} - {""}
+    puts: list[cst.Assign | cst.AugAssign] = [*index.of(cst.Assign), *index.of(cst.AugAssign)]
+    for node in puts if names else ():
+        targets = [node.target] if isinstance(node, cst.AugAssign) else _targets(node)
+        if (
+            any(isinstance(one, cst.Attribute) and dotted(one) in names for one in targets)
+            and index.order(node) < index.order(given)
+            and program.function(node) is function
+        ):
+            yield node.value
+
+
+def _targets(node: cst.Assign) -> list[cst.BaseAssignTargetExpression]:
+    return [one.target for one in node.targets]
 
 
 def _is_in_constructor(program: Program, made: cst.Call) -> bool:
