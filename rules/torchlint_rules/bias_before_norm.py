@@ -31,8 +31,8 @@ An activation, a pooling, a reshape or anything else in between; an output that 
 used elsewhere as well; a bias that is given by position, by a variable or as
 False; layers that run at several places; `InstanceNorm` with running statistics; files that
 freeze their norms, hook into layers, fuse or quantise them; layers that are made only for an
-argument that every call in the file gives as None; tests, and scripts that name neither a
-GPU nor an optimizer.
+argument that every call in the file gives as None; attributes that no file of the project reads;
+tests, and scripts that name neither a GPU nor an optimizer.
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.
 
@@ -71,6 +71,7 @@ from torchlint.analysis.flattening import takes_rows
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
+from torchlint.analysis.unused import is_never_read
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
 
@@ -101,7 +102,7 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         return
     loading = module_uses.loading_file(program)
     for link in links:
-        if never_runs(program, link.producer):
+        if never_runs(program, link.producer) or is_never_read(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(

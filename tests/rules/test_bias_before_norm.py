@@ -609,3 +609,34 @@ model = Net({}).cuda()
 )
 def test_a_layer_that_no_call_asks_for(given, found):
     assert len(check(BUILT.format(given), CODE)) == found
+
+
+SPARE = f"self.spare = nn.Sequential({CONV}, nn.ReLU(), nn.Conv2d(8, 8, 3), {NORM})"
+
+
+@pytest.mark.parametrize(
+    ("init", "forward", "other", "found"),
+    [
+        pytest.param(SPARE, "return x", "", 0, id="never read"),
+        pytest.param(f"if norm:\n    {SPARE}\nelse:\n    {SPARE}", "return x", "", 0, id="twice"),
+        pytest.param(SPARE, "return x", "spared = self.sparer", 0, id="another word"),
+        pytest.param(SPARE.replace("spare", "alone"), "return x", "", 0, id="under another name"),
+        pytest.param(SPARE, "return self.spare(x)", "", 1, id="runs"),
+        pytest.param(SPARE, "return getattr(self, f'{x}')(x)", "", 1, id="by its name as a text"),
+        pytest.param(SPARE, "return nn.Sequential(*self.children())(x)", "", 1, id="by its place"),
+        pytest.param(SPARE, "return x", "y = Net().spare(x)", 1, id="runs elsewhere"),
+        pytest.param(SPARE, "return x", "import net\nlist(net.Net().children())", 1,
+                     id="taken apart elsewhere"),
+        pytest.param(f"{SPARE}(image)", "return x", "", 1, id="runs as it is made"),
+        pytest.param(SPARE.replace("nn.Sequential(", "run(nn.Sequential(") + ")", "return x", "", 1,
+                     id="given to a function"),
+    ],
+)  # fmt: skip
+def test_a_layer_that_nothing_reads(tmp_path, init, forward, other, found):
+    files = {"net.py": module(init, forward, tail="optimizer = 0\n"), "other.py": other}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+
+
+def test_a_layer_that_a_base_class_may_run():
+    """Of a class whose base is not torch's own: it may run all of its children."""
+    assert check(module(SPARE, "return x", bases="Parallel", tail="optimizer = 0\n"), CODE)

@@ -1,4 +1,4 @@
-"""Classes and functions that nothing in the project uses, not even by name."""
+"""Classes, functions and layers that nothing in the project uses, not even by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _DEFINITIONS = (cst.ClassDef, cst.FunctionDef)
+_HOLDERS = (cst.Arg, cst.Element, cst.List, cst.Tuple)
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList")
+# What reaches the layers of a module without naming them.
+_BY_OTHER_NAMES = re.compile(r"\bgetattr\(|children\(|\b_modules\b|__dict__|\bvars\(")
+_CHILDREN = re.compile(r"children\(|\b_modules\b")
 
 
 def is_unused(program: Program, node: cst.CSTNode) -> bool:
@@ -45,3 +50,44 @@ def _has_script(program: Program) -> bool:
     return "__main__" in program.text or (
         project is not None and bool(project.imports.having(("__main__",)))
     )
+
+
+def is_never_read(program: Program, layer: cst.Call) -> bool:
+    """Whether a layer is (a part of) an attribute of a module that nothing ever reads.
+
+    ``self.spare = nn.Sequential(layer, ...)``, in a class that runs its layers by their names, and
+    no file of the project mentions ``spare`` but to assign to it.
+    """
+    name, owner = _kept_as(program, layer), program.classes.around(layer)
+    if not name or owner is None or any(base != "torch.nn.Module" for base in owner.bases):
+        return False
+    reads = re.compile(rf"(?<!self\.)\b{name}\b|\bself\.{name}\b(?! *=[^=])")
+    if _BY_OTHER_NAMES.search(program.text) or reads.search(program.text):
+        return False
+    if program.project is None or program.path is None:
+        return True
+    imports = program.project.imports
+    return not any(
+        reads.search(imports.text(file)) for file in imports.having((name,))
+    ) and not any(
+        _CHILDREN.search(imports.text(file)) for file in imports.importers(str(program.path))
+    )
+
+
+def _kept_as(program: Program, layer: cst.Call) -> str:
+    """Return the attribute of ``self`` that a layer is put into as it is made, or ""."""
+    node = program.parent(layer)
+    while node is not None and (isinstance(node, _HOLDERS) or _is_container(program, node)):
+        node = program.parent(node)
+    match node:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name("self"), attr=name))]
+        ):
+            return name.value
+        case _:
+            return ""
+
+
+def _is_container(program: Program, node: cst.CSTNode) -> bool:
+    """``nn.Sequential(...)``; any other function might run what it is given."""
+    return isinstance(node, cst.Call) and program.qualified(node.func) in _CONTAINERS
