@@ -41,7 +41,8 @@ and to a device that is or may be a GPU.  What the
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
 a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
-like converts at once: only one of two copies is saved.
+like converts at once: only one of two copies is saved.  So is an array that is made right there of
+a list of numbers, as of the labels in a `collate_fn`: to read the list takes longer than the copy.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -78,9 +79,11 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
+from torchlint.analysis.pinning import is_label
 from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
 from torchlint.edits import Fix, Safety
@@ -95,6 +98,8 @@ if TYPE_CHECKING:
 
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
 KEYWORDS = (*UNTAKEN, "data", "dtype", "device")
+LISTED = ("numpy.array", "numpy.asarray")
+NUMBERS = (Kind.NUMBER, Kind.BOOL)
 CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "bool", "type"})
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
 STRIDES = "the tensor keeps the gaps of the slice, so `.view()` may ask for `.reshape()`"
@@ -185,7 +190,7 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
     sure = not may_convert(program, call, data.value) and runs_often(program, call)
-    sure = sure and not is_converted(program, call)
+    sure = sure and not is_converted(program, call) and not lists_numbers(program, call, data.value)
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
 
 
@@ -201,6 +206,32 @@ def is_converted(program: Program, call: cst.Call) -> bool:
             return False
 
 
+def lists_numbers(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether an array is made of a list of numbers: beside that, one more copy is nothing.
+
+    The labels of a batch are such a list, unless they are seen to be arrays: one a sample.
+    """
+    collates = "collate" in " ".join(functions_to(program, call))
+    made = origins(program, data) if isinstance(data, cst.Name) else [data]
+    return bool(made) and all(
+        isinstance(one, cst.Call)
+        and program.qualified(one.func) in LISTED
+        and bool(one.args)
+        and are_numbers(program, one.args[0].value, collates=collates)
+        for one in made
+    )
+
+
+def are_numbers(program: Program, node: cst.BaseExpression, *, collates: bool) -> bool:
+    """Whether an expression is a list of numbers, or what is called labels in a `collate_fn`."""
+    value = program.value(node)
+    member = value.each().kind
+    if value.kind in (Kind.LIST, Kind.TUPLE) and member in NUMBERS:
+        return True
+    unseen = member not in (Kind.NDARRAY, Kind.TENSOR, Kind.LIST)
+    return collates and unseen and is_label(dotted(node).rpartition(".")[2])
+
+
 def builds_module(program: Program, call: cst.Call) -> bool:
     """Whether a call runs as a module is made: a buffer is copied once, and is small."""
     owner, function = program.classes.around(call), program.function(call)
@@ -213,9 +244,13 @@ def runs_often(program: Program, call: cst.Call) -> bool:
     context = program.context(call)
     if context.role in (Role.TRAIN, Role.FORWARD):
         return not context.guarded
+    return any(name in TAKES or "collate" in name for name in functions_to(program, call))
+
+
+def functions_to(program: Program, call: cst.Call) -> list[str]:
+    """Return the names of the functions that lead to a call."""
     functions = (program.function(place) for place in ways_to(program, call))
-    names = (one.name.value for one in functions if one is not None)
-    return any(name in TAKES or "collate" in name for name in names)
+    return [one.name.value for one in functions if one is not None]
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:

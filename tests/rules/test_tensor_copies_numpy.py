@@ -458,6 +458,13 @@ def train(model, loader, optimizer):
 """
 
 
+COLLATE = """
+def collate(samples):
+    images, labels = map(list, zip(*samples))
+    return torch.tensor(np.array({}))
+"""
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -477,6 +484,14 @@ def train(model, loader, optimizer):
         pytest.param(
             "def collate(rows):\n    return torch.tensor(np.stack(rows)).to(torch.int32)\n",
             id="converted at once to a dtype",
+        ),
+        pytest.param(COLLATE.format("labels"), id="the labels of a batch"),
+        pytest.param(COLLATE.format("[int(label) for label in labels]"), id="numbers"),
+        pytest.param(TRAINING.format("torch.tensor(np.array([1.0, 2.0]))"), id="a few numbers"),
+        pytest.param(
+            "def collate(rows):\n    array = np.asarray([len(row) for row in rows])\n"
+            "    return torch.tensor(array)\n",
+            id="numbers, by the name of their array",
         ),
     ],
 )
@@ -507,6 +522,19 @@ def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
         ),
         pytest.param(
             "def collate_rows(rows):\n    return torch.tensor(np.stack(rows))\n", id="every batch"
+        ),
+        pytest.param(COLLATE.format("images"), id="the images of a batch"),
+        pytest.param(COLLATE.format("[np.load(one) for one in labels]"), id="a list of arrays"),
+        pytest.param(
+            COLLATE.format("labels").replace(
+                "    return", "    labels = [np.zeros(n) for n in labels]\n    return"
+            ),
+            id="labels that are arrays",
+        ),
+        pytest.param(
+            "class A(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
+            "        x, target = self.pairs[i]\n        return x, torch.tensor(np.array(target))\n",
+            id="the label of a sample, which may be an image",
         ),
     ],
 )

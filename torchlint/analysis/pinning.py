@@ -43,7 +43,12 @@ def moves_labels_only(moves: list[Move]) -> bool:
 
 def moves_label(move: cst.Call) -> bool:
     """Whether a call moves what is called a label, by its name or the key that it is taken by."""
-    return _LABEL.search(_moved(move)) is not None
+    return is_label(_moved(move))
+
+
+def is_label(name: str) -> bool:
+    """Whether a name is one for labels: a number a sample, as a rule."""
+    return _LABEL.search(name) is not None
 
 
 def may_be_copies(moves: list[Move]) -> bool:
