@@ -43,6 +43,10 @@ hooks cost more than they save (see the evidence).
 - Projects for a version of torch that does not know the argument (before 1.11;
   `checkpoint_sequential` before 2.0).
 
+Reported as information, and not at all before torch 2.1, where an input surely requires a gradient:
+behind `if x.requires_grad:`, or as a layer of a project that freezes none has just made it.
+Nothing is lost there; but torch warns of the call, and announces to refuse it.
+
 ## Fix safety
 Unsafe: parameters that got no gradient are trained from then on.  Elsewhere the values are the
 same, but the block is recomputed only as far as it is needed, and hooks and errors in it come at
@@ -72,6 +76,7 @@ from packaging.version import Version
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.raw_inputs import is_raw
 from torchlint.analysis.recording import Recording
+from torchlint.analysis.required import requires_gradient
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -90,6 +95,7 @@ SINCE = {
     "torch.utils.checkpoint.checkpoint": (Version("1.11"), 1),
     "torch.utils.checkpoint.checkpoint_sequential": (Version("2.0"), 2),
 }
+WARNS = Version("2.1")
 KNOWN = (
     "function", "functions", "segments", "input", "use_reentrant", "preserve_rng_state",
     "context_fn", "determinism_check", "debug", "early_stop",
@@ -115,7 +121,9 @@ def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
             continue  # the block's own, which the old variant refuses
         raw = bool(inputs) and all(not arg.star and is_raw(program, arg.value) for arg in inputs)
         if raw or chosen.absent:
-            yield finding(program, call, chosen, inputs[0].value if raw else None)
+            sure = any(not arg.star and requires_gradient(program, arg.value) for arg in inputs)
+            if not sure or may_warn(program):
+                yield finding(program, call, chosen, inputs[0].value if raw else None, sure=sure)
 
 
 def only_infers(program: Program) -> bool:
@@ -126,15 +134,31 @@ def only_infers(program: Program) -> bool:
     return bool(imports.having(("__main__",))) and not imports.having(TRAINS)
 
 
+def may_warn(program: Program) -> bool:
+    """Whether the file may run on a torch that warns of every call without a choice."""
+    pinned = program.target is not None and not program.floor and program.target < WARNS
+    return program.reaches(WARNS) and not pinned and not program.is_named_below(WARNS)
+
+
 def finding(
-    program: Program, call: cst.Call, chosen: Argument, raw: cst.BaseExpression | None
+    program: Program,
+    call: cst.Call,
+    chosen: Argument,
+    raw: cst.BaseExpression | None,
+    *,
+    sure: bool,
 ) -> Finding:
-    """Return the finding: an error where the block gets no gradients."""
+    """Return the finding: an error where the block gets no gradients, else a doubt or advice."""
     block = program.brief(call.args[0].value)
     if raw is not None:
         message = (
             f"`{program.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
             f"leaves the parameters of `{block}` without one"
+        )
+    elif sure:
+        message = (
+            f"the checkpoint of `{block}` does not choose use_reentrant: torch warns of that since "
+            "2.1, and announces to refuse it"
         )
     else:
         message = (
@@ -145,7 +169,7 @@ def finding(
         call,
         message,
         fix(call, chosen),
-        None if raw is None else Severity.ERROR,
+        Severity.ERROR if raw is not None else Severity.INFO if sure else None,
         help="use_reentrant=False is what PyTorch recommends, since torch 1.11.",
     )
 

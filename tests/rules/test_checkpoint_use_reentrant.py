@@ -185,6 +185,89 @@ def test_other_inputs_may_require_gradients(source):
     assert found.severity is Severity.WARNING
 
 
+ASKED = """
+    def forward(self, x, y):
+        def inner(x):
+            return self.a(x)
+
+        if self.saves and x.requires_grad:
+            x = checkpoint(inner, x, y)
+        return x
+"""
+MADE = """
+    def forward(self, x, y):
+        x = self.b(x)
+        for block in self.blocks:
+            x = checkpoint(block, x)
+        return x
+"""
+
+
+def forward(body: str, tail: str = "") -> str:
+    return net().partition("\n    def forward")[0] + body + tail
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(forward(ASKED), id="asked"),
+        pytest.param(forward(ASKED.replace("inner, x, y", "inner, y, x")), id="one of two"),
+        pytest.param(
+            forward(ASKED.replace("self.saves and x.requires_grad", "not x.requires_grad")
+                    .replace("x = checkpoint(inner, x, y)", "return inner(x)")
+                    .replace("return x\n", "return checkpoint(inner, x)\n")),
+            id="left before",
+        ),
+        pytest.param(forward(MADE), id="after a layer"),
+        pytest.param(forward(MADE.replace("x)\n        for", "x).flatten(1) + y\n        for")),
+                     id="after a layer, flattened"),
+        pytest.param(forward(MADE.replace("self.b(x)", "torch.cat((y, self.b(x)))")), id="joined"),
+        pytest.param(net("checkpoint(self.a, self.b(x))"), id="after a layer, in the call"),
+    ],
+)  # fmt: skip
+def test_an_input_that_requires_a_gradient_is_only_warned_of(source):
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert "torch warns" in found.message
+    assert "without gradients" not in found.message
+    assert "use_reentrant=False" in fixed(source, CODE)
+    assert not check(source, CODE, "2.0")
+    assert check(source, CODE, "2.1")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(forward(ASKED.replace("x.requires", "y.requires").replace(", x, y", ", x")),
+                     id="another is asked"),
+        pytest.param(forward(ASKED.replace(" and ", " or ")), id="not always asked"),
+        pytest.param(forward(ASKED.replace("inner, x", "inner, y + x")), id="of another tensor"),
+        pytest.param(forward(ASKED.replace("x = check", "x = cut(x)\n            x = check")
+                             .replace(", x, y", ", x")), id="another in between"),
+        pytest.param(forward(MADE.replace("x = self.b(x)", "x = x + 1")), id="no layer before"),
+        pytest.param(forward(MADE.replace("self.b(x)", "self.b(x).detach()")), id="cut off"),
+        pytest.param(
+            forward(MADE.replace("x = self", "with torch.no_grad():\n            x = self")),
+            id="not recorded",
+        ),
+        pytest.param(forward(MADE.replace("x = self", "if y is None:\n            x = self")),
+                     id="not always"),
+        pytest.param(forward(MADE, "\nfor p in Net().b.parameters():\n"
+                             "    p.requires_grad = False\n"), id="a frozen layer"),
+    ],
+)  # fmt: skip
+def test_an_input_that_may_require_none_is_a_doubt(source):
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.WARNING
+    assert check(source, CODE, "2.0")
+
+
+def test_a_layer_that_another_file_freezes(tmp_path):
+    files = {"nets.py": forward(MADE), "run.py": "net.b.requires_grad_(False)\n"}
+    (found,) = check_in(tmp_path, files, "nets.py", CODE)
+    assert found.severity is Severity.WARNING
+
+
 def test_torch_leaves_a_block_without_gradients():
     for reentrant in (True, False):
         block, x = nn.Linear(2, 2), torch.ones(1, 2)
