@@ -41,14 +41,17 @@ whole batch, and the memory is not used again before the copy is done.
   is kept, batches that something between the loader and the loop may have moved already.
 - Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
+- Copies in a loop that evaluates, where the host waits next for a tensor that it makes there
+  (`torch.tensor(lengths).to(device)`) anyway.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself.
 
 Reported as information in loops that only evaluate, or run now and then, where less is queued
 behind a copy; where each step ends with a read that waits for the GPU (`loss.item()`), so that
-nothing is queued when the next batch is copied; of token ids, which are few; where an option
-decides whether the loader pins; and where a framework is used that may move the batches by itself.
+nothing is queued when the next batch is copied; before a copy of what the step makes on the host,
+for which it waits anyway; of token ids, which are few; where an option decides whether the loader
+pins; and where a framework is used that may move the batches by itself.
 
 ## Fix safety
 Safe where the tensors come from PyTorch's own `collate_fn` and go to CUDA: the values are the same.
@@ -91,6 +94,7 @@ from torchlint.analysis.pinning import gives_tokens, moves_label
 from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.timing import orders_by_hand
+from torchlint.analysis.uploads import upload_follows
 from torchlint.analysis.values import Device, Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -123,7 +127,7 @@ def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
         statements.setdefault(id(statement), []).append(copy)
     groups = list(statements.values())
     for found in groups if groups and program.reaches(FIRST) else ():
-        if not only_labels(program, found, groups):
+        if not only_labels(program, found, groups) and not is_futile(program, found):
             yield finding(program, found)
 
 
@@ -134,6 +138,19 @@ def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -
     loop = program.context(found[0].call).loop
     beside = [one for group in groups for one in group if program.context(one.call).loop is loop]
     return all(moves_label(one.call) for one in beside)
+
+
+def is_futile(program: Program, found: list[Copy]) -> bool:
+    """Whether a loop that evaluates waits at once for what it makes on the host and copies."""
+    return evaluates(program, found) and waits_next(program, found)
+
+
+def waits_next(program: Program, found: list[Copy]) -> bool:
+    """Whether the host waits for another copy after these, with nothing queued before it."""
+    return all(
+        upload_follows(program, copy.call, lambda call: moves_batch(program, call))
+        for copy in found
+    )
 
 
 def copies(program: Program) -> Iterator[Copy]:
@@ -240,7 +257,8 @@ def gains_little(program: Program, found: list[Copy]) -> bool:
     """Whether little is copied, or queued behind which Python could go on."""
     home = program.loaders.home
     tokens = all(gives_tokens(home(loader), loader) for one in found for loader in one.loaders)
-    return evaluates(program, found) or tokens or all(is_drained(program, one) for one in found)
+    drained = all(is_drained(program, one) for one in found)
+    return evaluates(program, found) or tokens or drained or waits_next(program, found)
 
 
 def is_drained(program: Program, copy: Copy) -> bool:

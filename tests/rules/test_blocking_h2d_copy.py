@@ -401,3 +401,69 @@ def test_token_ids_and_samples_on_the_gpu() -> None:
     (found,) = check(SAMPLES.format("x = self.input_ids[i]"), CODE)
     assert found.severity is Severity.INFO
     silent(SAMPLES.format("x = torch.tensor(self.rows[i], device='cuda')"), CODE)
+
+
+UPLOADS = """
+def validate(model, loader):
+    model.eval()
+    with torch.no_grad():
+        for x, words in loader:
+            x = x.to(device)
+            size = len(x)
+            {}
+            show(model(x, lengths))
+
+
+validate(model, DataLoader(dataset, 64, num_workers=4, pin_memory=True))
+"""
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        pytest.param("lengths = torch.tensor([len(one) for one in words]).to(device)", id="a list"),
+        pytest.param("lengths = torch.IntTensor([3] * size).to(device)", id="a type of tensor"),
+        pytest.param("lengths = torch.LongTensor(size, 3).fill_(0).cuda()", id="filled"),
+        pytest.param("x.size(0), torch.from_numpy(table).to(device)", id="an array"),
+    ],
+)
+def test_is_silent_where_an_evaluation_waits_next_for_what_it_makes_on_the_host(upload):
+    silent(HEAD + UPLOADS.format(upload), CODE)
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        pytest.param("pass", id="nothing"),
+        pytest.param("lengths = torch.zeros(size).to(device)", id="what another rule reports"),
+        pytest.param("lengths = torch.tensor(words).to(device, non_blocking=True)", id="queued"),
+        pytest.param("lengths = torch.tensor(words)", id="stays on the host"),
+        pytest.param("y = model(x)\n            z = torch.tensor(words).to(device)",
+                     id="after work that is queued"),
+        pytest.param("if size:\n                z = torch.tensor(words).to(device)", id="perhaps"),
+        pytest.param("z = torch.tensor(words).to(device) if size else x", id="perhaps, in a line"),
+        pytest.param("z = torch.tensor(x).to(device)", id="a tensor that is there"),
+    ],
+)  # fmt: skip
+def test_an_evaluation_that_need_not_wait(upload):
+    (found,) = check(HEAD + UPLOADS.format(upload), CODE)
+    assert found.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("body", "severity"),
+    [
+        pytest.param("x = x.to(device)\nn = torch.tensor([len(x)]).to(device)", Severity.INFO,
+                     id="a wait follows"),
+        pytest.param("x, y = x.to(device), y.to(device)\nn = torch.tensor([9]).to(device)",
+                     Severity.INFO, id="a wait follows two"),
+        pytest.param("a = front(x.to(device))\nn = torch.tensor([9]).to(device)",
+                     Severity.WARNING, id="work is queued before the wait"),
+        pytest.param("n = torch.tensor([9]).to(device)\nx = x.to(device)", Severity.WARNING,
+                     id="the wait is over"),
+    ],
+)  # fmt: skip
+def test_a_step_that_waits_next_for_what_it_makes_on_the_host(body, severity):
+    step = "\nloss = model(x).sum()\nloss.backward()\noptimizer.step()"
+    (found,) = check(script(body + step), CODE)
+    assert found.severity is severity

@@ -1,0 +1,96 @@
+"""Tensors that a step makes on the host and copies to the GPU, for which the host waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.creation import SAME, goal_of, keywords
+from torchlint.analysis.queued import queues
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torchlint.analysis.program import Program
+
+_TYPED = ("Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor",
+          "ShortTensor", "ByteTensor", "BoolTensor")  # fmt: skip
+_OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.from_numpy")
+_FILLS = frozenset({"fill_", "zero_", "random_", "normal_", "uniform_"})
+_MAYBE_LATER = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.CompFor)
+
+
+def upload_follows(program: Program, copy: cst.Call, moves: Callable[[cst.Call], bool]) -> bool:
+    """Whether the host waits for an upload soon after a copy, with nothing queued in between.
+
+    It waits there for the copy as well, whether that itself is waited for or not.  ``moves``: what
+    else is no work behind which Python could go on.
+    """
+    if any(queues(program, one) for one in _around(program, copy)):
+        return False
+    for statement in _from(program, copy):
+        if not isinstance(statement, cst.SimpleStatementLine):
+            return False
+        for call in program.index.below(statement, cst.Call):
+            if program.index.order(call) <= program.index.order(copy):
+                continue
+            if _is_upload(program, call):
+                return True
+            if queues(program, call) and not moves(call):
+                return False
+    return False
+
+
+def _from(program: Program, copy: cst.Call) -> Sequence[cst.CSTNode]:
+    """Return the statement of a copy, and those after it in its block."""
+    line = program.statement(copy)
+    match program.parent(line):
+        case cst.IndentedBlock(body=body) | cst.Module(body=body):
+            return body[next(i for i, one in enumerate(body) if one is line) :]
+        case _:
+            return ()
+
+
+def _around(program: Program, copy: cst.Call) -> list[cst.Call]:
+    """Return the calls that are given a copy."""
+    statement = program.smallest_statement(copy)
+    above = program.index.ancestors(copy)
+    return [
+        one for one in above if isinstance(one, cst.Call) and program.index.inside(one, statement)
+    ]
+
+
+def _is_upload(program: Program, call: cst.Call) -> bool:
+    """Whether a call certainly copies a tensor to the GPU that was just made on the host."""
+    statement = program.smallest_statement(call)
+    for above in program.index.ancestors(call):
+        if above is statement:
+            break
+        if isinstance(above, _MAYBE_LATER):
+            return False
+    match call.func:
+        case cst.Attribute(value=made, attr=cst.Name("to" | "cuda")):
+            waits = "non_blocking" not in keywords(call) and len(call.args) < 2
+            return waits and _is_made_of_data(program, made) and goal_of(program, call) is not None
+        case _:
+            return False
+
+
+def _is_made_of_data(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression makes a tensor on the host, of what no factory gives on the GPU."""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in SAME | _FILLS
+        and not program.qualified(node.func)
+    ):
+        node = node.func.value
+    if not isinstance(node, cst.Call) or "device" in keywords(node):
+        return False
+    name = program.qualified(node.func)
+    kinds = [program.value(arg.value).kind for arg in node.args[:1]]
+    if name in _OF_DATA:
+        return bool(kinds) and kinds[0] not in (Kind.TENSOR, Kind.BATCH, Kind.NUMBER)
+    return name.removeprefix("torch.") in _TYPED and Kind.TENSOR not in kinds
