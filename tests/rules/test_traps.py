@@ -26,7 +26,9 @@ from torchlint.registry import all_rules
 from torchlint.rule import Severity
 from torchlint.source import decode_source
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:.*use of fork\(\)")
+pytestmark = pytest.mark.filterwarnings(
+    r"ignore:.*use of fork\(\)", "ignore:This DataLoader will create"
+)  # the machine may lend one core only
 forks = pytest.mark.skipif(
     sys.platform != "linux" or sys.version_info >= (3, 14), reason="workers get no text that ran"
 )
