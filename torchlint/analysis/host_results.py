@@ -28,14 +28,11 @@ _WRITES = re.compile(
     r"save|write|imsave|dump|export|imshow|add_(video|images?|figure)", re.IGNORECASE
 )
 _SHOWS = re.compile(r"imshow|add_(video|images?|figure)")
-_DRAWS = re.compile(r"(draw|plot)(_|$)")
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
-_GENERATES = re.compile(r"generat|sampl|decod|stream|beam|translat", re.IGNORECASE)
 _DRAWS = re.compile(r"visuali[sz]|(^|_)(vis|viz|draw|plot)(_|$)", re.IGNORECASE)
 _DRAWN = re.compile(r"visuali[sz]|grad_?cam", re.IGNORECASE)  # a network may be called DRAW
 _CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
 _MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
-_TO_TENSOR = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy")
 _ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
 _ENDS = (cst.Break, cst.Return)
 _IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
@@ -334,13 +331,6 @@ def loop_around(program: Program, node: cst.CSTNode) -> cst.For | cst.While | No
         if isinstance(above, cst.FunctionDef):
             return None
     return None
-
-
-def _outermost(program: Program, loop: cst.For | cst.While) -> cst.For | cst.While:
-    """Return the outermost loop of the function around a loop that is no loop over epochs."""
-    above = loop_around(program, loop)
-    epochs = above is None or program.loops.role(above) in (Role.TRAIN, Role.EPOCH)
-    return loop if above is None or epochs else _outermost(program, above)
 
 
 def writes(program: Program, loop: cst.For | cst.While) -> bool:
