@@ -708,7 +708,7 @@ def test_a_function_of_another_file_that_asks_for_the_rank_guards(tmp_path: Path
 
 
 CHOICE = """
-def work(x, kind="a", also=False):
+def work(x, kind="a", also=False, extra=None):
     {head}
         probe(x)
 for x in loader:
@@ -732,10 +732,29 @@ for x in loader:
         ("if kind == 'a':\n        pass\n    else:", "work(x)", "TRAIN guarded"),
         ("if kind == 'a':\n        pass\n    else:", "work(x, 'b')", "TRAIN"),
         ("if kind == 'a':\n        pass\n    elif kind == 'b':", "work(x)", "TRAIN guarded"),
+        ("if extra is not None:", "work(x)", "TRAIN guarded"),
+        ("if extra is not None:", "work(x, extra=None)", "TRAIN guarded"),
+        ("if extra is not None:", "work(x, extra=found)", "TRAIN"),
+        ("if extra is not None:", "work(x); work(x, extra=3)", "TRAIN"),
+        ("if extra is None:\n        pass\n    else:", "work(x)", "TRAIN guarded"),
+        ("if kind != 'a':", "work(x)", "TRAIN guarded"),
+        ("if kind != 'b':", "work(x)", "TRAIN"),
+        ("if kind not in ('a', 'b'):", "work(x, 'b')", "TRAIN guarded"),
+        ("if kind not in ('c', 'd'):", "work(x, 'b')", "TRAIN"),
     ],
 )
 def test_a_value_that_no_call_gives_is_not_asked_for(head: str, calls: str, expected: str) -> None:
     assert context(CHOICE.format(head=head, step=STEP, calls=calls)) == expected
+
+
+@pytest.mark.parametrize(
+    ("decorator", "expected"),
+    [("torch.inference_mode()", "TRAIN guarded"), ("torch.no_grad()", "TRAIN guarded"),
+     ("with_extra", "TRAIN")],
+)  # fmt: skip
+def test_a_decorator_may_give_a_value_by_itself(decorator: str, expected: str) -> None:
+    source = CHOICE.format(head="if extra is not None:", step=STEP, calls="work(x)")
+    assert context(f"@{decorator}{source}") == expected
 
 
 def test_a_parameter_of_the_function_around_is_not_given_by_calls_of_the_inner_one() -> None:
