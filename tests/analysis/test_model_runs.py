@@ -47,6 +47,7 @@ weights = torch.rand(4, 4)
         pytest.param("scipy.run(net)", id="given to a library"),
         pytest.param("torch.vmap(net)(x)", id="what a call gives"),
         pytest.param("(net or model)(x)", id="one of two"),
+        pytest.param("self.scaler(x)", id="a scale that is called itself"),
     ],
 )
 def test_may_run_one(line: str) -> None:
@@ -66,12 +67,21 @@ def test_may_run_one(line: str) -> None:
         pytest.param("len(range(9))", id="builtins"),
         pytest.param("u.square().clamp_min(3).softmax(0)", id="methods of what is not known"),
         pytest.param("self.tokenizer.decode(ids)", id="words"),
+        pytest.param("scaler.inverse_transform(weights)", id="a scale"),
+        pytest.param("self.normalizer.decode(weights)", id="a scale of an object"),
         pytest.param("Net", id="no call"),
     ],
 )
 def test_runs_none(line: str) -> None:
     program = parsed(FUNCTIONS + line, HEAD)
     assert not runs_model(program, program.module.body[-1])
+
+
+def test_a_star_import_brings_no_model_by_the_name_of_a_builtin() -> None:
+    program = parsed(FUNCTIONS + "print(len(banks))", HEAD + "from nets import *\n")
+    assert not runs_model(program, program.module.body[-1])
+    program = parsed(FUNCTIONS + "scored(banks)", HEAD + "from nets import *\n")
+    assert runs_model(program, program.module.body[-1])
 
 
 def test_a_recursion_may() -> None:

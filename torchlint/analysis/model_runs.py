@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ _OF_DATA = frozenset(
     bfloat16""".split()
 )
 # Whatever these do, they run no model.
-_NO_MODEL = re.compile(r"token|vocab|logg|writer|meter|metric|progress|bar$|timer", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"token|vocab|logg|writer|meter|metric|progress|bar$|timer|scaler|normali[sz]er", re.IGNORECASE
+)
 
 
 def runs_model(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
@@ -56,7 +59,7 @@ def _runs(program: Program, call: cst.Call, depth: int) -> bool:
         return False  # a function of a library
     match call.func:
         case cst.Name() as name:
-            return not (program.is_builtin(name) or function.kind is Kind.CLASS)
+            return not (_is_called_builtin(program, name) or function.kind is Kind.CLASS)
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
             of_data = method in _OF_DATA or method.endswith("_")
             if of_data or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
@@ -64,3 +67,8 @@ def _runs(program: Program, call: cst.Call, depth: int) -> bool:
             return program.value(receiver).kind not in _DATA
         case _:
             return True
+
+
+def _is_called_builtin(program: Program, name: cst.Name) -> bool:
+    """Whether a name is one of Python's own; what ``import *`` may bring by it is no model."""
+    return hasattr(builtins, name.value) and program.index.scope(name).owner(name.value) is None
