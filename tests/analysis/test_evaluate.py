@@ -77,6 +77,14 @@ CASES = [
     pytest.param("probe({'a': 1}[k])", "UNKNOWN", id="some entry"),
     pytest.param("probe(dict(a=1)['a'])", "UNKNOWN", id="an entry of dict()"),
     pytest.param("probe({k: 1 for k in x})", "DICT", id="a dictionary comprehension"),
+    pytest.param("d = {k: 1 for k in x}\nprobe(d[x])", "NUMBER", id="any entry of one"),
+    pytest.param("d = {k: x for k in x}\nprobe(d[x])", "UNKNOWN", id="an entry that nobody knows"),
+    pytest.param(
+        "d = {k: 1 for k in x}\nd['a'] = x\nprobe(d['a'])", "UNKNOWN", id="an entry set later"
+    ),
+    pytest.param(
+        "d = {k: 1 for k in x}\nd['a'] += x\nprobe(d['a'])", "UNKNOWN", id="an entry added to"
+    ),
     pytest.param("for v in {k: 1 for k in x}.values(): probe(v)", "NUMBER", id="its values"),
     pytest.param("for k, v in {'a': 1}.items(): probe(v)", "NUMBER", id="items"),
     pytest.param("probe({'a': 1}.get('a'))", "UNKNOWN", id="get"),

@@ -527,12 +527,26 @@ class Evaluator:
     def _entry(self, base: Value, node: cst.Subscript) -> Value:
         wanted = node.slice[0].slice if len(node.slice) == 1 else None
         key = literal(wanted.value) if isinstance(wanted, cst.Index) else None
+        if isinstance(base.made, cst.DictComp) and not self._is_refilled(node.value):
+            return base.member(None)
         if key is None or not isinstance(base.made, cst.Dict):
             return UNKNOWN
         for element in base.made.elements:
             if isinstance(element, cst.DictElement) and literal(element.key) == key:
                 return self._value(element.value)
         return UNKNOWN
+
+    def _is_refilled(self, kept: cst.BaseExpression) -> bool:
+        """Whether entries of a dictionary are set where it is kept: ``sums[k] = 0``."""
+        program, code = self._program, self._program.code(kept)
+        below = program.index.below
+        place = program.function(kept) or program.module
+        targets: list[cst.AssignTarget | cst.AugAssign] = [*below(place, cst.AssignTarget)]
+        targets += below(place, cst.AugAssign)
+        return any(
+            isinstance(one.target, cst.Subscript) and program.code(one.target.value) == code
+            for one in targets
+        )
 
     # -- iteration ---------------------------------------------------------------------------
 
