@@ -44,12 +44,14 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 - scripts that run on the CPU only: reading is free there;
 - totals that are read in every step, also as `totals["loss"]` or on one rank: `log-every-step`
   reports those.
-- reads right after a wait that has to stay, such as `torch.cuda.synchronize()`.
+- reads right after a wait that has to stay, such as `torch.cuda.synchronize()` around what is
+  timed.
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in
-its place. So is a read right before `torch.cuda.synchronize()`, or before a tensor on the GPU is
-indexed with what is on the host: both have to go. So are those in a class or function that
+its place. So is a read beside a `torch.cuda.synchronize()` that could go, or right before any,
+before a tensor on the GPU is indexed with what is on the host, or before a function that begins
+with a copy for a library of arrays: both have to go. So are those in a class or function that
 nothing uses.
 
 A local total that nothing reads is reported as well: its line can go.

@@ -34,7 +34,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
-- reads in a branch for certain values of what they read (`if loss.item() < 0: ...`);
+- reads in a branch for certain values of what they read (`if loss.item() < 0: ...`), or for a
+  value that no call in the project passes (`if criterion is not None:`);
+- reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`);
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
@@ -42,8 +44,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
 - evaluations whose turn makes its next input of what it reads, or runs a whole chain of the model;
-- reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`,
-  an index of the host, a mask, `nms`, what an evaluation needs at once;
+- reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
+  around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once;
 - functions, classes, files and folders that are named after drawing;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay;
@@ -53,11 +55,12 @@ Reads in an evaluation loop are reported as information, and so are those that c
 another wait of the same step, with nothing queued in between but a little arithmetic: they wait for
 their own copy alone, but would wait for the GPU in its place. The message names the first of such a
 group. A function that reads by itself is such a wait, and so is a step of apex's LARC, which reads
-every parameter. A read right before `torch.cuda.synchronize()` is information as well: both have to
-go, also where it stands in the function that calls this one (`timed(step)`). So is one before a
-tensor on the GPU is indexed with an array, a list or a tensor of the host, which is copied for
-that. And so are reads of a flag that tells every process to stop, and those in a class or
-function that nothing in the project uses.
+every parameter. A read beside a `torch.cuda.synchronize()` that could go, or right before any, is
+information as well: both have to go, also where that stands in the function that calls this one
+(`timed(step)`). So is one before a tensor on the GPU is indexed with an array, a list or a tensor
+of the host, which is copied for that, and one before a function that begins with a copy for a
+library of arrays. And so are reads of a flag that tells every process to stop, and those in a
+class or function that nothing in the project uses.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under

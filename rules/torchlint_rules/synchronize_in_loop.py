@@ -55,35 +55,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.analysis.conditions import is_statement, past_device_checks, whole_statement
-from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.loops import Role
+from torchlint.analysis.queued import WAITS
 from torchlint.analysis.rewrites import DeleteStatement
-from torchlint.analysis.timing import communicates, measures, orders_by_hand, profiled
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    import libcst as cst
 
-WAITS = tuple(f"torch.{device}.synchronize" for device in ("cuda", "mps", "xpu", "accelerator"))
+    from torchlint.analysis.program import Program
 
 
 def synchronize_in_loop(program: Program) -> Iterator[Finding]:
     """Find waits for the whole GPU in training steps."""
     calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
-    if not calls or orders_by_hand(program):
-        return
-    for call in calls:
-        context = program.context(past_device_checks(program, call))
-        if context.guarded or context.role not in (Role.TRAIN, Role.FORWARD):
-            continue
-        if has_reason(program, call, context) or catches_errors(program, call):
-            continue
-        where = "forward pass" if context.role is Role.FORWARD else "training step"
+    for call in program.needless_waits:
+        forward = program.context(past_device_checks(program, call)).role is Role.FORWARD
+        where = "forward pass" if forward else "training step"
         framework = bool(program.frameworks)
         yield Finding(
             call,
@@ -92,28 +84,6 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
-
-
-def has_reason(program: Program, call: cst.Call, context: Context) -> bool:
-    """Whether the wait is there to time something, or to order work that PyTorch does not."""
-    places: list[cst.CSTNode] = [program.function(call) or program.module]
-    if context.loop is not None:
-        places += [context.loop, program.function(context.loop) or program.module]
-    if measures(program, places) or any(communicates(program, place) for place in places):
-        return True
-    return profiled(program, call)
-
-
-def catches_errors(program: Program, call: cst.Call) -> bool:
-    """Whether the wait stands in ``try`` so that errors of the GPU appear there."""
-    child: cst.CSTNode = call
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.Try) and child is above.body and above.handlers:
-            return True
-        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
-            return False
-        child = above
-    return False
 
 
 def fix(program: Program, call: cst.Call, calls: list[cst.Call]) -> Fix:

@@ -295,6 +295,68 @@ def test_what_waits_for_the_gpu_after_a_read(lines: str, after: str) -> None:
     assert ("" if found is None else program.code(found)) == after
 
 
+SCORED = """
+from sklearn.metrics import f1_score
+
+def score(output, target):
+    wanted = target.cpu().numpy()
+    return f1_score(wanted, output.argmax(1).cpu().numpy())
+
+def score_of_few(output, target):
+    if len(target) > 9:
+        return 0
+    return f1_score(target.cpu(), output.cpu())
+
+def score_again(output, target):
+    target = net(target)
+    return f1_score(target.cpu(), output.cpu())
+
+def count(output, target):
+    return (output == target).sum().item()
+
+def mean(output, target):
+    return target.cpu().numpy().mean()
+
+def clear(output, target):
+    torch.cuda.synchronize()
+    return net(output)
+
+net = nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(data):
+    x, y = x.cuda(), y.cuda()
+    out = net(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param("loss.item(); score_of_few(out, y)", "", id="in some calls"),
+        pytest.param("loss.item(); score_again(out, y)", "", id="after a pass"),
+        pytest.param("loss.item(); count(out, y)", "", id="another read: both may go"),
+        pytest.param("loss.item(); mean(out, y)", "", id="a copy that may go"),
+        pytest.param("loss.item(); net(x); score(out, y)", "", id="a pass in between"),
+        pytest.param("loss.item(); score(net(x), y)", "", id="a pass for it"),
+        pytest.param("loss.item(); score([1], [2])", "", id="of nothing on the GPU"),
+        pytest.param("loss.item(); score(out, y) if ready else 0", "", id="now and then"),
+        pytest.param("show(loss.item(), score(out, y))", "score(out, y)", id="beside it"),
+        pytest.param("a = loss.item(); b = score(out, y)", "score(out, y)", id="after it"),
+        pytest.param("loss.item(); score(out.abs(), y)", "score(out.abs(), y)", id="little work"),
+        pytest.param("loss.item(); clear(out, y)", "clear(out, y)", id="a wait for all"),
+    ],
+)
+def test_a_function_that_waits_first_after_a_read(lines: str, after: str) -> None:
+    program = parsed(SCORED.replace("{}", lines), HEAD)
+    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "loss.item()"]
+    found = waits_anyway(program, sync)
+    assert ("" if found is None else program.code(found)) == after
+
+
 METERS = """
 class Meter:
     def __init__(self):

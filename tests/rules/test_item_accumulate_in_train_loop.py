@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL201"
 
@@ -365,3 +369,69 @@ def test_a_total_that_one_rank_reads_now_and_then() -> None:
     assert check(loop(lines), CODE)
     lines = "total += loss.item()\nif step % 9 == 0:\n    if rank == 0:\n        print(total)"
     assert check(loop(lines), CODE)
+
+
+METRICS = """\
+import cv2
+from sklearn.metrics import f1_score
+
+def score(output, target):
+    return f1_score(target.cpu().numpy(), output.argmax(1).cpu().numpy())
+
+def draw(output, target):
+    cv2.imwrite("x.png", output.cpu().numpy())
+"""
+MEASURED = """\
+import torch
+from metrics import draw, score
+
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train(loader):
+    total = 0.0
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        out = model(x)
+        loss = torch.nn.functional.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        {}
+    return total
+
+@torch.no_grad()
+def evaluate(loader):
+    total = 0.0
+    for x, y in loader:
+        out = model(x.cuda())
+        total += torch.nn.functional.cross_entropy(out, y.cuda()).item()
+        {}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        pytest.param(("pass", "pass"), [("warning", False), ("info", False)], id="nothing"),
+        pytest.param(
+            ("print(score(out, y))", "pass"), [("info", True), ("info", False)], id="for arrays"
+        ),
+        pytest.param(("pass", "draw(out, y)"), [("warning", False)], id="what the turn needs"),
+    ],
+)
+def test_a_function_of_another_file_waits_next(
+    lines: tuple[str, str], said: list[tuple[str, bool]], tmp_path: Path
+) -> None:
+    files = {"metrics.py": METRICS, "main.py": MEASURED.format(*lines)}
+    found = check_in(tmp_path, files, "main.py", CODE)
+    assert [(one.severity.word, "they have to go together" in one.message) for one in found] == said
+
+
+def test_a_read_beside_a_wait_that_is_reported_itself() -> None:
+    for lines in ("{}\ntotal += loss.item()", "total += loss.item()\n{}"):
+        [found] = check(loop(lines.format("torch.cuda.synchronize()")), CODE)
+        assert found.severity.word == "info"
+        assert "they have to go together" in found.message
+    silent(loop("import time\ntorch.cuda.synchronize(); time.time()\ntotal += loss.item()"), CODE)

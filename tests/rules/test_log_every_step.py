@@ -760,11 +760,113 @@ def test_a_chain_of_model_runs_for_each_read() -> None:
 
 
 def test_a_wait_that_has_to_stay_before_a_read() -> None:
-    found = check(loop("torch.cuda.synchronize()\nlosses.append(loss.item())"), CODE)
-    assert found == []
+    silent(loop("torch.cuda.synchronize(); t = time.time()\nlosses.append(loss.item())"), CODE)
+    [found] = check(loop("torch.cuda.synchronize()\nlosses.append(loss.item())"), CODE)
+    assert found.severity.word == "info"  # that wait is reported itself
+    assert "as `torch.cuda.synchronize()` has just waited" in found.message
     [found] = check(loop("if loss > 9:\n    pass\nlosses.append(loss.item())"), CODE)
     assert found.severity.word == "info"
     assert "as `loss > 9` has just waited" in found.message
+
+
+STEPPED = """\
+import math
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def update(loss):
+    loss.backward()
+    optimizer.step()
+
+for x in batches:
+    loss = model(x.cuda()).mean()
+{}
+"""
+
+
+def stepped(lines: str) -> str:
+    return STEPPED.format(textwrap.indent(lines, "    "))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "loss.backward()\nif torch.isfinite(loss).item():\n    optimizer.step()",
+        "if not math.isnan(loss) and loss.item() < 9:\n    update(loss)",
+        "loss.backward()\nfine = torch.isfinite(loss).item()\nif fine:\n    optimizer.step()",
+        "if loss.isnan().item():\n    x = 0\nelse:\n    update(loss)",
+        "if x is None:\n    x = 0\nelif loss.isnan().item():\n    x = 1\nelse:\n    update(loss)",
+        "if loss.item() > 9:\n    print('left out')\n    continue\nupdate(loss)",
+        "if loss.item() > 9:\n    continue\nlosses.append(loss.item())\nupdate(loss)",
+        "if not loss.isfinite():\n    continue\nlosses.append(loss.item())\nupdate(loss)",
+        "losses.append(loss.item())\nif loss.item() < 9:\n    update(loss)",
+    ],
+)
+def test_a_read_that_decides_whether_the_step_is_taken(lines: str) -> None:
+    silent(stepped(lines), CODE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "update(loss)\nif loss.item() > 9:\n    print('large')",
+        "update(loss)\nif loss.item() > 9:\n    continue\nprint('small')",
+        "if math.isnan(loss.item()):\n    raise ValueError\nupdate(loss)",
+        "if loss.item() < 0.1:\n    break\nupdate(loss)",
+        "if loss.item() > 9:\n    for _ in x:\n        continue\nupdate(loss)",
+        "if loss.item() > 9:\n    x = 3\nupdate(loss)",
+        "update(loss)\nfine = loss.item()\nprint(fine) if fine else update(loss)",
+    ],
+)
+def test_a_read_that_decides_something_else(lines: str) -> None:
+    [found] = check(stepped(lines), CODE)
+    assert found.severity.word == "warning"
+
+
+@pytest.mark.parametrize(
+    ("done", "count"),
+    [("loss.backward(); optimizer.step()", 0), ("print(loss.shape)", 1)],
+)
+def test_a_read_that_decides_whether_another_file_takes_the_step(
+    done: str, count: int, tmp_path: Path
+) -> None:
+    script = "from steps import update\n" + stepped(
+        "if loss.item() < 9:\n    update(loss, optimizer)\nloss.backward()"
+    ).replace("def update(", "def own(")
+    files = {"steps.py": f"def update(loss, optimizer):\n    {done}\n", "main.py": script}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == count
+
+
+def test_a_read_after_the_step_that_another_has_let_be_taken() -> None:
+    lines = "loss.backward()\nif loss.item() < 9:\n    optimizer.step()\nlosses.append(loss.item())"
+    [found] = check(stepped(lines), CODE)
+    assert (found.location.row, found.severity.word) == (16, "warning")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "rows"),
+    [
+        pytest.param("if loss.item() > 9: return", "loss.backward()", [], id="the step"),
+        pytest.param("loss.backward()", "if loss.item() > 9: return", [9], id="nothing else"),
+        pytest.param("loss.backward()", "if loss.item() > 9: print()", [9], id="goes on"),
+    ],
+)
+def test_a_return_that_ends_the_step(first: str, last: str, rows: list[int]) -> None:
+    source = f"""\
+    import torch
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def training_step(x):
+        loss = model(x.cuda()).mean()
+        {first}
+        optimizer.zero_grad()
+        {last}
+        print("done")
+    """
+    assert [found.location.row for found in check(source, CODE)] == rows
 
 
 def test_a_step_that_is_timed_by_who_calls_it() -> None:

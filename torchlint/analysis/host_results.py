@@ -240,10 +240,44 @@ def decides_for_all(program: Program, sync: Sync) -> bool:
 
 
 def _ends(branch: cst.If) -> bool:
+    return isinstance(_last(branch), _ENDS)
+
+
+def _last(branch: cst.If) -> cst.CSTNode | None:
+    """Return the last statement of a branch."""
     last = branch.body.body[-1] if branch.body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, _ENDS)
+    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+
+
+# -- what training decides by its results in the very turn ----------------------------------------
+
+
+def decides_step(program: Program, sync: Sync) -> bool:
+    """Whether the turn takes its step, or goes without, by what is read.
+
+    ``if torch.isfinite(loss).item(): optimizer.step()``, ``if loss.item() > 9: continue``.
+    """
+    return any(picks_step(program, use) for use in (sync.node, *_uses(program, sync)))
+
+
+def picks_step(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a branch on a node, or what comes after it, is where the step is taken."""
+    branch = next(a for a in program.index.ancestors(node) if isinstance(a, cst.BaseStatement))
+    if not isinstance(branch, cst.If):
+        return False
+    arms = (branch.body, branch.orelse)
+    if any(arm is not None and program.loops.updates(arm) for arm in arms):
+        return True
+    loop = loop_around(program, branch)
+    skipped: cst.CSTNode | None = None
+    match _last(branch):
+        case cst.Continue():
+            skipped = loop
+        case cst.Return() if loop is None:
+            skipped = program.function(branch)
+        case _:
+            pass
+    return skipped is not None and program.loops.updates(skipped, program.index.end(branch))
 
 
 def feeds_arrays(program: Program, sync: Sync) -> bool:

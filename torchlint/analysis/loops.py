@@ -381,6 +381,22 @@ class Loops:
         """Whether a loop itself takes an optimizer step, outside of loops inside it."""
         return Event.STEP in self._events.get(id(loop), Event.NOTHING)
 
+    def updates(self, place: cst.CSTNode, start: int = 0) -> bool:
+        """Whether what stands at or below a place, from an order on, goes back or takes a step."""
+        index, calls = self._program.index, self._program.calls
+        wanted = Event.BACKWARD | Event.STEP
+        for call in index.below(place, cst.Call):
+            target = calls.target(call) if index.order(call) >= start else None
+            done = Event.NOTHING if target is None else self.done_by(target)
+            if index.order(call) >= start and (self._event(call) | done) & wanted:
+                return True
+        return any(
+            index.inside(call, place)
+            and index.order(call) >= start
+            and other.program.loops.done_by(other.function) & wanted
+            for call, other in self._leaving
+        )
+
     @cached_property
     def training(self) -> list[Loop]:
         """The training loops, in no particular order."""

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.host_results import handed_on, is_for_drawing, is_given_gpu
+from torchlint.analysis.host_results import (
+    decides_step,
+    handed_on,
+    is_for_drawing,
+    is_given_gpu,
+)
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.simulators import for_simulator
@@ -109,7 +114,8 @@ def every_step(program: Program) -> Iterator[Sync]:
             sync.context.guarded or _depends_on_data(program, sync) or _is_checked(program, sync)
         )
         seldom = seldom or is_for_drawing(program, sync.node)
-        if trains and not seldom and is_given_gpu(program, sync) and not handed_on(program, sync):
+        needed = handed_on(program, sync) or decides_step(program, sync)
+        if trains and not seldom and not needed and is_given_gpu(program, sync):
             yield sync
 
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import handed_on, loop_around, needed_now
+from torchlint.analysis.host_numbers import on_gpu
+from torchlint.analysis.host_results import (
+    decides_step,
+    feeds_arrays,
+    handed_on,
+    loop_around,
+    needed_now,
+    picks_step,
+)
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.queued import OPERATIONS, queues, target_of
@@ -52,16 +60,17 @@ def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
     """Return the wait for the whole GPU after a read, with nothing queued in between.
 
     What the read waits for, it would wait for in its place.  It may come at the head of the next
-    turn of the loop.  Another read is none: both may go.
+    turn of the loop, or of a function that is called.  Another read is none: both may go.
     """
     index, node = program.index, sync.node
     function, end = program.function(node), index.end(node)
     found = [one for one in _certain(program) if program.function(one) is function]
     found += _settling_calls(program, function)
+    found += _calls_that_wait_first(program, function)
     found += [
         one.node
         for one in program.syncs
-        if one.copies and program.function(one.node) is function and needed_now(program, one)
+        if program.function(one.node) is function and _has_to_stay(program, one)
     ]
     loop = loop_around(program, node)
     for wait in sorted(found, key=lambda one: (index.order(one) < end, index.order(one))):
@@ -110,6 +119,45 @@ def _waits_for_given(home: Program, function: cst.FunctionDef) -> bool:
 def _certain(program: Program) -> list[cst.BaseExpression]:
     """Return the waits that are no reads."""
     return [*program.waits, *program.index_copies]
+
+
+def _has_to_stay(program: Program, sync: Sync) -> bool:
+    """Whether the step needs what it reads at once."""
+    return (sync.copies and needed_now(program, sync)) or decides_step(program, sync)
+
+
+def _calls_that_wait_first(
+    program: Program, function: cst.FunctionDef | None
+) -> Iterator[cst.Call]:
+    """Yield the calls in a function that wait for what they are given before they queue more."""
+    for call in program.index.below(function or program.module, cst.Call):
+        if program.function(call) is function:
+            given = any(on_gpu(program, arg.value) for arg in call.args)
+            target = target_of(program, call) if given else None
+            if target is not None and _first_wait(*target) is not None:
+                yield call
+
+
+def _first_wait(home: Program, function: cst.FunctionDef) -> cst.BaseExpression | None:
+    """Return the wait that a function begins with each time that it runs.
+
+    A read is one where the function needs it: for a library of arrays, or to decide by.
+    """
+    index, body = home.index, function.body
+    if not any(name.value in _READS for name in index.below(body, cst.Name)):
+        return None  # the usual case, and cheap to see
+    waits: list[cst.BaseExpression] = [w for w in home.waits if home.function(w) is function]
+    reads = (sync for sync in home.syncs if home.function(sync.node) is function)
+    waits += [
+        sync.node
+        for sync in reads
+        if _has_to_stay(home, sync) or (sync.copies and feeds_arrays(home, sync))
+    ]
+    for wait in waits:
+        late = _queues_in(home, body, index.order(body), index.end(wait), wait)
+        if not late and _always_runs(home, wait, function):
+            return wait
+    return None
 
 
 def _settling_calls(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
@@ -180,6 +228,8 @@ def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool
         if program.index.inside(node, above):
             return True
         match above:
+            case cst.If(test=test) if child is test:
+                pass
             case cst.If(test=test) if "cuda" in program.code(test) and child is above.body:
                 pass
             case cst.BaseCompoundStatement() if not isinstance(above, cst.With):
@@ -200,18 +250,29 @@ def is_futile(
 ) -> bool:
     """Whether nothing is gained without a read, as the wait beside it is one that will not go.
 
-    That one measures, or copies or counts what the step needs; in an evaluation, it is whatever
-    nobody reports.
+    That one measures, copies or counts what the step needs, or decides whether to take it; in an
+    evaluation, it is whatever nobody reports.
     """
     if before is None:
-        return any(one.node is after for one in program.syncs)
+        return _is_lasting(program, after)
     if any(one is before for one in _certain(program)):
-        return True
+        return not any(one is before for one in program.needless_waits)
     if any(one is before for one in program.implied_waits):
-        decides = isinstance(program.parent(before), _DECIDES)
+        decides = isinstance(program.parent(before), _DECIDES) and not picks_step(program, before)
         return sync.context.role is Role.EVAL or not decides
     other = next((one for one in program.syncs if one.node is before), None)
-    return other is not None and (needed_now(program, other) or handed_on(program, other))
+    return other is not None and (
+        needed_now(program, other) or handed_on(program, other) or decides_step(program, other)
+    )
+
+
+def _is_lasting(program: Program, after: cst.BaseExpression | None) -> bool:
+    """Whether a wait after a read, in its function or in one that it calls, has to stay."""
+    home, wait = program, after
+    target = target_of(program, after) if isinstance(after, cst.Call) else None
+    if target is not None:
+        home, wait = target[0], _first_wait(*target)
+    return any(one.node is wait and _has_to_stay(home, one) for one in home.syncs)
 
 
 def costs(
@@ -474,7 +535,7 @@ def _queues_in(
 ) -> bool:
     """Whether anything below a node may be queued from one place to another, for a wait there."""
     index = program.index
-    holders = {id(above) for above in index.ancestors(node)}
+    holders = {id(node), *(id(above) for above in index.ancestors(node))}
     slight = 0
     for kind in (cst.Call, *OPERATIONS):
         for found in index.below(around, kind):

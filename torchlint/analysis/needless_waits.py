@@ -1,0 +1,52 @@
+"""Waits for the whole GPU in training steps that nothing needs: neither a clock nor an order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.conditions import is_statement, past_device_checks
+from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.queued import WAITS
+from torchlint.analysis.timing import communicates, measures, orders_by_hand, profiled
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+
+def needless_waits(program: Program) -> list[cst.Call]:
+    """Return the waits of training steps and forward passes that could go."""
+    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
+    if not calls or orders_by_hand(program):
+        return []
+    return [call for call in calls if _is_needless(program, call)]
+
+
+def _is_needless(program: Program, call: cst.Call) -> bool:
+    context = program.context(past_device_checks(program, call))
+    if context.guarded or context.role not in (Role.TRAIN, Role.FORWARD):
+        return False
+    return not (_has_reason(program, call, context) or _catches_errors(program, call))
+
+
+def _has_reason(program: Program, call: cst.Call, context: Context) -> bool:
+    """Whether the wait is there to time something, or to order work that PyTorch does not."""
+    places: list[cst.CSTNode] = [program.function(call) or program.module]
+    if context.loop is not None:
+        places += [context.loop, program.function(context.loop) or program.module]
+    if measures(program, places) or any(communicates(program, place) for place in places):
+        return True
+    return profiled(program, call)
+
+
+def _catches_errors(program: Program, call: cst.Call) -> bool:
+    """Whether the wait stands in ``try`` so that errors of the GPU appear there."""
+    child: cst.CSTNode = call
+    for above in program.index.ancestors(call):
+        if isinstance(above, cst.Try) and child is above.body and above.handlers:
+            return True
+        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
+            return False
+        child = above
+    return False
