@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,7 @@ class Targets:
     def __init__(self, *, isolated: bool) -> None:
         self.isolated = isolated
         self.declared: dict[Path, Target | None] = {}
+        self.asked: dict[Path, Target | None] = {}
         self.warnings: list[str] = []
 
     def of(self, folder: Path, settings: Settings) -> Target:
@@ -77,7 +79,8 @@ class Targets:
         A setting wins; then the declarations of the closest folder that has some, from this
         folder up to the repository's root; of several bounds there, the lowest.  A release of
         torchvision is made for one of torch, and a README that names an older torch than the
-        requirements do lowers the bound.
+        requirements do lowers the bound.  Where nothing is declared, a README that asks for one
+        release of torch 0 is believed.
         """
         if settings.torch_version is not None:
             version = None if settings.torch_version == "any" else _version(settings.torch_version)
@@ -85,7 +88,9 @@ class Targets:
         unknown = Target(None, "no bound on torch is declared")
         if self.isolated:
             return Target(None, "--isolated: nothing is read")
-        return next((t for here in _upwards(folder) if (t := self._declared(here))), unknown)
+        folders = list(_upwards(folder))
+        found = chain(map(self._declared, folders), map(self._asked, folders))
+        return next((target for target in found if target), unknown)
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
@@ -100,6 +105,15 @@ class Targets:
             lowest = min(bounds, key=lambda each: each[0], default=None)
             self.declared[folder] = Target(*lowest) if lowest else None
         return self.declared[folder]
+
+    def _asked(self, folder: Path) -> Target | None:
+        """Return the release of torch 0 that a README asks for (``==``) if it names none later."""
+        if folder not in self.asked:
+            stated = list(stated_in(folder))
+            exact = [(v, origin) for v, origin, _ in stated if "==" in origin.rpartition(": ")[2]]
+            old = exact and all(version.major == 0 for version, _, _ in stated)
+            self.asked[folder] = Target(*min(exact)) if old else None
+        return self.asked[folder]
 
     def _requirements(self, folder: Path) -> Iterator[tuple[Path, str]]:
         """Yield every requirement on torch of a folder, as text, with the file it is in."""
@@ -152,6 +166,7 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
     readers = {
         "pyproject.toml": read_pyproject,
         "setup.cfg": read_setup_cfg,
+        "setup.py": read_setup_py,
         "Pipfile.lock": read_pipfile_lock,
         "environment.yml": read_conda,
         "environment.yaml": read_conda,
@@ -287,6 +302,15 @@ def read_setup_cfg(file: Path) -> Iterator[str]:
         values += dict(parser.items("options.extras_require")).values()
     for value in values:
         yield from _torch_only(value.replace("#", "\n#").splitlines())
+
+
+def read_setup_py(file: Path) -> Iterator[str]:
+    """Yield the torch requirements that stand in a setup.py."""
+    data = file.read_bytes()
+    if b"torch" in data:
+        from torchlint.setup_script import required  # noqa: PLC0415  few projects still have one
+
+        yield from _torch_only(required(data))
 
 
 def read_conda(file: Path) -> Iterator[str]:

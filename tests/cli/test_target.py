@@ -109,6 +109,19 @@ DECLARATIONS = [
     ),
     ("setup.cfg", "[options]\ninstall_requires =\n  numpy\n  torch>=1.10  # reason\n", "1.10"),
     ("setup.cfg", "[options.extras_require]\ngpu =\n  torch>=1.11\n", "1.11"),
+    ("setup.py", 'setup(name="x", install_requires=["numpy", "torch==1.3.1"])\n', "1.3.1"),
+    ("setup.py", 'NEEDS = ["torch>=1.4"]\nNEEDS += ["x"]\nsetup(install_requires=NEEDS)\n', "1.4"),
+    (
+        "setup.py",
+        'extras = {}\nextras["gpu"] = ["torch>=1.5"]\nsetup(extras_require=extras)\n',
+        "1.5",
+    ),
+    ("setup.py", 'needs: list = ["torch>=1.6"]\nsetup(install_requires=needs + more)\n', "1.6"),
+    ("setup.py", 'setup(**{"install_requires": """\nnumpy\ntorch>=1.7\n"""})\n', "1.7"),
+    ("setup.py", 'setup(setup_requires=["torch==1.3"], install_requires=["x"])\n', "any"),
+    ("setup.py", 'setup(install_requires=[f"torch=={VERSION}", "torch"])\n', "any"),
+    ("setup.py", 'NEEDS = ["torch==1.3"]\nsetup(install_requires=read("torch.txt"))\n', "any"),
+    ("setup.py", 'a = [b, "torch==1.8"]\nb = [a]\nsetup(install_requires=a)\n', "1.8"),
     ("environment.yml", "dependencies:\n  - python=3.9\n  - pytorch=1.7.1=py3.8_cuda11\n", "1.7.1"),
     ("environment.yaml", "dependencies:\n  - pytorch::pytorch>=1.12,<2\n", "1.12"),
     ("environment.yml", "dependencies:\n  - pip:\n    - torch==2.0.1\n", "2.0.1"),
@@ -193,6 +206,18 @@ def test_the_lowest_of_several_counts(project) -> None:
             id="words raise nothing",
         ),
         pytest.param({"README.md": "PyTorch 0.4.1\n"}, "any", id="words alone"),
+        pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "any", id="a release of torch 1"),
+        pytest.param({"README.md": "PyTorch >= 0.3.1\n"}, "any", id="a release and later ones"),
+        pytest.param(
+            {"README.md": "PyTorch == 0.3.1\n\nRuns on PyTorch 1.0 as well\n"},
+            "any",
+            id="a release among others",
+        ),
+        pytest.param(
+            {"README.md": "Python >= 3.5, PyTorch == 0.3.1. PyTorch 0.4 is not supported.\n"},
+            "0.3.1",
+            id="a release of torch 0",
+        ),
         pytest.param(
             {
                 "pyproject.toml": "[project]\ndependencies = ['torch>=2.2']\n",
@@ -222,6 +247,14 @@ def test_the_closest_folder_that_declares_a_bound_counts(project) -> None:
     project.write("other/requirements.txt", "torch>=1.8\n")
     assert str(target(project, "example/deep")) == "2.0"
     assert str(target(project, "other")) == "1.8"
+
+
+def test_a_release_in_words_counts_where_nothing_else_does(project) -> None:
+    project.write("old/README.md", "PyTorch == 0.4.0\n")
+    assert str(target(project, "old/deep")) == "0.4.0"
+    assert str(target(project)) == "any"
+    project.write("requirements.txt", "torch>=2.0\n")
+    assert str(target(project, "old/deep")) == "2.0"
 
 
 def test_the_repository_is_the_border(project) -> None:
@@ -263,6 +296,8 @@ def test_isolated_reads_nothing(project) -> None:
     [
         ("pyproject.toml", b'dependencies = ["torch>=2'),
         ("setup.cfg", b"torch\n[options\n"),
+        ("setup.py", b"print 'torch'\n"),
+        ("setup.py", b"torch\0"),
         ("requirements.txt", b"torch>=2\n\xff\n"),
         ("Pipfile.lock", b'{"torch"'),
     ],
