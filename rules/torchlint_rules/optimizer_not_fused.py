@@ -52,7 +52,7 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   gradient scaler.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
   there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
-- Code that runs only on a torch without the kernel, by what it uses (`torch._six`).
+- Code that runs only on a torch without the kernel, by what it uses (`torch._six`) or asserts.
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 
 ## Fix safety

@@ -114,6 +114,16 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         ),
         pytest.param("if TORCH_MAJOR < 2:\n    from torch._six import inf", id="asked for"),
         pytest.param("from ._six import inf", id="the project's own"),
+        pytest.param("assert torch.__version__ >= '1.8'", id="an old torch is refused"),
+        pytest.param("assert torch.__version__ != '1.8'", id="one torch is refused"),
+        pytest.param("if torch.__version__ < '1.8':\n    raise ValueError", id="one raises"),
+        pytest.param("if torch.__version__ >= '2':\n    torch.f(x)", id="a new torch is used"),
+        pytest.param(
+            "if torch.__version__.startswith('1.8.'):\n    raise ValueError", id="a bad release"
+        ),
+        pytest.param("if legacy:\n    assert torch.__version__ < '2'", id="refused on request"),
+        pytest.param("assert torchvision.__version__ < '0.9'", id="another package"),
+        pytest.param("assert torch.__version__ < NEWEST", id="a version that is not seen"),
         pytest.param("torchvision.utils.make_grid(x, value_range=(0, 1))", id="the new argument"),
         pytest.param("numpy.histogram(x, bins=9, range=(0, 1))", id="another range"),
         pytest.param(f"{TOP}\naccuracy(output, target)", id="one row of what is transposed"),
@@ -166,6 +176,23 @@ def test_runs_on_every_version(source: str) -> None:
             "loss.backward()\nprint(loss.data[0])\nVariable(x, volatile=True)\ntorch.no_grad()",
             "1.0",
             "loss.data[0]",
+        ),
+        *(
+            (f"assert {test}", end, test)
+            for test, end in (
+                ("torch.__version__.split('.')[0] == '1'", "2"),
+                ("int(torch.__version__.split('.')[0]) < 2", "2"),
+                ("torch.__version__[0] == '0'", "1"),
+                ("torch.__version__ < '1.13'", "1.13"),
+                ("torch.__version__ == '1.4.0'", "2"),
+                ("torch.__version__.startswith('1.')", "2"),
+            )
+        ),
+        ("if torch.__version__ >= '2':\n    raise E", "2", "torch.__version__ >= '2'"),
+        (
+            "if torch.__version__[0] != '1':\n    print(x)\n    raise E",
+            "2",
+            "torch.__version__[0] != '1'",
         ),
         ("torch.symeig(x, eigenvectors=True)", "2.0", "torch.symeig"),
         ("torch.solve(b, a)", "2.0", "torch.solve"),

@@ -57,12 +57,15 @@ _IMAGES = ("torchvision.utils.make_grid", "torchvision.utils.save_image")
 # Texts without these hold no evidence.  Words are found much faster than any of many patterns.
 _WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop", "make_grid(",
           "save_image(", "async", ".data\n", "symeig", "torch.eig(", "torch.lstsq(",
-          "torch.solve(")  # fmt: skip
+          "torch.solve(", "torch.__version__")  # fmt: skip
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
     r"|[(,]\s*range\s*=|[(,]\s*async\s*=\s*(?:True|False)"
     r"|\btorch\.(?:symeig|eig|lstsq|solve)\(|\+=[^\n#]*\.data\n"
+    r"|\n(?:assert|if)\b[^\n]*torch\.__version__"
 )
+_VERSION = re.compile(r"""(?:int\()?torch\.__version__(?:(?:\.split\(["']\.["']\))?\[0\])?\)?""")
+_NUMBER = re.compile(r"""["']?(\d+(?:\.\d+)*)\.?["']?""")
 _MANY = re.compile(r"\(\s*1\s*,\s*\d+\s*,?\s*\)\s*\)")  # accuracy(output, target, topk=(1, 5))
 _ALIKE = frozenset(
     {"exp", "log", "sqrt", "abs", "neg", "clone", "detach", "cpu", "cuda", "float", "double"}
@@ -195,6 +198,9 @@ def own(program: Program) -> Iterator[Limit]:
                 yield Limit(_REMOVED[name], name)
     for statement in program.index.of(cst.ImportFrom):
         yield from _imported(program, statement)
+    for test, holds in _refusals(program):
+        if (version := _end(program, test, holds=holds)) is not None:
+            yield Limit(version, program.code(test))
     for node in program.index.of(cst.Subscript):
         if _reads_first(program, node) and not _is_asked_for(program, node):
             yield Limit(_INDEXED, program.code(node))
@@ -205,6 +211,39 @@ def own(program: Program) -> Iterator[Limit]:
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
+
+
+def _refusals(program: Program) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Yield what has to hold, or must not, wherever a file is run or imported."""
+    for statement in program.module.body:
+        match statement:
+            case cst.SimpleStatementLine(body=[cst.Assert(test=test)]):
+                yield test, True
+            case cst.If(
+                test=test,
+                body=cst.IndentedBlock(body=[*_, cst.SimpleStatementLine(body=[*_, cst.Raise()])]),
+            ):
+                yield test, False
+            case _:
+                pass
+
+
+def _end(program: Program, test: cst.BaseExpression, *, holds: bool) -> Version | None:
+    """Return where the versions of torch end for which a condition holds, or does not."""
+    match test:
+        case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]):
+            pass
+        case cst.Call(func=cst.Attribute(left, cst.Name("startswith")), args=[cst.Arg(right)]):
+            operator = cst.Equal()
+        case _:
+            return None
+    number = _NUMBER.fullmatch(program.code(right))
+    if number is None or not _VERSION.fullmatch(program.code(left)):
+        return None
+    below, only = (cst.LessThan, cst.Equal) if holds else (cst.GreaterThanEqual, cst.NotEqual)
+    if isinstance(operator, below):
+        return Version(number[1])
+    return Version(str(Version(number[1]).major + 1)) if isinstance(operator, only) else None
 
 
 def _asks_for_many(call: cst.Call) -> bool:
