@@ -41,7 +41,7 @@ still running.  It is also what works on more than one machine.
   then called as it is.
 - Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
-- Branches that tell their user to start processes instead.
+- Branches that tell their user to start processes instead, and those that run without a GPU.
 - `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
 
 Under a training framework it is information: the framework has its own way to start processes.  So
@@ -74,6 +74,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_one
 from torchlint.analysis.loops import ends_script
@@ -128,7 +129,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         function = NAMES[program.qualified(call.func)]
         if on_one_device(program, call, function) or in_test(program, call):
             continue
-        if is_not_trained(program, call) or is_told(program, call):
+        if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
             continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"

@@ -94,6 +94,13 @@ for x in data:
             ),
             id="a last resort that says so",
         ),
+        pytest.param(
+            script(
+                "if torch.cuda.is_available():\n    model = model.cuda()\nelse:\n"
+                "    model = nn.DataParallel(model)"
+            ),
+            id="a branch without a GPU",
+        ),
         pytest.param(script("nn.DataParallel()"), id="no model"),
         pytest.param(
             script("def test_it():\n    model = nn.DataParallel(model)"), id="a test of a wrapper"
@@ -116,6 +123,13 @@ def test_is_silent(source):
         ("model = nn.DataParallel(model, range(2))", ""),
         ("model = nn.DataParallel(model, args.gpus).cuda()", ""),
         ("if count > 1:\n    model = nn.DataParallel(model)", ""),
+        (
+            (
+                "if torch.cuda.is_available():\n    model = nn.DataParallel(model)\nelse:\n"
+                "    model = model.double()"
+            ),
+            "",
+        ),
         (
             (
                 "if args.test:\n    model = nn.DataParallel(model)\n    for x in data:\n"
