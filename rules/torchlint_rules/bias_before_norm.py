@@ -28,7 +28,8 @@ not become measurably faster, so this is information.
 ## Leaves alone
 `LayerNorm` and `GroupNorm`, which average across channels: there the bias matters.
 An activation, a pooling, a reshape or anything else in between; an output that is
-used elsewhere as well; a bias that is given by position, by a variable or as
+used elsewhere as well; a sequence that is handed to a module of the project which runs its layers
+one by one; a bias that is given by position, by a variable or as
 False; layers that run at several places; `InstanceNorm` with running statistics; files that
 freeze their norms, hook into layers, fuse or quantise them; layers that are made only for an
 argument that every call in the file gives as None; attributes that no file of the project reads;

@@ -153,7 +153,59 @@ def test_leaves_alone(source):
     silent(source, CODE)
 
 
+def wrapped(forward: str, init: str = "self.parts = parts") -> str:
+    """Return a file with a module that is handed a sequence: its constructor and its forward."""
+    lines = "".join(f"        {line}\n" for line in forward.splitlines())
+    return (
+        f"{HEAD}class Masked(nn.Module):\n    def __init__(self, parts):\n"
+        f"        super().__init__()\n        {init}\n\n    def forward(self, x, mask):\n{lines}"
+    )
+
+
+HANDED = f"net = Masked(nn.Sequential({CONV}, {NORM}))\n"
+ONE_BY_ONE = "for part in self.parts:\n    x = part(x).masked_fill(mask, 0)\nreturn x"
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        pytest.param(ONE_BY_ONE, id="one by one, masked in between"),
+        pytest.param("return self.parts[1](self.parts[0](x) * mask)", id="by index"),
+        pytest.param("for i, f in enumerate(self.parts):\n    x = f(x)\nreturn x", id="counted"),
+        pytest.param("for f in self.parts.children():\n    x = f(x)\nreturn x", id="as children"),
+    ],
+)
+def test_leaves_a_sequence_alone_whose_parts_the_module_that_gets_it_runs(tmp_path, forward):
+    silent(wrapped(forward) + HANDED, CODE)
+    inner = f"{HEAD}parts = nn.Sequential({CONV}, {NORM})\nnet = masked.Masked(parts)\n"
+    files = {"masked.py": wrapped(forward), "net.py": f"import masked\n{inner}"}
+    assert check_in(tmp_path, files, "net.py", CODE) == [], "it is in another file"
+
+
 # -- what is reported -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(wrapped("return self.parts(x) * mask"), id="it runs it as a whole"),
+        pytest.param(
+            wrapped("return self.parts(x)\nfor part in self.parts.modules():\n    reset(part)"),
+            id="it only looks for modules",
+        ),
+        pytest.param(
+            wrapped(
+                "for f in self.others:\n    x = f(x)\nreturn self.parts(x)",
+                "self.parts = parts; self.others = others()",
+            ),
+            id="it runs others one by one",
+        ),
+        pytest.param(f"{HEAD}class Masked(Base):\n    pass\n", id="nothing is seen of it"),
+    ],
+)
+def test_in_a_sequence_that_a_module_gets(source):
+    [found] = check(source + HANDED, CODE)
+    assert "Conv2d" in found.message
 
 
 @pytest.mark.parametrize(

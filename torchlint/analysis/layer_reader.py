@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.layer_run import ABOUT_MODULES, Run
+from torchlint.analysis.layer_run import Run
+from torchlint.analysis.layer_uses import ABOUT_MODULES
 from torchlint.analysis.layer_values import Item, Items, Layers, Output, Value, either
 
 if TYPE_CHECKING:

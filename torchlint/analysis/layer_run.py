@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.layer_uses import ABOUT_MODULES, SAME_MODULE, opens, runs_members
 from torchlint.analysis.layer_values import (
     ANY_LAYER,
     ANY_LAYERS,
@@ -34,21 +35,9 @@ _SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = frozenset({"torch.nn.ModuleList"})
 _NO_LAYERS = frozenset({"torch.nn.Parameter", "torch.nn.ModuleDict", "torch.nn.ParameterList",
                         "torch.nn.ParameterDict"})  # fmt: skip
-# Reading these says nothing of the values in a tensor ...
+# Reading these says nothing of the values in a tensor.
 _ABOUT_TENSORS = frozenset({"shape", "device", "dtype", "ndim", "requires_grad", "is_cuda"})
 _ASKING_TENSORS = frozenset({"size", "dim", "numel", "ndimension", "get_device", "is_contiguous"})
-# ... and these neither run a module nor give it away.
-ABOUT_MODULES = frozenset(
-    {"weight", "bias", "in_channels", "out_channels", "in_features", "out_features", "kernel_size",
-     "stride", "padding", "dilation", "groups", "num_features", "eps", "momentum", "affine",
-     "running_mean", "running_var", "training", "parameters", "named_parameters", "state_dict",
-     "load_state_dict", "modules", "named_modules", "apply", "train", "eval", "requires_grad_",
-     "zero_grad", "reset_parameters", "reset_running_stats"}
-)  # fmt: skip
-_SAME_MODULE = frozenset(
-    {"to", "cuda", "cpu", "half", "float", "double", "train", "eval", "requires_grad_", "apply"}
-)
-_ITERATES = frozenset({"list", "tuple", "enumerate", "zip", "iter", "reversed"})
 _ASKING = frozenset({"len", "isinstance", "hasattr", "type", "id", "range", "issubclass"})
 
 _LITERALS = frozenset({cst.Integer, cst.Float, cst.SimpleString})
@@ -96,21 +85,7 @@ class Run:
                 continue
             owner = scope.owner(name.value)
             if owner is not None and owner.node is self._scope:
-                self._reader.escape(env[name.value], opened=self._opens(name))
-
-    def _opens(self, name: cst.Name) -> bool:
-        """Whether a use of a module looks at its members."""
-        above = self._program.parent(name)
-        match above:
-            case cst.Subscript(value=inside) | cst.For(iter=inside) | cst.CompFor(iter=inside):
-                return inside is name
-            case cst.Attribute(value=inside, attr=attr):
-                return inside is name and attr.value not in ABOUT_MODULES | _SAME_MODULE
-            case cst.Arg():
-                call = self._program.parent(above)
-                return isinstance(call, cst.Call) and dotted(call.func) in _ITERATES
-            case _:
-                return False
+                self._reader.escape(env[name.value], opened=opens(self._program, name))
 
     # -- statements --------------------------------------------------------------------------
 
@@ -505,7 +480,9 @@ class Run:
 
     def _leak_arguments(self, node: cst.Call, env: Env) -> None:
         for arg in node.args:
-            self._leak(arg.value, env)
+            value = self._value(arg.value, env)
+            handed = isinstance(value, Layers) and value.chain
+            self._reader.escape(value, opened=handed and runs_members(self._program, node))
 
     def _forward(self, module: Layers, node: cst.Call, env: Env) -> Value:
         """Call a module: record what its first layers get, and return what it gives."""
@@ -595,7 +572,7 @@ class Run:
         if name in ("forward", "__call__"):
             return self._forward(held, node, env)
         self._leak_arguments(node, env)
-        if name in _SAME_MODULE:
+        if name in SAME_MODULE:
             return held
         if name not in ABOUT_MODULES:
             self._reader.escape(held, opened=True)
