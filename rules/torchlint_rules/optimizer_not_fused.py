@@ -50,6 +50,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   DeepSpeed, apex, Horovod, Opacus, RPC, or a device of another maker; also where a file that uses
   this one wraps its optimizer (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a
   gradient scaler.
+- Optimizers from `configure_optimizers` of Lightning in a project that sets `gradient_clip_val`:
+  under mixed precision it raises for a fused optimizer whose gradients it is to clip.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
   there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`) or asserts.
@@ -91,7 +93,11 @@ from packaging.version import Version
 
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.mentions import words
-from torchlint.analysis.optimizer_wrappers import scaled_elsewhere, wrapped_elsewhere
+from torchlint.analysis.optimizer_wrappers import (
+    clipped_by_lightning,
+    scaled_elsewhere,
+    wrapped_elsewhere,
+)
 from torchlint.analysis.optimizers import (
     loads,
     model_at_hand,
@@ -176,6 +182,7 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and not refuses_integers(program, call)
         and not (has_little_to_do(program, call, kind) and fused.absent and others[0].absent)
         and not wrapped_elsewhere(program)
+        and not clipped_by_lightning(program, call)
     )
 
 

@@ -707,6 +707,51 @@ def test_told_not_to(argument):
     assert argument in found.message
 
 
+LIGHTNING = """
+import torch
+import {library}
+
+class Net({library}.LightningModule):
+    def forward(self, x):
+        return self.model(x.cuda())
+
+    def {method}(self):
+        return torch.optim.AdamW(self.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "library", "method", "count"),
+    [
+        pytest.param(
+            "Trainer(gradient_clip_val=1.0)", "lightning", "configure_optimizers", 0, id="clipped"
+        ),
+        pytest.param(
+            "gradient_clip_val: float = 0",
+            "pytorch_lightning",
+            "configure_optimizers",
+            0,
+            id="an option of another file",
+        ),
+        pytest.param("Trainer()", "lightning", "configure_optimizers", 1, id="never clipped"),
+        pytest.param(
+            "Trainer(gradient_clip_val=1.0)", "lightning", "parts", 1, id="not Lightning's to step"
+        ),
+        pytest.param(
+            "Trainer(gradient_clip_val=1.0)", "other", "configure_optimizers", 1, id="not Lightning"
+        ),
+    ],
+)
+def test_lightning_refuses_a_fused_optimizer_where_it_clips(tmp_path, main, library, method, count):
+    files = {"net.py": LIGHTNING.format(library=library, method=method), "main.py": main}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == count
+
+
+def test_lightning_clips_in_the_same_file():
+    net = LIGHTNING.format(library="lightning", method="configure_optimizers")
+    silent(f"{net}\ntrainer = lightning.Trainer(gradient_clip_val=1.0)\n", CODE)
+
+
 def test_advice_under_a_framework():
     [found] = check(script(head="import lightning"), CODE)
     assert (found.fix, found.severity) == (None, Severity.INFO)

@@ -1,4 +1,4 @@
-"""Libraries that put an optimizer of their own around torch's: Horovod, DeepSpeed, apex, FSDP."""
+"""Libraries that put something around torch's optimizers: Horovod, DeepSpeed, Lightning, FSDP."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _WRAP = re.compile(
     r"DistributedOptimizer\(|deepspeed\.initialize\(|amp\.initialize\(|FP16_Optimizer\(|\bLARC\("
     r"|FSDP\(|FullyShardedDataParallel\(|fully_shard\(|PrivacyEngine\("
 )
+_LIGHTNING = frozenset({"lightning", "pytorch_lightning"})
+_CLIPS = ("gradient_clip_val",)
 _FAR = 4  # imports between a file and those that use what it makes
 
 
@@ -59,6 +61,18 @@ def scaled_elsewhere(program: Program) -> bool:
     """Whether a file that only builds optimizers is used by one that scales gradients."""
     builds = ".backward(" not in program.text
     return builds and any("scaler" in text.lower() for text in _beside(program, targets=False))
+
+
+def clipped_by_lightning(program: Program, call: cst.Call) -> bool:
+    """Whether Lightning gets an optimizer whose gradients it may clip.
+
+    Under mixed precision it then raises for one whose step undoes the loss scaling itself.
+    """
+    function = program.function(call)
+    if function is None or function.name.value != "configure_optimizers":
+        return False
+    clips = _CLIPS[0] in program.text or _somewhere(program, _CLIPS)
+    return clips and not _LIGHTNING.isdisjoint(program.frameworks)
 
 
 def _beside(program: Program, *, targets: bool = True) -> Iterator[str]:
