@@ -59,7 +59,7 @@ processes prepare the next batches while the current one is computed.
 - `IterableDataset`: each worker would give every sample unless the dataset shares them out.
 - Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
-  (`if i > 5: break`).
+  (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
 
 Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
@@ -94,7 +94,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint.analysis.datasets import HUGGING_FACE, IN_MEMORY, TENSOR_DATASET
-from torchlint.analysis.early_ends import ends_early
+from torchlint.analysis.early_ends import only_looks
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
@@ -155,7 +155,7 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
 def steps(program: Program, call: cst.Call) -> Iterator[Step]:
     """Yield what takes the batches of a loader, to train or to evaluate."""
     for home, loop in program.loaders.loops_everywhere(call):
-        if (role := home.loops.role(loop)) in STEPS and not ends_early(home, loop):
+        if (role := home.loops.role(loop)) in STEPS and not only_looks(home, loop):
             yield Step(home, loop, role)
     for draw in draws(program, call):
         yield Step(program, draw, program.context(draw).role)

@@ -319,6 +319,14 @@ def test_batches_do_not(loop):
         pytest.param("for x in A:\n    pass", [5], id="directly"),
         pytest.param("for x in tqdm(A):\n    pass\nfor x in A:\n    pass", [5, 7], id="twice"),
         pytest.param("for x in B:\n    pass", [], id="not at all"),
+        pytest.param(
+            "xs = []\nfor x in A:\n    xs.append(x.cuda())\nfor x, y in zip(xs, xs):\n    pass",
+            [6],
+            id="what is kept on the GPU is not loaded again",
+        ),
+        pytest.param(
+            "kept = []\nkept.append(A)\nfor x in kept[0]:\n    pass", [7], id="a loader is kept"
+        ),
     ],
 )
 def test_loops_over_a_loader(source, lines):

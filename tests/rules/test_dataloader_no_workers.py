@@ -52,6 +52,15 @@ with torch.no_grad():
 """
 
 
+KEPT = """\
+kept = []
+for i, x in enumerate(loader):
+    kept.append(x.to(device))
+    if i == 4:
+        break
+"""
+
+
 def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> str:
     """Return a script with a function that makes a loader and goes through it."""
     body = f"{textwrap.dedent(before).strip()}\nloader = {call}\n{loop}".strip()
@@ -74,6 +83,20 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
                 "        if i > 4:\n            break\n        show(model(x.to(device)))\n",
             ),
             id="five batches of it",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Photos(p))", loop=f"{KEPT}for x in kept:\n    model(x).backward()\n"
+            ),
+            id="five batches of it, kept for later",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Photos(p))",
+                loop="with torch.no_grad():\n    for x in loader:\n"
+                "        show(model(x.to(device)))\n        input()\n",
+            ),
+            id="a person asks for each batch",
         ),
         pytest.param(
             loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 2}"),
@@ -162,6 +185,10 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
 )
 def test_left_alone(source: str) -> None:
     silent(source, CODE)
+
+
+def test_a_first_look_at_what_is_then_gone_through() -> None:
+    assert len(check(loaded("DataLoader(Photos(p))", loop=KEPT + EVALUATION), CODE)) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.device_names import option_default
+from torchlint.analysis.paused import waits_for_person
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -16,9 +17,14 @@ _DEPTH = 6
 
 
 def sees_few(program: Program, loader: cst.Call) -> bool:
-    """Whether every loop over a loader ends after a few of its batches."""
+    """Whether every loop over a loader ends after a few of its batches, or waits for a person."""
     loops = program.loaders.loops_everywhere(loader)
-    return bool(loops) and all(ends_early(home, loop) for home, loop in loops)
+    return bool(loops) and all(only_looks(home, loop) for home, loop in loops)
+
+
+def only_looks(program: Program, loop: cst.For) -> bool:
+    """Whether nothing is gained by faster batches: a few are looked at, or one after a key."""
+    return ends_early(program, loop) or waits_for_person(program, loop)
 
 
 def ends_early(program: Program, loop: cst.For) -> bool:

@@ -47,13 +47,15 @@ class Move:
     """One place where the batches of a loader are moved to a GPU.
 
     ``device`` is CUDA where it always is one, MAYBE where it depends.  ``target`` is the
-    expression that names the device, if any.  ``prepared``: a framework moves them.
+    expression that names the device, if any.  ``prepared``: a framework moves them.  ``parts``
+    are the ways from a batch to what is moved, as far as they are known: () is the whole batch.
     """
 
     node: cst.Call
     device: Device
     target: cst.BaseExpression | None = None
     prepared: bool = False
+    parts: frozenset[Path] = frozenset()
     program: Program | None = None  # of another file, where the move stands there
 
     def code(self, here: Program) -> str:
@@ -142,18 +144,19 @@ class Loaders:
             return found
         for call in self._program.index.of(cst.Call):
             for move, source, level in self._sites(call):
-                for loader in self._reach(source, level):
-                    found.setdefault(id(loader), []).append(move)
+                for loader, paths in self._reach(source, level):
+                    parts = frozenset(path[1:] for path in paths)
+                    found.setdefault(id(loader), []).append(replace(move, parts=parts))
         return found
 
     def giving(self, node: cst.BaseExpression) -> list[cst.Call]:
         """Return the loaders whose batches an expression is, or is made of."""
         some = self.calls or self._program.project is not None
-        return self._reach(node, _Level.BATCH) if some else []
+        return [loader for loader, _ in self._reach(node, _Level.BATCH)] if some else []
 
     def sources(self, node: cst.BaseExpression) -> list[cst.Call]:
         """Return the loaders that an expression is, or takes its elements from."""
-        return self._reach(node, _Level.SOURCE)
+        return [loader for loader, _ in self._reach(node, _Level.SOURCE)]
 
     def home(self, loader: cst.Call) -> Program:
         """Return the program of the file that makes a loader whose batches this file handles."""
@@ -178,7 +181,7 @@ class Loaders:
         if not self.calls and self._program.project is None:
             return found
         for loop in self._program.index.of(cst.For):
-            for loader in self._reach(loop.iter, _Level.SOURCE):
+            for loader, _ in self._reach(loop.iter, _Level.SOURCE):
                 found.setdefault(id(loader), []).append(loop)
         return found
 
@@ -296,9 +299,9 @@ class Loaders:
 
     # -- the search --------------------------------------------------------------------------
 
-    def _reach(self, source: cst.CSTNode, level: _Level) -> list[cst.Call]:
-        """Find the loaders that an expression comes from."""
-        found: dict[int, cst.Call] = {}
+    def _reach(self, source: cst.CSTNode, level: _Level) -> list[tuple[cst.Call, set[Path]]]:
+        """Find the loaders that an expression comes from, with the ways from each to it."""
+        found: dict[int, tuple[cst.Call, set[Path]]] = {}
         seen: set[tuple[int, _Level, Path]] = set()
         todo: list[tuple[Loaders, cst.CSTNode, _Level, Path]] = [(self, source, level, ())]
         while todo and len(seen) < _STATES:
@@ -310,7 +313,7 @@ class Loaders:
             seen.add(key)
             if type(node) is cst.Call and home.makes(node):
                 if level is _Level.SOURCE:
-                    found[id(node)] = node
+                    found.setdefault(id(node), (node, set()))[1].add(path)
                     if home is not self:
                         self._homes[id(node)] = home.program
                 continue
@@ -551,8 +554,11 @@ class Loaders:
         if _MAKES_NEW.match(program.qualified(func)):
             return
         unwanted = _NO_BATCH if level is _Level.BATCH else _NO_SOURCE
-        if target is None and program.value(node).kind in unwanted:
+        value = program.value(node)
+        if target is None and value.kind in unwanted:
             return
+        if level is _Level.SOURCE and value.kind is Kind.TENSOR and value.device.gpu:
+            return  # a loop over what was kept of the batches does not load them
         yield from self._unknown(node, level, path)
 
     def _unknown(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_Found]:
