@@ -44,6 +44,9 @@ whole batch, and the memory is not used again before the copy is done.
 - Copies in a loop that evaluates, where the host waits next for a tensor that it makes there
   (`torch.tensor(lengths).to(device)`) anyway.
 - Copies to the host, to another dtype only, to MPS or XLA.
+- Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
+  are not pinned, whatever the loader is told.
+- Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`).
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself.
 
@@ -90,10 +93,12 @@ from torchlint.analysis.batches import (
 from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
+from torchlint.analysis.paused import waits_for_person
 from torchlint.analysis.pinning import gives_tokens, moves_label
 from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.timing import orders_by_hand
+from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.uploads import upload_follows
 from torchlint.analysis.values import Device, Kind
 from torchlint.edits import Fix, Safety
@@ -137,7 +142,7 @@ def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -
         return False
     loop = program.context(found[0].call).loop
     beside = [one for group in groups for one in group if program.context(one.call).loop is loop]
-    return all(moves_label(one.call) for one in beside)
+    return all(moves_label(program, one.call) for one in beside)
 
 
 def is_futile(program: Program, found: list[Copy]) -> bool:
@@ -162,8 +167,13 @@ def copies(program: Program) -> Iterator[Copy]:
             continue
         if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
             continue
+        loop = loop_around(program, call)
+        if isinstance(loop, cst.For) and waits_for_person(program, loop):
+            continue
         loaders = program.loaders.giving(batch)
         if any(yields_gpu_tensors(home(loader), loader) for loader in loaders):
+            continue
+        if any(hands_on(home(loader), loader, call) for loader in loaders):
             continue
         best = max((pinned(home(loader), loader) for loader in loaders), default=Pinned.NO)
         if best is Pinned.NO:
@@ -171,6 +181,14 @@ def copies(program: Program) -> Iterator[Copy]:
         source = origin(program, batch)
         if not changed_later(program, call, source):
             yield Copy(call, source, loaders, best)
+
+
+def hands_on(program: Program, loader: cst.Call, copy: cst.Call) -> bool:
+    """Whether what is copied is an object that the loader cannot pin."""
+    return any(
+        move.node is copy and goes_unpinned(program, loader, move)
+        for move in program.loaders.moves(loader)
+    )
 
 
 def waits(call: cst.Call) -> bool:

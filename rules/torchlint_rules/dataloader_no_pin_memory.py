@@ -39,10 +39,15 @@ other work (with `non_blocking=True`).
   value; a literal `pin_memory=False` is reported unless a comment stands beside it.
 - Datasets and `collate_fn`s that make tensors on the GPU, and files that work with sparse tensors:
   asking to pin those raises.
-- Loaders that are only looked at: one batch, once or now and then, or a few (`if i > 5: break`).
+- Loaders that are only looked at: one batch, once or now and then, or a few (`if i > 5: break`),
+  or one after the other as a person asks for them (`input()`, `cv2.waitKey(0)` in each turn).
 - Loaders of which nothing but the labels (or actions) goes to the GPU as it was loaded (of the rest
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
+- Batches that are converted before they are moved (`x.float().to(device)`): what is copied is what
+  the conversion made, in ordinary memory.
+- Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
+  `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
   workers would help as well: the main thread would do the pinning.  Those that only an evaluation
   goes through, whatever they read.
@@ -50,12 +55,10 @@ other work (with `non_blocking=True`).
   to gain beside what else is done with a batch.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
-CIFAR10), and token ids, of which a batch is copied in no time; batches that are converted before
-they are moved (`x.float().to(device)`), which copies them where the dtype is another; evaluations
-that write a file for each sample or batch; loaders without workers.
+CIFAR10), and token ids, of which a batch is copied in no time; evaluations that write a file for
+each sample or batch; loaders without workers.
 
-Reported without a fix: loaders that a framework wraps, and a `collate_fn` that returns a class of
-its own without a `pin_memory` method, which PyTorch hands on unpinned without a word.
+Reported without a fix: loaders that a framework wraps.
 
 ## Fix safety
 Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done
@@ -90,12 +93,12 @@ import libcst as cst
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.early_ends import sees_few
-from torchlint.analysis.loaded import keeps_type, yields_gpu_tensors, yields_own_class
+from torchlint.analysis.loaded import keeps_type, yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import (
     gives_arrays,
     gives_tokens,
-    may_be_copies,
+    is_converted,
     moves_label,
     moves_labels_only,
     small_samples,
@@ -103,6 +106,7 @@ from torchlint.analysis.pinning import (
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, work
+from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.values import Device
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -134,7 +138,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
         if not (pinned.absent or refused(program, pinned)):
             continue
         moves = moves_of(program, call)
-        if not moves or moves_labels_only(moves):
+        if not moves or moves_labels_only(program, moves):
             continue
         if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
@@ -143,12 +147,16 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
 
 
 def moves_of(program: Program, call: cst.Call) -> list[Move]:
-    """Return where the batches of a loader go to a GPU; a framework's moves count in training."""
+    """Return where what a loader may pin goes to a GPU; a framework's moves count in training."""
     moves = program.loaders.moves(call)
     seen = [move for move in moves if not move.prepared]
-    if seen:
-        return seen
-    return moves if Role.TRAIN in program.loaders.roles(call) else []
+    if not seen:
+        return moves if Role.TRAIN in program.loaders.roles(call) else []
+    return [
+        move
+        for move in seen
+        if not is_converted(program, move) and not goes_unpinned(program, call, move)
+    ]
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
@@ -190,17 +198,15 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     framework = all(move.prepared for move in moves) or any(
         one.frameworks for one in programs_of(program, moves)
     )
-    unpinnable = yields_own_class(program, call)
     named = names_gpu(program, moves)
     small = small_samples(program, call)
-    copied = may_be_copies(moves)
     tokens = gives_tokens(program, call)
-    little = bool(small) or tokens or copied or workers in (Workers.NONE, Workers.UNSURE)
+    little = bool(small) or tokens or workers in (Workers.NONE, Workers.UNSURE)
     little = little or writes_files(program, call)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
-    alone = workers is Workers.NONE and not unpinnable
+    alone = workers is Workers.NONE
     worth = ": worth it together with workers, which pin apart from training" if alone else ""
     tiny = f"samples as small as those of {small}" if small else "token ids" if tokens else ""
     if tiny and not alone:
@@ -209,15 +215,17 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         call,
         f"the batches of this DataLoader {go} (`{plainest(program, call, moves).code(program)}`), "
         f"but it {what}{worth}",
-        None if framework or unpinnable else fix(program, call, pinned, moves, workers),
+        None if framework else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
-        help=advised(workers, framework=framework, unpinnable=unpinnable, copied=copied),
+        help=advised(workers, framework=framework),
     )
 
 
 def plainest(program: Program, call: cst.Call, moves: list[Move]) -> Move:
     """Return the move to name: of a batch as it is, in its loop, rather than of what it gives."""
-    inputs = [move for move in moves if not moves_label(move.node)] or moves
+    inputs = [
+        move for move in moves if not moves_label(move.program or program, move.node)
+    ] or moves
     loops = program.loaders.loops_everywhere(call)
     looped = [
         move
@@ -237,18 +245,12 @@ def plainest(program: Program, call: cst.Call, moves: list[Move]) -> Move:
     return inputs[0]
 
 
-def advised(workers: Workers, *, framework: bool, unpinnable: bool, copied: bool) -> str:
+def advised(workers: Workers, *, framework: bool) -> str:
     """Say what to know about this loader."""
-    if unpinnable:
-        return (
-            "Give the class that `collate_fn` returns a `pin_memory` method, then pin_memory=True."
-        )
     if framework:
         return "Pass pin_memory=True: the framework that moves the batches does not add it."
     if workers is Workers.NONE:
         return "Set num_workers above 0 as well: without workers the main thread does the pinning."
-    if copied:
-        return "Convert after the move: a batch of another dtype is copied into ordinary memory."
     return "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
 
 

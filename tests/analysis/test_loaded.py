@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.analysis.loaded import yields_gpu_tensors, yields_own_class
+from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.program import Program
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
@@ -48,31 +48,3 @@ def test_loaders_that_give_tensors_on_a_gpu(source, answer):
     program = Program(HEAD + source)
     (call,) = program.loaders.calls
     assert yields_gpu_tensors(program, call) is answer
-
-
-@pytest.mark.parametrize(
-    ("source", "answer"),
-    [
-        pytest.param("def f(b):\n    return b", False, id="a batch"),
-        pytest.param("def f(b):\n    return Batch(b)", True, id="an object"),
-        pytest.param("f = lambda b: Batch(b)", True, id="an object of a lambda"),
-        pytest.param("f = Batch", True, id="the class"),
-        pytest.param("f = Pinned", False, id="a class that pins itself"),
-        pytest.param("f = Child", False, id="a class with a base"),
-        pytest.param("f = Batch(3)", False, id="an object that is called"),
-    ],
-)
-def test_batches_of_a_class_of_the_file(source, answer):
-    classes = """\
-class Batch:
-    def __call__(self, b):
-        return b
-class Pinned:
-    def pin_memory(self):
-        return self
-class Child(dict):
-    pass
-"""
-    program = Program(f"{HEAD}{classes}{source}\nDataLoader(d, collate_fn=f)")
-    (call,) = program.loaders.calls
-    assert yields_own_class(program, call) is answer

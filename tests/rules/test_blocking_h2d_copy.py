@@ -20,6 +20,19 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 """
 
 
+PADDED = """
+class Padded:
+    def __init__(self, images):
+        self.images = images
+    def to(self, device):
+        return Padded(self.images.to(device))
+
+def pad(samples):
+    images, labels = zip(*samples)
+    return Padded(images), torch.stack(labels)
+"""
+
+
 def script(
     body: str = "x, y = x.to(device), y.to(device)",
     *,
@@ -51,6 +64,11 @@ def script(
             script(given="pin_memory=pin", before="pin = False"), id="not pinned, by a variable"
         ),
         pytest.param(script("x = x.to('cpu')"), id="stays on the host"),
+        pytest.param(script("show(model(x.to(device)))\ninput()"), id="a person goes on"),
+        pytest.param(
+            script("x = x.to(device)", given="pin_memory=True, collate_fn=pad", before=PADDED),
+            id="in a class that is not pinned",
+        ),
         pytest.param(script("x = x.to('mps')"), id="goes to Apple's GPU"),
         pytest.param(script("x = x.to(torch.float16)"), id="another dtype only"),
         pytest.param(script("model.to(device)"), id="a model"),
@@ -294,6 +312,12 @@ with torch.no_grad():
         labels = labels.cuda()
         hits += (model(images).argmax(1) == labels).sum()
 """
+
+
+def test_what_is_pinned_beside_a_class_that_is_not():
+    given = "pin_memory=True, collate_fn=pad"
+    (found,) = check(script("y = y.to(device)", given=given, before=PADDED), CODE)
+    assert "`y.to(device)`" in found.message
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,25 @@ for x, y in loader:
 FOLDER = "import torchvision\ndataset = torchvision.datasets.ImageFolder(root)"
 
 
+PADDED = """\
+class Padded:
+    def __init__(self, images):
+        self.images = images
+    def to(self, device):
+        return Padded(self.images.to(device))
+
+def collate(samples):
+    batch = list(zip(*samples))
+    batch[0] = Padded(batch[0])
+    return tuple(batch)
+"""
+TARGETS = """for images, targets in loader:
+    images = images.to(device)
+    targets = [{k: v.to(device) for k, v in t.items()} for t in targets]
+    model(images, targets).backward()
+"""
+
+
 def script(*parts: str, head: str = HEAD) -> str:
     plain = (textwrap.dedent(part) if part.startswith("\n") else part for part in parts)
     return head + "".join(part.rstrip("\n") + "\n" for part in plain if part)
@@ -110,6 +129,47 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
                 "    show(x.to(device))\n",
             ),
             id="a few batches only",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                "kept = []",
+                loop="for i, x in enumerate(loader):\n    kept.append(x.to(device))\n"
+                "    if i == 4:\n        break\n"
+                "for x in kept:\n    model(x).backward()\n",
+            ),
+            id="a few batches only, kept for later",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                "import cv2",
+                loop="for x in loader:\n    show(model(x.to(device)))\n    cv2.waitKey(0)\n",
+            ),
+            id="each batch waits for a key",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4",
+                loop="for x, y in loader:\n    x, y = x.type(torch.FloatTensor), y.long()\n"
+                "    model(x.to(device), y.to(device)).backward()\n",
+            ),
+            id="converted first: what is copied is another tensor",
+        ),
+        pytest.param(
+            loaded("num_workers=4, collate_fn=Batch", "class Batch:\n    pass"),
+            id="a class that cannot be pinned as collate_fn",
+        ),
+        pytest.param(
+            loaded(
+                "num_workers=4, collate_fn=collate",
+                "class Batch(object):\n    pass\ndef collate(samples):\n    return Batch(samples)",
+            ),
+            id="a batch class that cannot be pinned",
+        ),
+        pytest.param(
+            loaded("num_workers=4, collate_fn=collate", PADDED, TARGETS),
+            id="images in a class that cannot be pinned, and targets",
         ),
         pytest.param(
             loaded(
@@ -342,19 +402,6 @@ def test_without_workers_there_is_nothing_to_gain_for_what_is_in_memory(dataset,
             ),
             Severity.INFO,
             id="a framework moves the batches",
-        ),
-        pytest.param(
-            loaded(
-                "num_workers=4, collate_fn=collate",
-                "class Batch:\n    pass\ndef collate(samples):\n    return Batch(samples)",
-            ),
-            Severity.WARNING,
-            id="a batch class that cannot be pinned",
-        ),
-        pytest.param(
-            loaded("num_workers=4, collate_fn=Batch", "class Batch:\n    pass"),
-            Severity.WARNING,
-            id="a batch class as collate_fn",
         ),
     ],
 )
@@ -740,19 +787,58 @@ for x, y in loader:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "severity"),
+    ("inputs", "count"),
     [
-        pytest.param("x.float().to(device)", Severity.INFO, id="converted first"),
-        pytest.param("x.to(device).float()", Severity.WARNING, id="converted on the GPU"),
-        pytest.param("x", None, id="nothing but labels"),
+        pytest.param("x.float().to(device)", 0, id="converted first"),
+        pytest.param("x.to(torch.float32).to(device)", 0, id="converted to a dtype first"),
+        pytest.param("Variable(x.float()).view(9, -1).cuda()", 0, id="converted and viewed"),
+        pytest.param("x.to(device).float()", 1, id="converted on the GPU"),
+        pytest.param("x.type(torch.cuda.FloatTensor)", 1, id="converted on the way"),
+        pytest.param("x.view(9, -1).to(device)", 1, id="viewed, which copies nothing"),
+        pytest.param("(x.float() if n else x).to(device)", 1, id="perhaps"),
+        pytest.param("x", 0, id="nothing but labels"),
     ],
 )
-def test_batches_that_are_converted_before_they_move(inputs, severity):
+def test_batches_that_are_converted_before_they_move(inputs, count):
     loop = f"""
 for x, y in loader:
     loss = criterion(model({inputs}), y[:, -4:].to(device))
     loss.backward()
 """
-    found = check(loaded("num_workers=4", loop=loop), CODE)
-    assert [one.severity for one in found] == ([] if severity is None else [severity])
-    assert all("`x." in one.message for one in found)
+    before = "from torch.autograd import Variable"
+    found = check(loaded("num_workers=4", before, loop=loop), CODE)
+    assert len(found) == count
+
+
+def test_one_of_two_loops_converts():
+    loop = f"{LOOP}for x in loader:\n    model(x.float().to(device))\n"
+    (found,) = check(loaded("num_workers=4", loop=loop), CODE)
+    assert "(`x.to(device)`)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("collate", "loop"),
+    [
+        pytest.param(PADDED.replace("[0]", "[1]"), TARGETS, id="of the targets"),
+        pytest.param(PADDED.replace("def to(", "def pin_memory("), TARGETS, id="with the method"),
+        pytest.param(PADDED.replace("Padded:", "Padded(dict):"), TARGETS, id="of another class"),
+        pytest.param(PADDED, TARGETS.replace("targets in", "sizes in"), id="of one of two images"),
+    ],
+)
+def test_what_moves_may_be_pinned_beside_a_class_that_cannot(collate, loop):
+    loop = loop.replace("in targets]", "in extra]") if "sizes" in loop else loop
+    loop = loop.replace("sizes in loader", "extra in loader")
+    assert len(check(loaded("num_workers=4, collate_fn=collate", collate, loop), CODE)) == 1
+
+
+@pytest.mark.parametrize("turn", ["cv2.waitKey(1)", "if args.show:\n        cv2.waitKey(0)"])
+def test_a_loop_that_goes_on_by_itself(turn):
+    loop = f"for x in loader:\n    show(model(x.to(device)))\n    {turn}\n"
+    assert len(check(loaded("num_workers=4", "import cv2", loop=loop), CODE)) == 1
+
+
+def test_batches_of_a_class_of_another_file(tmp_path):
+    source = script(
+        "from other import collate", loaded("num_workers=4, collate_fn=collate", "", TARGETS)
+    )
+    assert check_in(tmp_path, {"a.py": source, "other.py": PADDED}, "a.py", CODE) == []

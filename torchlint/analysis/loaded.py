@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.values import Device, Kind
+from torchlint.analysis.values import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,25 +80,6 @@ def _moves(program: Program, call: cst.Call) -> bool:
             return True
     named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "device"]
     return any((values.device(node) or Device.UNKNOWN).gpu for node in named)
-
-
-def yields_own_class(program: Program, call: cst.Call) -> bool:
-    """Whether ``collate_fn`` gives an object of a class of this file that cannot be pinned."""
-    for node in program.argument(call, "collate_fn", LOADER).values:
-        function = _function_of(program, node)
-        results = [] if not isinstance(function, cst.FunctionDef) else program.returns(function)
-        values = [program.value(item.value) for item in results]
-        if isinstance(function, cst.Lambda):
-            values = [program.value(function.body)]
-        values.append(program.value(node))  # a class itself as collate_fn
-        for value in values:
-            made = value.made if value.kind in (Kind.INSTANCE, Kind.CLASS) else None
-            owner = program.classes.get(made) or program.classes.named(value.type)
-            if owner is None or (value is values[-1] and value.kind is not Kind.CLASS):
-                continue
-            if program.classes.method(owner, "pin_memory") is None and not owner.bases:
-                return True
-    return False
 
 
 def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
+from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,20 +31,18 @@ _SMALL = frozenset(
                  "CIFAR100", "SVHN")
 )  # fmt: skip
 _CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
+_VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
+                    "detach", "contiguous"})  # fmt: skip
+_DEPTH = 6  # names and calls that a tensor goes through
 _GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
 _TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
 _MEDIA = re.compile(r"image|img|video|audio|wav|\bmels?\b|spec|feat|pixel", re.IGNORECASE)
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
 
 
-def moves_labels_only(moves: list[Move]) -> bool:
+def moves_labels_only(program: Program, moves: list[Move]) -> bool:
     """Whether all that goes to the GPU as it was loaded is labels: of the rest a copy goes."""
-    return bool(moves) and all(moves_label(move.node) for move in moves)
-
-
-def moves_label(move: cst.Call) -> bool:
-    """Whether a call moves what is called a label, by its name or the key that it is taken by."""
-    return is_label(_moved(move))
+    return bool(moves) and all(moves_label(move.program or program, move.node) for move in moves)
 
 
 def is_label(name: str) -> bool:
@@ -51,16 +50,81 @@ def is_label(name: str) -> bool:
     return _LABEL.search(name) is not None
 
 
-def may_be_copies(moves: list[Move]) -> bool:
-    """Whether all that moves but labels is converted first: a copy, if the dtype is another."""
-    rest = [move.node.func for move in moves if not moves_label(move.node)]
-    return bool(rest) and all(
-        isinstance(func, cst.Attribute)
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Attribute)
-        and func.value.func.attr.value in _CONVERTS
-        for func in rest
-    )
+def moves_label(program: Program, move: cst.Call) -> bool:
+    """Whether a call moves what is called a label, by its name or the key that it is taken by.
+
+    A part is one where the whole is: ``{k: v.to(device) for k, v in target.items()}``.
+    """
+    if is_label(_moved(move)):
+        return True
+    moved = move.func.value if isinstance(move.func, cst.Attribute) else None
+    for _ in range(_DEPTH):
+        match _taken_from(program, moved):
+            case cst.Name(value=name) as moved if not is_label(name):
+                pass
+            case found:
+                return found is not None
+    return False
+
+
+def _taken_from(program: Program, node: cst.CSTNode | None) -> cst.Name | None:
+    """Return what a comprehension goes through that gives a name its value."""
+    match program.flow.reaching(node) if isinstance(node, cst.Name) else ():
+        case (Binding(kind=Bind.FOR, value=whole),):
+            pass
+        case _:
+            return None
+    match whole:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("items" | "values"))):
+            whole = inner
+        case _:
+            pass
+    return whole if isinstance(whole, cst.Name) else None
+
+
+def is_converted(program: Program, move: Move) -> bool:
+    """Whether what is moved was converted on the host: another dtype is made in ordinary memory."""
+    func = move.node.func
+    moved = func.value if isinstance(func, cst.Attribute) else None
+    return _is_converted(move.program or program, moved, 0)
+
+
+def _is_converted(program: Program, node: cst.CSTNode | None, depth: int) -> bool:
+    if depth > _DEPTH:
+        return False
+    match node:
+        case cst.Name():
+            made = program.flow.reaching(node)
+            return bool(made) and all(
+                one.kind is Bind.ASSIGN and _is_converted(program, _given(one), depth + 1)
+                for one in made
+            )
+        case cst.Call(func=func, args=[cst.Arg(value=inner)]) if (
+            program.qualified(func) == "torch.autograd.Variable"
+        ):
+            return _is_converted(program, inner, depth + 1)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
+            if name in _CONVERTS or (name == "to" and _names_dtype(program, node)):
+                return not program.value(node).device.gpu
+            return name in _VIEWS and _is_converted(program, inner, depth + 1)
+        case _:
+            return False
+
+
+def _given(binding: Binding) -> cst.CSTNode | None:
+    """Return what an assignment gives a name, also as one of several."""
+    match binding.value, binding.path:
+        case value, ():
+            return value
+        case cst.Tuple(elements=elements), (place,) if place < len(elements):
+            return elements[place].value
+        case _:
+            return None
+
+
+def _names_dtype(program: Program, call: cst.Call) -> bool:
+    """``x.to(torch.float32)``, and nothing of a device."""
+    return bool(call.args) and all(program.value(arg.value).kind is Kind.DTYPE for arg in call.args)
 
 
 def _moved(move: cst.Call) -> str:

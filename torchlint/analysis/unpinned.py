@@ -1,0 +1,139 @@
+"""Parts of a batch that `pin_memory` hands on as they are: objects of classes without that method.
+
+PyTorch pins tensors, what holds tensors (tuples, lists, dictionaries) and what has a method
+``pin_memory``; anything else goes through without a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.loaded import functions_given
+from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.reach import class_of
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.classes import Class
+    from torchlint.analysis.loaders import Move, Path, Step
+    from torchlint.analysis.program import Program
+
+_OWN = ("pin_memory", "__getattr__", "__getattribute__")
+_WHOLE: Path = ()
+
+
+def goes_unpinned(program: Program, loader: cst.Call, move: Move) -> bool:
+    """Whether what a move moves is (in) an object that no loader pins."""
+    unpinned = unpinned_parts(program, loader) if move.parts else frozenset()
+    return bool(unpinned) and all(
+        any(part[: len(one)] == one for one in unpinned) for part in move.parts
+    )
+
+
+def unpinned_parts(program: Program, loader: cst.Call) -> frozenset[Path]:
+    """Return the parts of each batch that a ``collate_fn`` of the project makes so: () is all."""
+    given = program.argument(loader, "collate_fn", LOADER).values
+    if any(_makes_unpinned(program, node) for node in given):
+        return frozenset({_WHOLE})
+    found = [
+        frozenset(_parts(home, function, result))
+        for home, function in functions_given(program, loader, "collate_fn")
+        for result in _results(home, function)
+    ]
+    return frozenset.intersection(*found) if found else frozenset()
+
+
+def _makes_unpinned(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a class itself stands as ``collate_fn``."""
+    value = program.value(node)
+    return value.kind is Kind.CLASS and _cannot_be_pinned(class_of(program, value))
+
+
+def _results(
+    program: Program, function: cst.FunctionDef | cst.Lambda
+) -> Iterator[cst.BaseExpression]:
+    if isinstance(function, cst.Lambda):
+        yield function.body
+        return
+    for item in program.returns(function):
+        if item.value is not None:
+            yield item.value
+
+
+def _parts(program: Program, function: cst.CSTNode, node: cst.BaseExpression) -> Iterator[Path]:
+    """Yield the parts of a result that are such objects."""
+    if _is_unpinned(program, node):
+        yield _WHOLE
+        return
+    match node:
+        case cst.Call(func=cst.Name(value="tuple" | "list" | "dict"), args=[cst.Arg(value=inner)]):
+            yield from _parts(program, function, inner)
+        case cst.Tuple() | cst.List() | cst.Dict():
+            yield from _of_display(program, node)
+        case cst.Name():
+            made = [binding.value for binding in program.flow.reaching(node)]
+            if len(made) == 1 and isinstance(made[0], cst.Tuple | cst.List | cst.Dict):
+                yield from _of_display(program, made[0])
+            yield from _put_in(program, function, node.value)
+        case _:
+            pass
+
+
+def _of_display(program: Program, node: cst.Tuple | cst.List | cst.Dict) -> Iterator[Path]:
+    for place, element in enumerate(node.elements):
+        if isinstance(element, cst.StarredElement | cst.StarredDictElement):
+            return  # what follows stands somewhere else
+        step: Step = literal(element.key) if isinstance(element, cst.DictElement) else place
+        if step is not None and _is_unpinned(program, element.value):
+            yield (step,)
+
+
+def _put_in(program: Program, function: cst.CSTNode, name: str) -> Iterator[Path]:
+    """``batch[0] = Padded(batch[0])``, wherever the function puts something there."""
+    found: dict[Step, list[cst.BaseExpression]] = {}
+    for statement in program.index.below(function, cst.Assign):
+        match statement.targets:
+            case [
+                cst.AssignTarget(
+                    target=cst.Subscript(
+                        value=cst.Name(value=holder),
+                        slice=[cst.SubscriptElement(slice=cst.Index(value=key))],
+                    )
+                )
+            ] if holder == name:
+                step = int(key.value) if isinstance(key, cst.Integer) else literal(key)
+                found.setdefault(step, []).append(statement.value)
+            case _:
+                pass
+    for step, values in found.items():
+        if step is not None and all(_is_unpinned(program, value) for value in values):
+            yield (step,)
+
+
+def _is_unpinned(program: Program, node: cst.BaseExpression) -> bool:
+    value = program.value(node)
+    return value.kind is Kind.INSTANCE and _cannot_be_pinned(class_of(program, value))
+
+
+def _cannot_be_pinned(found: tuple[Program, Class] | None) -> bool:
+    """Whether all that a class is derived from is seen in its file, and has no such method."""
+    if found is None:
+        return False
+    home, owner = found
+    return all(
+        not any(name in one.methods for name in _OWN)
+        and all(_is_seen(home, *base) for base in zip(one.node.bases, one.bases, strict=True))
+        for one in home.classes.lineage(owner)
+    )
+
+
+def _is_seen(program: Program, base: cst.Arg, name: str) -> bool:
+    if program.classes.named(name) is not None:
+        return True
+    node = base.value
+    return isinstance(node, cst.Name) and node.value == "object" and program.is_builtin(node)
