@@ -67,7 +67,8 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 
 A second case, TL401b, is a forward pass in a training step of which only the detached result is
 used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all that is read is
-`features.detach()`.  Its graph is recorded and thrown away, in every step.
+`features.detach()`.  Its graph is recorded and thrown away, in every step.  A module without
+parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
 
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
@@ -107,7 +108,7 @@ from torchlint.analysis.escapes import Way, escapes, feed_backward
 from torchlint.analysis.evaluations import differentiates, evaluations, given_away
 from torchlint.analysis.index import dotted
 from torchlint.analysis.kernels import unnoticed
-from torchlint.analysis.reach import class_of
+from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.rewrites import AddDecorator, Wrap
 from torchlint.analysis.spelling import of_torch
@@ -254,8 +255,7 @@ def fix(
 
 def dropped(program: Program, forward: cst.Call) -> Finding:
     """Return the finding of a forward pass whose graph is thrown away."""
-    model = program.value(forward.func)
-    known = class_of(program, model) is not None or model.type.startswith("torch")
+    known = has_parameters(program, program.value(forward.func))
     return Finding(
         forward,
         f"`{program.brief(forward)}` is recorded in every training step, but only its detached "

@@ -55,7 +55,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - Classes of training frameworks where they are given a precision, or options that are not seen.
 
 It is advice, once for each training loop, at the first call of the model, rather than at a part or
-a loss that is called with its output.  Where a framework runs
+a loss that is called with its output, or at a module that nobody trains (a fixed blur, a
+spectrogram): where there is no other, it is silent.  Where a framework runs
 the training, its own switch is named: `Trainer(precision="bf16-mixed")` of Lightning,
 `Accelerator(mixed_precision="bf16")`, `TrainingArguments(bf16=True)`, `"bf16"` in the configuration
 of DeepSpeed, `to_bf16()` of fastai, `amp_mode="amp"` of Ignite.

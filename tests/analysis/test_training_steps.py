@@ -59,6 +59,57 @@ def test_models(source, found):
     assert called(source) == found
 
 
+FILTERS = """
+blur = Blur(nn.Conv2d(1, 1, 3)).cuda()
+blur.eval()
+optimizer = torch.optim.SGD(other.parameters())
+def step(net, x, y):
+    global blur
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        pytest.param(["loss = F.mse_loss(x, blur(y))"], None, id="alone"),
+        pytest.param(
+            ["z = net(x)", "loss = f(z, blur(y))"], None, id="beside what may be anything"
+        ),
+        pytest.param(
+            ["net.train(False)", "z = net(x)", "loss = f(z, blur(y))"],
+            None,
+            id="beside an evaluation",
+        ),
+        pytest.param(
+            ["net.train()", "z = net(x)", "loss = f(z, blur(y))"], "net(x)", id="beside the model"
+        ),
+        pytest.param(
+            ["z = net(x)", "loss = f(z, blur(y))", "clip(net.parameters())"],
+            "net(x)",
+            id="beside a model whose parameters are asked for",
+        ),
+        pytest.param(
+            ["clip(blur.weight)", "loss = blur(x)"], "blur(x)", id="whose weight is asked for"
+        ),
+        pytest.param(["other(blur)", "loss = blur(x)"], "blur(x)", id="that is given on"),
+    ],
+)
+def test_a_filter_that_nobody_trains_is_not_named(lines, named):
+    lines = [*lines, "loss.backward()", "optimizer.step()"]
+    source = FILTERS + "".join(f"    {line}\n" for line in lines)
+    program = parsed(f"class Blur(nn.Module):\n    pass\n{source}", HEAD)
+    assert [program.code(step.forward) for step in training_steps(program)] == (
+        [] if named is None else [named]
+    )
+
+
+def test_a_filter_is_named_where_nothing_says_what_is_trained():
+    source = FILTERS.replace("optimizer = torch.optim.SGD(other.parameters())\n", "")
+    lines = "    loss = blur(x)\n    loss.backward()\n    optimizer.step()\n"
+    program = parsed(f"class Blur(nn.Module):\n    pass\n{source}{lines}", HEAD)
+    assert [program.code(step.forward) for step in training_steps(program)] == ["blur(x)"]
+
+
 PARTS = """
 def train(net, teacher, loader):
     head = nn.Linear(3, 3)

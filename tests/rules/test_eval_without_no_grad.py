@@ -282,6 +282,36 @@ def test_a_frozen_teacher_records_nothing():
     silent(step(body).replace(made, made + "teacher.requires_grad_(False)\n"), CODE)
 
 
+def without_parameters(source: str) -> str:
+    """Give the teacher buffers only."""
+    made = "teacher = Net()\n"
+    mel = (
+        "class Mel(nn.Module):\n    def __init__(self, size=80):\n        super().__init__()\n"
+        "        self.size = size\n        self.register_buffer('basis', make_basis(size))\n"
+        "    def forward(self, x):\n        return x @ self.basis\n"
+    )
+    assert made in source
+    return source.replace(made, f"{mel}teacher = Mel()\n")
+
+
+def test_a_module_without_parameters_records_nothing_of_a_batch():
+    body = "z = teacher(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    silent(without_parameters(step(body)), CODE)
+
+
+def test_a_module_without_parameters_records_what_comes_from_a_model():
+    body = "z = teacher(model(x)).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    (found,) = check(without_parameters(step(body)), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+
+
+def test_a_module_whose_parameters_are_not_seen_is_advice():
+    body = "z = teacher(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    source = step(body).replace("self.fc = nn.Linear(8, 2)", "self.fc = make_layers(8, 2)")
+    (found,) = check(source, CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+
+
 WARNED = [
     pytest.param(evaluation(), id="a function"),
     pytest.param(evaluation(name="check"), id="a function of another name"),

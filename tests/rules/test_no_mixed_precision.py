@@ -59,6 +59,10 @@ def script(
         ),
         pytest.param(script(move=".to('mps')"), id="on another device than CUDA"),
         pytest.param(
+            script("loss = criterion(net(x), blur(y))", head="blur = nn.Conv2d(1, 1, 3)"),
+            id="no model but a filter that nobody trains",
+        ),
+        pytest.param(
             script(
                 "if torch.cuda.is_available():\n    output = run(model, x)\nelse:\n    "
                 "output = model(x)\nloss = criterion(output, y)"
@@ -223,6 +227,19 @@ def test_reports_the_first_forward_pass(source, rows):
     found = check(source, CODE)
     assert [one.location.row for one in found] == rows
     assert {one.severity for one in found} == {Severity.INFO}
+
+
+def test_the_model_is_named_behind_a_filter_that_nobody_trains():
+    source = script(f"y = blur(y)\n{FORWARD}", head="blur = nn.Conv2d(1, 1, 3)")
+    (found,) = check(source, CODE)
+    assert found.message.startswith("`model(x)`")
+
+
+def test_a_filter_that_another_file_may_train(tmp_path):
+    source = script("loss = criterion(net(x), blur(y))", head="blur = nn.Conv2d(1, 1, 3)")
+    importer = "from a import blur\nblur.requires_grad_(True)\n"
+    (found,) = check_in(tmp_path, {"a.py": source, "b.py": importer}, "a.py", CODE)
+    assert found.message.startswith("`blur(y)`")
 
 
 @pytest.mark.parametrize(

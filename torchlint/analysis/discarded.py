@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.attached import Held, held
 from torchlint.analysis.evaluations import differentiates, records_nothing
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
@@ -99,8 +101,14 @@ def _is_wasted(program: Program, forward: cst.Call) -> bool:
         return False
     if records_nothing(program, forward):
         return False
+    if has_parameters(program, model) is False and not _may_be_given_a_graph(program, forward):
+        return False
     found = forward_of(program, model)
     return found is None or not (differentiates(*found) or _keeps(*found))
+
+
+def _may_be_given_a_graph(program: Program, forward: cst.Call) -> bool:
+    return any(held(program, arg.value) is not Held.NO for arg in forward.args)
 
 
 def _keeps(program: Program, method: cst.FunctionDef) -> bool:

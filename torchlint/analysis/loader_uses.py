@@ -81,12 +81,12 @@ def _in_tuple(program: Program, element: cst.Element) -> tuple[Use, _Places]:
 
 
 def _named(program: Program, binding: Binding | None) -> tuple[Use, _Places]:
-    if binding is None or _is_imported(program, binding):
+    if binding is None or is_imported(program, binding):
         return Use.UNKNOWN, []
     return Use.ITERATED, [(program, name) for name in uses_of(program, binding)]
 
 
-def _is_imported(program: Program, binding: Binding) -> bool:
+def is_imported(program: Program, binding: Binding) -> bool:
     """Whether another file may import a name of the module."""
     if binding.scope.parent is not None or program.project is None:
         return False

@@ -167,7 +167,7 @@ def _of_call(program: Program, call: cst.Call, depth: int) -> int | None:
     if name in _CONTAINERS:
         return 0 if all(isinstance(arg.value, cst.Call) for arg in call.args) else None
     if name.startswith(_NN):
-        return _of_layer(name)
+        return layer_parameters(name)
     if name.startswith(("torch.", "numpy.", "math.")):
         return 0
     func = call.func
@@ -183,7 +183,7 @@ def _of_call(program: Program, call: cst.Call, depth: int) -> int | None:
     return 0 if of_self or isinstance(root, cst.Call) else None
 
 
-def _of_layer(name: str) -> int | None:
+def layer_parameters(name: str) -> int | None:
     """Return how many parameters a layer of torch has at most; None for those with many."""
     last = name.rpartition(".")[2]
     if name.startswith((f"{_NN}init.", f"{_NN}functional.")) or last in _EMPTY:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
+from torchlint.analysis.loader_uses import is_imported
+from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _MOVES = torch_api.MODULE_SELF | {"requires_grad_", "compile"}
+_PLACES = torch_api.MODULE_SELF - {"train"}
 _DEPTH = 4  # calls that hand a model on
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 
@@ -44,6 +48,51 @@ def trained_models(program: Program) -> Iterator[Trained]:
                         yield Trained(node, model_of(program, node), optimizer)
                     case _:
                         pass
+
+
+def is_untrained(program: Program, func: cst.BaseExpression) -> bool:
+    """Whether nobody trains what is called: its name is never used but to call it.
+
+    What trains a model asks it for its parameters, is given it, or puts it into another one.
+    """
+    bindings = program.flow.reaching(func) if isinstance(func, cst.Name) else ()
+    return bool(bindings) and all(
+        one.kind is Bind.ASSIGN
+        and not one.path
+        and isinstance(one.value, cst.Call)
+        and not is_imported(program, one)
+        and all(_only_runs(program, use) for use in uses_of(program, one))
+        for one in bindings
+    )
+
+
+def _only_runs(program: Program, use: cst.Name) -> bool:
+    """``blur(x)``, ``blur.eval()``, ``blur.cuda()`` and ``global blur``."""
+    match program.parent(use):
+        case cst.Call(func=func):
+            return func is use
+        case cst.Attribute(value=value, attr=cst.Name(value=name)):
+            return value is use and name in _PLACES
+        case above:
+            return isinstance(above, cst.NameItem)
+
+
+def is_trained(program: Program, func: cst.BaseExpression) -> bool:
+    """Whether what is called is put into training, or asked for its parameters."""
+    bindings = program.flow.reaching(func) if isinstance(func, cst.Name) else ()
+    return any(_trains(program, use) for one in bindings for use in uses_of(program, one))
+
+
+def _trains(program: Program, use: cst.Name) -> bool:
+    above = program.parent(use)
+    call = None if above is None else program.parent(above)
+    match above:
+        case cst.Attribute(attr=cst.Name("parameters")):
+            return True
+        case cst.Attribute(attr=cst.Name("train")) if isinstance(call, cst.Call):
+            return all(literal(arg.value) == "True" for arg in call.args)
+        case _:
+            return False
 
 
 def model_of(program: Program, node: cst.BaseExpression) -> Value:

@@ -12,6 +12,7 @@ from torchlint.analysis.blocks import block_of, line_of, place_in
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.trained import is_trained, is_untrained, trained_models
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -69,9 +70,28 @@ def training_steps(program: Program) -> Iterator[TrainingStep]:
             places.setdefault(id(place), (place, []))[1].append(call)
     for place, backwards in places.values():
         called = (model_before(program, place, call) for call in _models(program, place, backwards))
-        forward = next((call for call in called if call is not None), None)
+        forward = _trained(program, place, backwards, [one for one in called if one is not None])
         if forward is not None:
             yield TrainingStep(place, tuple(backwards), forward)
+
+
+def _trained(
+    program: Program,
+    place: cst.CSTNode,
+    backwards: Sequence[cst.Call],
+    called: list[cst.Call],
+) -> cst.Call | None:
+    """Return the first call of a model that may be trained.
+
+    Beside none but those that nobody trains, a fixed filter, the model is what is trained by name.
+    """
+    trained = next((one for one in called if not is_untrained(program, one.func)), None)
+    if trained is not None or not called:
+        return trained
+    others = _called_before(program, place, backwards)
+    trained = next((one for one in others if is_trained(program, one.func)), None)
+    known = trained is not None or any(trained_models(program))
+    return trained if known else called[0]
 
 
 def model_before(program: Program, place: cst.CSTNode, call: cst.Call) -> cst.Call | None:
@@ -120,14 +140,22 @@ def models(program: Program, step: TrainingStep) -> list[cst.Call]:
 def _models(
     program: Program, place: cst.CSTNode, backwards: Sequence[cst.Call]
 ) -> Iterator[cst.Call]:
+    for call in _called_before(program, place, backwards):
+        if is_model(program, call.func):
+            yield call
+
+
+def _called_before(
+    program: Program, place: cst.CSTNode, backwards: Sequence[cst.Call]
+) -> Iterator[cst.Call]:
+    """Yield the calls of a step, up to its last backward pass, that may be part of its graph."""
     function = program.function(backwards[0])
     last = program.index.order(backwards[-1])
     for call in program.index.below(place, cst.Call):
         if program.index.order(call) > last:
             return
         if (
-            is_model(program, call.func)
-            and program.function(call) is function
+            program.function(call) is function
             and not _without_gradients(program, call)
             and not without_gpu(program, call)
         ):
