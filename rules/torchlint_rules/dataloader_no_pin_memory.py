@@ -45,7 +45,7 @@ other work (with `non_blocking=True`).
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
 - Batches that are converted before they are moved (`x.float().to(device)`): what is copied is what
-  the conversion made, in ordinary memory.
+  the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already.
 - Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
   `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
@@ -155,7 +155,7 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     return [
         move
         for move in seen
-        if not is_converted(program, move) and not goes_unpinned(program, call, move)
+        if not is_converted(program, call, move) and not goes_unpinned(program, call, move)
     ]
 
 

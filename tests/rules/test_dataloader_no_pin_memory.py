@@ -810,6 +810,26 @@ for x, y in loader:
     assert len(found) == count
 
 
+@pytest.mark.parametrize(
+    ("made", "converted", "count"),
+    [
+        pytest.param("ImageFolder(r, ToTensor())", "x.float()", 1, id="floats already"),
+        pytest.param("ImageFolder(r, ToTensor())", "x.float().half()", 0, id="and then another"),
+        pytest.param("ImageFolder(r, to_array)", "x.float()", 0, id="by a transform of one's own"),
+        pytest.param("Mine(r, ToTensor())", "x.float()", 0, id="a dataset that is not seen"),
+    ],
+)
+def test_a_conversion_that_does_nothing(made, converted, count):
+    before = f"""
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import ToTensor
+dataset = {made}
+"""
+    loop = f"for x, index in loader:\n    x = {converted}\n    model(x.cuda(), index.cuda())\n"
+    loop += "    loss.backward()\n"
+    assert len(check(loaded("num_workers=4", before, loop=loop), CODE)) == count
+
+
 def test_one_of_two_loops_converts():
     loop = f"{LOOP}for x in loader:\n    model(x.float().to(device))\n"
     (found,) = check(loaded("num_workers=4", loop=loop), CODE)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _LABEL = re.compile(
-    r"(?:^|_)(?:y|labels?|lbls?|targets?|tgts?|gt|actions?|classes|class_ids?)(?:_\w{1,2})?$",
+    r"(?:^|_)(?:y|labels?|lbls?|targets?|tgts?|gt|actions?|classes|class_ids?)(?:_\w{1,2})?$"
+    r"|^(?:index|idx)$",
     re.IGNORECASE,
 )
 _NO_MAKERS = ("torch.utils.", "torch.device", "torch.cuda.", "torch.no_grad")
@@ -51,7 +52,7 @@ def is_label(name: str) -> bool:
 
 
 def moves_label(program: Program, move: cst.Call) -> bool:
-    """Whether a call moves what is called a label, by its name or the key that it is taken by.
+    """Whether what a call moves is a label or an index, by its name or the key it is taken by.
 
     A part is one where the whole is: ``{k: v.to(device) for k, v in target.items()}``.
     """
@@ -82,31 +83,55 @@ def _taken_from(program: Program, node: cst.CSTNode | None) -> cst.Name | None:
     return whole if isinstance(whole, cst.Name) else None
 
 
-def is_converted(program: Program, move: Move) -> bool:
+def is_converted(program: Program, loader: cst.Call, move: Move) -> bool:
     """Whether what is moved was converted on the host: another dtype is made in ordinary memory."""
     func = move.node.func
     moved = func.value if isinstance(func, cst.Attribute) else None
-    return _is_converted(move.program or program, moved, 0)
+    if not _is_converted(move.program or program, moved, _CONVERTS):
+        return False
+    others = _CONVERTS - {"float"}
+    return not _gives_floats(program, loader) or _is_converted(
+        move.program or program, moved, others
+    )
 
 
-def _is_converted(program: Program, node: cst.CSTNode | None, depth: int) -> bool:
+def _gives_floats(program: Program, loader: cst.Call) -> bool:
+    """Whether images are seen to be floats already, so that ``.float()`` does nothing."""
+    found = program.datasets.of_loader(loader)
+    homes = {one.program for one in found} | {program}
+    return (
+        bool(found)
+        and all(map(_is_of_images, found))
+        and any(any(home.calls_of("torchvision.transforms.ToTensor")) for home in homes)
+    )
+
+
+def _is_of_images(dataset: Dataset) -> bool:
+    bases = (base for _, one in dataset.lineage() for base in one.bases)
+    return any(base.startswith("torchvision.datasets.") for base in (dataset.type, *bases))
+
+
+def _is_converted(
+    program: Program, node: cst.CSTNode | None, converts: frozenset[str], depth: int = 0
+) -> bool:
     if depth > _DEPTH:
         return False
     match node:
         case cst.Name():
             made = program.flow.reaching(node)
             return bool(made) and all(
-                one.kind is Bind.ASSIGN and _is_converted(program, _given(one), depth + 1)
+                one.kind is Bind.ASSIGN and _is_converted(program, _given(one), converts, depth + 1)
                 for one in made
             )
         case cst.Call(func=func, args=[cst.Arg(value=inner)]) if (
             program.qualified(func) == "torch.autograd.Variable"
         ):
-            return _is_converted(program, inner, depth + 1)
+            return _is_converted(program, inner, converts, depth + 1)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
-            if name in _CONVERTS or (name == "to" and _names_dtype(program, node)):
+            if name in converts or (name == "to" and _names_dtype(program, node)):
                 return not program.value(node).device.gpu
-            return name in _VIEWS and _is_converted(program, inner, depth + 1)
+            keeps = name in _VIEWS or name in _CONVERTS
+            return keeps and _is_converted(program, inner, converts, depth + 1)
         case _:
             return False
 
