@@ -83,7 +83,7 @@ from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
-from torchlint.analysis.pinning import is_label
+from torchlint.analysis.pinning import is_called_label
 from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
 from torchlint.edits import Fix, Safety
@@ -229,7 +229,7 @@ def are_numbers(program: Program, node: cst.BaseExpression, *, collates: bool) -
     if value.kind in (Kind.LIST, Kind.TUPLE) and member in NUMBERS:
         return True
     unseen = member not in (Kind.NDARRAY, Kind.TENSOR, Kind.LIST)
-    return collates and unseen and is_label(dotted(node).rpartition(".")[2])
+    return collates and unseen and is_called_label(dotted(node).rpartition(".")[2])
 
 
 def builds_module(program: Program, call: cst.Call) -> bool:

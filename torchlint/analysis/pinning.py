@@ -46,7 +46,7 @@ def moves_labels_only(program: Program, moves: list[Move]) -> bool:
     return bool(moves) and all(moves_label(move.program or program, move.node) for move in moves)
 
 
-def is_label(name: str) -> bool:
+def is_called_label(name: str) -> bool:
     """Whether a name is one for labels: a number a sample, as a rule."""
     return _LABEL.search(name) is not None
 
@@ -56,12 +56,12 @@ def moves_label(program: Program, move: cst.Call) -> bool:
 
     A part is one where the whole is: ``{k: v.to(device) for k, v in target.items()}``.
     """
-    if is_label(_moved(move)):
+    if is_called_label(_moved(move)):
         return True
     moved = move.func.value if isinstance(move.func, cst.Attribute) else None
     for _ in range(_DEPTH):
         match _taken_from(program, moved):
-            case cst.Name(value=name) as moved if not is_label(name):
+            case cst.Name(value=name) as moved if not is_called_label(name):
                 pass
             case found:
                 return found is not None
