@@ -40,6 +40,8 @@ from one copy after the loop.
 - copies once an epoch or after the loop, to save or to plot;
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
   also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
+- those by whose values the turn of an evaluation picks or decides on the host (`np.where`, a mask,
+  a branch, `np.bincount`), as the GPU would have to be waited for there as well;
 - what a forward pass draws, or needs as a list or an array (`x.tolist()`), and the boxes that
   non-maximum suppression has left;
 - those in functions, classes, files and folders that are named after drawing;

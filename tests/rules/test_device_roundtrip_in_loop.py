@@ -558,3 +558,84 @@ def test_what_a_forward_pass_computes_on_the_host(copy: str, count: int) -> None
             optimizer.step()
     """
     assert len(check(source, CODE)) == count
+
+
+PICKED = """\
+import numpy as np, torch
+
+def counts(tops):
+    return np.bincount(tops.reshape(-1), minlength=9)
+
+def shares(tops):
+    return counts(tops) / 9
+
+def halves(tops):
+    return tops / 2
+
+def copied(out):
+    return out.cpu(), out.shape[0]
+
+@torch.no_grad()
+def evaluate(model, loader, rows, total, limit):
+    model = model.cuda()
+    for step, x in enumerate(loader):
+        out = model(x.cuda())
+        {}
+    rows.append(np.unique(top))
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("a = out.cpu().numpy(); b = np.where(a > 2)[0]; rows.append(b)", id="where"),
+        pytest.param("a = out.cpu(); rows.append(a.nonzero())", id="a method"),
+        pytest.param("a = out.cpu().numpy(); rows.append(a[np.argsort(-a)[:9]])", id="sorted"),
+        pytest.param("a = out.cpu(); a /= 2; rows.append(a[a > limit])", id="a mask"),
+        pytest.param(
+            "a = out.tolist()\n        rows.append(a)\n        for k in a: total[k] += 1",
+            id="looked up",
+        ),
+        pytest.param(
+            "for k in out.tolist():\n            rows.append(k)\n            if k < 2: break",
+            id="ends the loop",
+        ),
+        pytest.param("rows.append(1 if out.cpu().mean() > 2 else 0)", id="a choice"),
+        pytest.param("rows.append([k for k in out.tolist() if k > 2])", id="one by one"),
+        pytest.param("a = out.cpu(); rows.append(a); total += counts(a)", id="a function counts"),
+        pytest.param("a = out.cpu(); rows.append(a); total += shares(a)", id="another counts"),
+        pytest.param("a, n = copied(out); rows.append(a[a > limit])", id="a function copies"),
+    ],
+)
+def test_an_evaluation_that_picks_by_the_values_of_a_copy(line: str) -> None:
+    silent(PICKED.format(line), CODE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("rows.append(out.cpu().numpy())", id="an array"),
+        pytest.param("rows.append(out.cpu().numpy().astype(int).reshape(-1))", id="a type"),
+        pytest.param("rows.extend(out.flatten().tolist())", id="a list"),
+        pytest.param("total += np.argmax(out.cpu().numpy(), 1).sum()", id="row by row"),
+        pytest.param("rows.append(np.where(out.cpu().numpy() > 2, 1, 0))", id="one for each"),
+        pytest.param("a = out.cpu(); rows.append(a[:, 2:])", id="a part"),
+        pytest.param("a = out.cpu(); rows.append(a); limit.unique(a)", id="something else"),
+        pytest.param("a = out.cpu(); rows.append(a if a.shape[0] > 2 else 0)", id="its size"),
+        pytest.param("a = out.cpu(); rows.append(a if len(a) > 2 else 0)", id="its length"),
+        pytest.param("a = out.cpu(); rows.append(0 if a is None else a)", id="is there"),
+        pytest.param("for i, k in enumerate(out.tolist()): rows[i] = k", id="the place"),
+        pytest.param("for k, i in zip(out.tolist(), limit): rows[i] = k", id="beside it"),
+        pytest.param("b = out[out > 2]; model(b); b = b.cpu(); rows.append(b)", id="before it"),
+        pytest.param("top = out.cpu(); rows.append(top)", id="after the loop"),
+        pytest.param("a = out.cpu(); rows.append(a); total += halves(a)", id="a function"),
+        pytest.param("a, n = copied(out); rows.append(a if n > 2 else 0)", id="the other result"),
+        pytest.param(
+            "a = out.cpu(); rows.append(a)\n        if step % 9 == 0: total += a[a > 2]",
+            id="seldom",
+        ),
+    ],
+)
+def test_an_evaluation_that_only_collects_a_copy(line: str) -> None:
+    (found,) = check(PICKED.format(line), CODE)
+    assert found.severity.word == "info"

@@ -26,9 +26,7 @@ def is_collected(program: Program, node: cst.CSTNode, depth: int = 0) -> bool:
 
     It is added to a total, put into a list, a dict or an array, or given to a meter.
     """
-    loop, function = program.context(node).loop, program.function(node)
-    within = isinstance(loop, cst.For | cst.While) and program.function(loop) is function
-    place: cst.CSTNode = loop if within and loop is not None else (function or program.module)
+    function, place = program.function(node), turn_of(program, node)
     names, todo, seen = set[str](), [node], set[int]()
     while todo:
         one = todo.pop()
@@ -53,6 +51,14 @@ def is_collected(program: Program, node: cst.CSTNode, depth: int = 0) -> bool:
     return False
 
 
+def turn_of(program: Program, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the loop of the function around a node, whose turns are steps, or the function."""
+    loop, function = program.context(node).loop, program.function(node)
+    if isinstance(loop, cst.For | cst.While) and program.function(loop) is function:
+        return loop
+    return function or program.module
+
+
 def _taker(program: Program, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the call or statement that takes a value, or what arithmetic makes of it."""
     child = node
@@ -61,7 +67,7 @@ def _taker(program: Program, node: cst.CSTNode) -> cst.CSTNode | None:
             case cst.Call(func=func) if child is not func:
                 if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
                     return above
-                if not _computes(program, func):
+                if not computes(program, func):
                     return None
             case cst.Subscript(value=value) if child is not value:
                 return None
@@ -79,7 +85,7 @@ def _taker(program: Program, node: cst.CSTNode) -> cst.CSTNode | None:
     return None
 
 
-def _computes(program: Program, func: cst.BaseExpression) -> bool:
+def computes(program: Program, func: cst.BaseExpression) -> bool:
     """Whether a function computes with tensors, arrays or numbers, and does nothing else."""
     if program.qualified(func).startswith(("torch.", "numpy.", "math.")):
         return not program.qualified(func).startswith(("torch.save", "numpy.save"))

@@ -14,6 +14,7 @@ from torchlint.analysis.collected import is_collected
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.picked import picks
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def _leaves_torch(program: Program, sync: Sync) -> bool:
 
 def is_due(program: Program, sync: Sync) -> bool:
     """Whether an evaluation does more with what it reads than collect it for after the loop."""
-    return sync.context.role is Role.EVAL and not is_collected(program, sync.node)
+    if sync.context.role is not Role.EVAL:
+        return False
+    return not is_collected(program, sync.node) or (sync.copies and picks(program, sync.node))
 
 
 def is_for_drawing(program: Program, node: cst.CSTNode) -> bool:
