@@ -915,7 +915,11 @@ def test_a_copy_that_has_to_stay_after_a_read() -> None:
             {}
     """
     silent(source.format("save(y.cpu())"), CODE)
+    silent(source.format("save(y.sigmoid().softmax(1).cpu())"), CODE)
+    silent(source.format("p = y.log_softmax(1).cpu(); kept.append(p[p > 2])"), CODE)
+    assert check(source.format("p = y.softmax(1).cpu(); kept.append(p)"), CODE)
     assert check(source.format("z = model(y); save(y.cpu())"), CODE)
+    assert check(source.format("save(model(y).softmax(1).cpu())"), CODE)
     assert check(source.format("kept.append(y.cpu())"), CODE)
 
 

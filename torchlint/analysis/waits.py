@@ -31,8 +31,9 @@ _DECIDES = (cst.If, cst.While, cst.IfExp, cst.UnaryOperation, cst.BooleanOperati
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
 _FEW = 6  # operations that are over before a read could wait for them
 _SLIGHT = frozenset(
-    {"abs", "argmax", "clamp", "eq", "exp", "float", "log", "max", "mean", "min", "sqrt", "sum",
-     "l1_loss", "mse_loss", "smooth_l1_loss", "binary_cross_entropy"}
+    {"abs", "argmax", "clamp", "eq", "exp", "float", "log", "log_softmax", "max", "mean", "min",
+     "sigmoid", "softmax", "sqrt", "sum", "l1_loss", "mse_loss", "smooth_l1_loss",
+     "binary_cross_entropy"}
 )  # fmt: skip
 _TURNS = (cst.For, cst.While, cst.CompFor)
 # What stands in functions that wait.
