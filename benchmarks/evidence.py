@@ -132,13 +132,18 @@ def scripts_table(known: Sequence[Mapping[str, Any]]) -> str:
             if "rows" not in entry:
                 continue
             rows = entry["rows"]
-            cells = [device["device"], f"{name}{_origin(entry)}", _step(rows["before"])]
+            cells = [_where(device, entry), f"{name}{_origin(entry)}", _step(rows["before"])]
             cells += [_fixed(rows.get(each)) for each in heads[3:5]]
             cells.append((rows.get(heads[4]) or {}).get("results") or "")
             lines.append("| " + " | ".join(cells) + " |")
     if all(map(is_cpu, known)):
         lines.append("| a GPU | all | not measured yet | | | |")
     return "\n".join(lines) + "\n"
+
+
+def _where(device: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Return the device, of a CPU the model: scripts may be measured on one and another."""
+    return entry["machine"]["cpu"] if is_cpu(device) else device["device"]
 
 
 def _origin(entry: Mapping[str, Any]) -> str:

@@ -123,6 +123,15 @@ def test_the_table_of_scripts_tells_of_each_row(evidence):
     assert "| a GPU | all | not measured yet | | | |" in evidence.scripts_table([CPU])
 
 
+def test_rows_from_a_cpu_name_its_model(evidence):
+    models = ("AMD EPYC", "Intel Xeon")
+    known = {**CPU, "scripts": {
+        model: {"machine": {"cpu": model}, "rows": {"before": {"step seconds": 1e-3}}}
+        for model in models}}  # fmt: skip
+    cells = [line.split(" | ")[0] for line in evidence.scripts_table([known]).splitlines()[2:4]]
+    assert cells == [f"| {model}" for model in models]
+
+
 def test_a_public_script_of_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import whole_scripts  # noqa: PLC0415  found from here on
