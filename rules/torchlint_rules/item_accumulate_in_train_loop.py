@@ -127,7 +127,9 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         severity = Severity.INFO if once or before is not None or after is not None else None
         name, read = program.code(total.target), program.brief(sync.node)
         unread = is_unread(program, total.target)
-        what = f"add up `{name}` on the device and read it once after the loop"
+        graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
+        detached = ", detached," if graph else ""  # for those who add it up by hand
+        what = f"add up `{name}` on the device{detached} and read it once after the loop"
         if unread:
             what = f"nothing reads `{name}`, so that the line can go"
         yield Finding(

@@ -154,6 +154,12 @@ def test_counts_stay_whole() -> None:
     assert "total += (out.argmax(1) == y).sum()\n    total = int(total)\n" in text
 
 
+def test_the_message_says_what_a_graph_hangs_on() -> None:
+    for term, told in (("loss.item()", ", detached,"), ("(out.argmax(1) == y).sum().item()", "")):
+        (found,) = check(loop(f"total += {term}", "total = 0"), CODE)
+        assert f"add up `total` on the device{told} and read it once" in found.message
+
+
 def test_truth_values_are_counted() -> None:
     text = fixed(loop("total += int(loss > 2)", "total = 0"), CODE, unsafe=False)
     assert "total += (loss > 2)\n    total = int(total)\n" in text
@@ -320,7 +326,7 @@ def test_a_read_right_after_another_is_information() -> None:
     assert [first.severity.word, second.severity.word] == ["warning", "info"]
     assert second.message == (
         "`loss.item()` copies anew in every training step what `loss.item()` has already read; add "
-        "up `hits` on the device and read it once after the loop"
+        "up `hits` on the device, detached, and read it once after the loop"
     )
 
 
