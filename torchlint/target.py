@@ -45,9 +45,13 @@ LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
 README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
 STATED = re.compile(
     r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
-    r"[=~>≥v]{0,3}[ `]*v?"
+    r"[=~<>≥v]{0,3}[ `]*v?"
     r"(\d\.\d+(?:\.\d+)?)"
+    r"(?:(?:\.x|\.\*)?[`*)\s]*"
+    r"(?:\+|以上|(?:or|and) (?:\w+ )?(?:above|greater|higher|later|newer|up)\b))?"
 )
+LATER = re.compile(r"[>≥+]|above|greater|higher|later|newer|up\b|以上")
+MAJOR = 2  # code for this torch and later ones is served by the advice for any
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
 
 
@@ -79,8 +83,8 @@ class Targets:
         A setting wins; then the declarations of the closest folder that has some, from this
         folder up to the repository's root; of several bounds there, the lowest.  A release of
         torchvision is made for one of torch, and a README that names an older torch than the
-        requirements do lowers the bound.  Where nothing is declared, a README that asks for one
-        release of torch 0 is believed.
+        requirements do lowers the bound.  Where nothing is declared, a README that names releases
+        before 2.0, and no later ones, is believed.
         """
         if settings.torch_version is not None:
             version = None if settings.torch_version == "any" else _version(settings.torch_version)
@@ -107,12 +111,13 @@ class Targets:
         return self.declared[folder]
 
     def _asked(self, folder: Path) -> Target | None:
-        """Return the release of torch 0 that a README asks for (``==``) if it names none later."""
+        """Return the latest release that a README names, if that is all that it is for."""
         if folder not in self.asked:
             stated = list(stated_in(folder))
-            exact = [(v, origin) for v, origin, _ in stated if "==" in origin.rpartition(": ")[2]]
-            old = exact and all(version.major == 0 for version, _, _ in stated)
-            self.asked[folder] = Target(*min(exact)) if old else None
+            exact = [each for each in stated if "==" in each[1].rpartition(": ")[2]] or stated
+            old = all(version.major < MAJOR and not floor for version, _, floor in stated)
+            latest = max(exact, key=lambda each: each[0], default=None)
+            self.asked[folder] = Target(*latest) if latest and old else None
         return self.asked[folder]
 
     def _requirements(self, folder: Path) -> Iterator[tuple[Path, str]]:
@@ -137,7 +142,7 @@ def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
         for found in STATED.finditer(text):
             if (version := _version(found[1])) is not None:
                 stated = " ".join(found[0].split())
-                yield version, f"{file}: {stated}", any(sign in stated for sign in ">≥")
+                yield version, f"{file}: {stated}", LATER.search(stated) is not None
 
 
 def _readmes(folder: Path) -> list[Path]:

@@ -205,13 +205,31 @@ def test_the_lowest_of_several_counts(project) -> None:
             "1.13",
             id="words raise nothing",
         ),
-        pytest.param({"README.md": "PyTorch 0.4.1\n"}, "any", id="words alone"),
-        pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "any", id="a release of torch 1"),
-        pytest.param({"README.md": "PyTorch >= 0.3.1\n"}, "any", id="a release and later ones"),
+        pytest.param({"README.md": "PyTorch 0.4.1\n"}, "0.4.1", id="words alone"),
+        pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "1.3.1", id="a release of torch 1"),
+        pytest.param({"README.md": "PyTorch 2.1\n"}, "any", id="a release of torch 2"),
+        pytest.param({"README.md": "1.1.0 =< PyTorch < 1.5.0\n"}, "1.5.0", id="an end"),
+        *(
+            pytest.param({"README.md": f"{words}\n"}, "any", id=words)
+            for words in (
+                "PyTorch >= 0.3.1",
+                "PyTorch 1.0+",
+                "pytorch 1.4.0 or later",
+                "`torch` 1.7 +",
+                "PyTorch (1.8 and above)",
+                "PyTorch 1.6 or any newer",
+                "PyTorch 1.7 以上",
+            )
+        ),
         pytest.param(
-            {"README.md": "PyTorch == 0.3.1\n\nRuns on PyTorch 1.0 as well\n"},
-            "any",
+            {"README.md": "PyTorch 0.3.1\n\nRuns on PyTorch 1.0 as well\n"},
+            "1.0",
             id="a release among others",
+        ),
+        pytest.param(
+            {"README.md": "PyTorch 1.7.1\n\nNews: PyTorch 2.0 is supported\n"},
+            "any",
+            id="a later one among others",
         ),
         pytest.param(
             {"README.md": "Python >= 3.5, PyTorch == 0.3.1. PyTorch 0.4 is not supported.\n"},
