@@ -41,7 +41,8 @@ epoch instead.
 - Loops over one loader inside of each other, which would share the workers.
 - Tensors in memory (`TensorDataset`): they need no workers at all.
 - Projects for a torch below 1.7, by what they declare, a README names or the code uses
-  (`correct[:k].view(-1)` of a transposed tensor).
+  (`correct[:k].view(-1)` of a transposed tensor); for one below 1.8, loaders that pin, or may:
+  there persistent workers break down in the second pass over pinned batches.
 
 Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
 the call.
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 FIRST = Version("1.7")  # the release that has the argument
+PINS = Version("1.8")  # the first one whose persistent workers outlive a pass that pins
 
 
 def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
@@ -99,6 +101,8 @@ def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
             continue
         workers = workers_of(program, call)
         if workers not in (Workers.SOME, Workers.ASKED) or in_memory(program, call):
+            continue
+        if (program.target or program.named or PINS) < PINS and may_pin(program, call):
             continue
         where = "" if draws_all_epochs(program, call) else turns(program, call)
         if where and program.reaches(FIRST):
@@ -115,6 +119,12 @@ def is_wrapped(program: Program, call: cst.Call) -> bool:
     """Whether a framework goes through the loader, or may."""
     loops = program.loaders.loops_everywhere(call)
     return bool(program.frameworks) or any(home.frameworks for home, _ in loops)
+
+
+def may_pin(program: Program, call: cst.Call) -> bool:
+    """Whether a loader pins its batches, unless it is known not to."""
+    pinned = program.argument(call, "pin_memory")
+    return not pinned.absent and pinned.literal() not in ("False", "0")
 
 
 def in_memory(program: Program, call: cst.Call) -> bool:

@@ -286,3 +286,14 @@ def test_a_sampler_of_one_epoch():
 def test_silent_for_a_torch_that_a_readme_names(tmp_path, readme, count) -> None:
     files = {"main.py": loaded("num_workers=4"), "README.md": readme}
     assert len(check_in(tmp_path, files, "main.py", CODE)) == count
+
+
+@pytest.mark.parametrize("pins", ["True", "device.type == 'cuda'"])
+def test_silent_where_pinned_batches_break_persistent_workers(pins: str) -> None:
+    """Up to torch 1.7 the second pass over a loader that has both fails."""
+    source = loaded(f"num_workers=4, pin_memory={pins}")
+    assert not check(source, CODE, "1.7")
+    [_] = check(source, CODE, "1.8")
+    [_] = check(source, CODE)
+    for other in ("num_workers=4", "num_workers=4, pin_memory=False"):
+        [_] = check(loaded(other), CODE, "1.7")
