@@ -33,7 +33,8 @@ one by one; a bias that is given by position, by a variable or as
 False; layers that run at several places; `InstanceNorm` with running statistics; files that
 freeze their norms, hook into layers, fuse or quantise them; layers that are made only for an
 argument that every call in the file gives as None; attributes that no file of the project reads;
-tests, and scripts that name neither a GPU nor an optimizer.
+tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
+they build, only to evaluate it: the mean that a norm has stored there holds the bias.
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.
 
@@ -104,6 +105,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
     loading = module_uses.loading_file(program)
     for link in links:
         if never_runs(program, link.producer) or is_never_read(program, link.producer):
+            continue
+        if module_uses.is_evaluated_only(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(

@@ -359,6 +359,57 @@ def test_reported_where_it_may_be_trained(tmp_path, files):
     assert found.fix is not None
 
 
+EVALUATES = f"""{HEAD}
+def build(path):
+    net = nn.Sequential({CONV}, {NORM})
+    net.load_state_dict(torch.load(path))
+    return net.cuda()
+
+def main():
+    net = build("net.pt")
+    net.eval()
+    print(net(torch.zeros(2, 3, 9, 9).cuda()))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param({"show.py": "from score import build\nbuild('net.pt').eval()\n"},
+                     id="another that only evaluates"),
+        pytest.param({"train.py": "from score import main\n\ndef build():\n    pass\n\n"
+                                  "loss.backward()\nmain()\n"},
+                     id="what trains takes nothing but the evaluation"),
+    ],
+)  # fmt: skip
+def test_silent_in_scripts_that_evaluate_what_was_trained_with_the_bias(tmp_path, others):
+    """There the norm subtracts the mean that it has stored, which the bias is part of."""
+    assert check_in(tmp_path, {"score.py": EVALUATES, **others}, "score.py", CODE) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "others"),
+    [
+        pytest.param(EVALUATES, {"train.py": "from score import build\nloss.backward()\n"},
+                     id="imported by what trains"),
+        pytest.param(EVALUATES, {"train.py": "import score\nscore.build(0)\nloss.backward()\n"},
+                     id="by the name of the module"),
+        pytest.param(EVALUATES, {"train.py": "from score import *\nloss.backward()\n"},
+                     id="with all else"),
+        pytest.param(EVALUATES + "    optimizer.step()\n", {}, id="trains as well"),
+        pytest.param(EVALUATES.partition("if __name__")[0], {}, id="no script"),
+        pytest.param(EVALUATES.replace("    net.eval()\n", ""), {}, id="does not say so"),
+        pytest.param(EVALUATES.replace("net.load_state_dict", "print"), {}, id="loads nothing"),
+    ],
+)  # fmt: skip
+def test_reported_where_others_may_train_what_a_script_builds(tmp_path, source, others):
+    [_] = check_in(tmp_path, {"score.py": source, **others}, "score.py", CODE)
+
+
 # -- what the fix writes ----------------------------------------------------------------------
 
 

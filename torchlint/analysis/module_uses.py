@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
+from torchlint.analysis.scripts import is_script
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ _LOADS = re.compile(
     r"|\b(?:load_(?:from_)?checkpoint|from_pretrained|load_state_dict_from_url)\("
 )
 _RECEIVER = re.compile(r"([\w.]+)(?:\[[^\]\n]*\])*$")
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")
 _NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNORECASE)
 _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
+_TRAINS = re.compile(r"optim|backward|\btrain\w*\(|Trainer|\.fit\(", re.IGNORECASE)
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
 _FUSES = re.compile(r"fuse_?(conv|bn|modules|known)|quantize|prepare_qat", re.IGNORECASE)
@@ -145,6 +148,27 @@ def _may_be_model(text: str, end: int) -> bool:
     """Whether what ends here in a text may name a model."""
     found = _RECEIVER.search(text[text.rfind("\n", 0, end) + 1 : end])
     return found is None or not _NO_MODEL.search(found[1].rpartition(".")[2])
+
+
+def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
+    """Whether a layer is made in a script that loads weights, to evaluate what it has built.
+
+    Those were trained elsewhere, with this bias: a norm then subtracts a mean that it has stored,
+    which the bias is part of.  What a file that trains imports from the script, it may train.
+    """
+    text, project, path = program.text, program.project, program.path
+    if _TRAINS.search(text) or not (is_script(program) and _loads_weights(text)):
+        return False
+    if not any(program.method_calls("eval")):
+        return False
+    if project is None or path is None:
+        return True
+    above = (a for a in program.index.ancestors(layer) if isinstance(a, _DEFINITIONS))
+    owner = next(reversed([*above]), None)
+    word = r"\w+" if owner is None else rf"(?:{owner.name.value}\b|\*)"
+    takes = re.compile(rf"\bimport\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
+    texts = map(project.imports.text, project.imports.importers(str(path)))
+    return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
 
 
 def freezes_norms(program: Program) -> bool:
