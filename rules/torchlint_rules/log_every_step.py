@@ -36,7 +36,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
 - reads in a branch for certain values of what they read (`if loss.item() < 0: ...`), or for a
   value that no call in the project passes (`if criterion is not None:`);
-- reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`);
+- reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`),
+  or whether the loop around them has one more turn (`while error > 0.1:`);
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone

@@ -839,6 +839,38 @@ def test_a_read_that_decides_whether_another_file_takes_the_step(
     assert len(check_in(tmp_path, files, "main.py", CODE)) == count
 
 
+FITTED = """
+import torch
+image = torch.rand(1, 3, 9, 9, device="cuda", requires_grad=True)
+optimizer = torch.optim.Adam([image])
+error = criterion(image).item()
+while {}:
+    loss = criterion(image)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    error = -loss.item()
+"""
+
+
+@pytest.mark.parametrize("test", ["error > 0.1", "not done() and abs(error) > 0.1"])
+def test_a_read_that_decides_whether_the_loop_goes_on(test: str) -> None:
+    silent(FITTED.format(test), CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(FITTED.format("not done()"), id="another decides"),
+        pytest.param(FITTED.format("not done()") + "while error > 1:\n    error /= 2\n",
+                     id="a loop after it"),
+    ],
+)  # fmt: skip
+def test_a_read_that_does_not_decide_whether_the_loop_goes_on(source: str) -> None:
+    [found] = check(source, CODE)
+    assert found.severity.word == "warning"
+
+
 def test_a_read_after_the_step_that_another_has_let_be_taken() -> None:
     lines = "loss.backward()\nif loss.item() < 9:\n    optimizer.step()\nlosses.append(loss.item())"
     [found] = check(stepped(lines), CODE)

@@ -258,9 +258,23 @@ def _last(branch: cst.If) -> cst.CSTNode | None:
 def decides_step(program: Program, sync: Sync) -> bool:
     """Whether the turn takes its step, or goes without, by what is read.
 
-    ``if torch.isfinite(loss).item(): optimizer.step()``, ``if loss.item() > 9: continue``.
+    ``if torch.isfinite(loss).item(): optimizer.step()``, ``if loss.item() > 9: continue``; or
+    whether there is one more: ``while error > 0.1: ...; error = loss.item()``.
     """
-    return any(picks_step(program, use) for use in (sync.node, *_uses(program, sync)))
+    return any(
+        picks_step(program, use) or _picks_turn(program, use, sync.node)
+        for use in (sync.node, *_uses(program, sync))
+    )
+
+
+def _picks_turn(program: Program, use: cst.CSTNode, read: cst.CSTNode) -> bool:
+    """Whether a loop asks in each turn for what is read in it."""
+    return any(
+        isinstance(above, cst.While)
+        and program.index.inside(use, above.test)
+        and program.index.inside(read, above)
+        for above in program.index.ancestors(use)
+    )
 
 
 def picks_step(program: Program, node: cst.CSTNode) -> bool:
