@@ -45,7 +45,9 @@ other work (with `non_blocking=True`).
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
 - Batches that are converted before they are moved (`x.float().to(device)`): what is copied is what
-  the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already.
+  the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already.  So are
+  those that are gathered (`x.gather(1, picked)`, `x[[0, 2]]`), also where a part of one sample
+  (`batch["focal"][0]`) goes as it is.
 - Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
   `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
@@ -99,6 +101,7 @@ from torchlint.analysis.pinning import (
     gives_arrays,
     gives_tokens,
     is_converted,
+    is_of_one_sample,
     moves_label,
     moves_labels_only,
     small_samples,
@@ -152,11 +155,12 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     seen = [move for move in moves if not move.prepared]
     if not seen:
         return moves if Role.TRAIN in program.loaders.roles(call) else []
-    return [
+    plain = [
         move
         for move in seen
         if not is_converted(program, call, move) and not goes_unpinned(program, call, move)
     ]
+    return plain if len(plain) == len(seen) or not all(map(is_of_one_sample, plain)) else []
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:

@@ -810,6 +810,52 @@ for x, y in loader:
     assert len(found) == count
 
 
+PICKED = """
+def pick(x, picked):
+    return x.gather(1, picked[:, None])
+def cut(x, picked):
+    return x[:, :picked] if picked else x.gather(1, picked)
+picked = torch.randint(0, 9, (4,))
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "count"),
+    [
+        pytest.param("x.gather(1, y).to(device)", 0, id="gathered"),
+        pytest.param("torch.index_select(x, 1, y).view(9, -1).cuda()", 0, id="and viewed"),
+        pytest.param("pick(x, picked).to(device)", 0, id="by a function"),
+        pytest.param("x[picked].to(device)", 0, id="by an index that is a tensor"),
+        pytest.param("x[:, [0, 2]].to(device)", 0, id="by a list"),
+        pytest.param("x[x > 0].to(device)", 0, id="by a mask"),
+        pytest.param("torch.stack([x, x]).to(device)", 0, id="stacked"),
+        pytest.param("x[:, 2:].to(device)", 1, id="a slice is a view"),
+        pytest.param("x[:, 0].to(device)", 1, id="so is an integer"),
+        pytest.param("x[n].to(device)", 1, id="an index that nobody knows"),
+        pytest.param("cut(x, picked).to(device)", 1, id="a function that may return a view"),
+        pytest.param("x.to(device)[picked]", 1, id="on the GPU"),
+    ],
+)
+def test_batches_that_are_gathered_before_they_move(inputs, count):
+    loop = f"for x, y in loader:\n    loss = criterion(model({inputs}))\n    loss.backward()\n"
+    assert len(check(loaded("num_workers=4", PICKED, loop=loop), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("focal", "images", "count"),
+    [
+        pytest.param('batch["focal"][0]', 'pick(batch["images"], picked)', 0, id="gathered"),
+        pytest.param('batch["focal"]', 'pick(batch["images"], picked)', 1, id="of all samples"),
+        pytest.param('batch["focal"][0]', "model", 1, id="nothing else moves"),
+        pytest.param('batch["focal"][0]', 'batch["images"]', 1, id="the images as they are"),
+    ],
+)
+def test_a_part_of_one_sample_beside_what_is_gathered(focal, images, count):
+    loop = f"for batch in loader:\n    focal = {focal}\n    loss = model(focal.to(device))\n"
+    loop += f"    loss += model({images}.to(device))\n    loss.backward()\n"
+    assert len(check(loaded("num_workers=4", PICKED, loop=loop), CODE)) == count
+
+
 @pytest.mark.parametrize(
     ("made", "converted", "count"),
     [

@@ -34,6 +34,11 @@ _SMALL = frozenset(
 _CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
 _VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
                     "detach", "contiguous"})  # fmt: skip
+# Methods, and functions of torch, that put what they pick or join into new memory.
+_GATHERS = frozenset({"gather", "take", "take_along_dim", "index_select", "masked_select", "repeat",
+                      "repeat_interleave", "cat", "concat", "concatenate", "stack", "hstack",
+                      "vstack"})  # fmt: skip
+_INDICES = frozenset({Kind.TENSOR, Kind.NDARRAY, Kind.LIST})
 _DEPTH = 6  # names and calls that a tensor goes through
 _GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
 _TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
@@ -84,7 +89,7 @@ def _taken_from(program: Program, node: cst.CSTNode | None) -> cst.Name | None:
 
 
 def is_converted(program: Program, loader: cst.Call, move: Move) -> bool:
-    """Whether what is moved was converted on the host: another dtype is made in ordinary memory."""
+    """Whether what is moved was converted on the host, or gathered: that is in ordinary memory."""
     func = move.node.func
     moved = func.value if isinstance(func, cst.Attribute) else None
     if not _is_converted(move.program or program, moved, _CONVERTS):
@@ -127,6 +132,8 @@ def _is_converted(
             program.qualified(func) == "torch.autograd.Variable"
         ):
             return _is_converted(program, inner, converts, depth + 1)
+        case cst.Call() | cst.Subscript() if _is_gathered(program, node):
+            return True  # on a GPU another move has put the batch there
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
             if name in converts or (name == "to" and _names_dtype(program, node)):
                 return not program.value(node).device.gpu
@@ -134,6 +141,51 @@ def _is_converted(
             return keeps and _is_converted(program, inner, converts, depth + 1)
         case _:
             return False
+
+
+def _is_gathered(program: Program, node: cst.Call | cst.Subscript, depth: int = 0) -> bool:
+    """``x.gather(1, picked)``, ``x[:, picked]``, and a function that returns nothing else."""
+    match node:
+        case cst.Subscript(slice=parts):
+            return any(_picks(program, part.slice) for part in parts)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _GATHERS:
+            known = program.qualified(node.func)
+            return not known or known.startswith("torch.")
+        case _:
+            return depth < _DEPTH and _returns_gathered(program, node, depth)
+
+
+def _returns_gathered(program: Program, call: cst.Call, depth: int) -> bool:
+    home, function = program, program.calls.target(call)
+    if function is None and (other := program.calls.elsewhere(call)) is not None:
+        home, function = other.program, other.function
+    if function is None or home.yields(function):
+        return False
+    given = [one.value for one in home.returns(function)]
+    return bool(given) and all(
+        isinstance(one, cst.Call | cst.Subscript) and _is_gathered(home, one, depth + 1)
+        for one in given
+    )
+
+
+def _picks(program: Program, part: cst.BaseSlice) -> bool:
+    """Whether an index is a tensor or a list: an integer or a slice gives a view."""
+    if not isinstance(part, cst.Index):
+        return False
+    if not isinstance(part.value, cst.Name):
+        return isinstance(part.value, cst.List | cst.Comparison)
+    made = program.flow.reaching(part.value)
+    return program.value(part.value).kind in _INDICES and all(
+        one.kind is Bind.ASSIGN and not one.path for one in made
+    )
+
+
+def is_of_one_sample(move: Move) -> bool:
+    """``batch["focal"][0]``: of a batch of named tensors, what one sample has."""
+    return bool(move.parts) and all(
+        len(path) > 1 and isinstance(path[0], str) and isinstance(path[1], int)
+        for path in move.parts
+    )
 
 
 def _given(binding: Binding) -> cst.CSTNode | None:
