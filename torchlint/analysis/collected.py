@@ -102,34 +102,35 @@ def _kept_in(taker: cst.CSTNode | None, node: cst.CSTNode, program: Program) -> 
     """Yield the names of what is given a value: totals, lists, names, the targets of a loop."""
     match taker:
         case cst.Call(func=cst.Attribute(value=receiver)):
-            yield _root(receiver)
+            yield dotted(whole(receiver))
         case cst.AugAssign(target=target, value=value) if program.index.inside(node, value):
-            yield _root(target)
+            yield dotted(whole(target))
         case cst.Assign(targets=targets):
             for one in targets:
-                yield from _bound_by(one.target)
+                yield from bound_by(one.target)
         case cst.For(target=target):
-            yield from _bound_by(target)
+            yield from bound_by(target)
         case _:
             pass
 
 
-def _bound_by(target: cst.BaseExpression) -> Iterator[str]:
+def bound_by(target: cst.BaseExpression) -> Iterator[str]:
+    """Yield the names that an assignment gives values, or puts something into."""
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
-            yield from _bound_by(element.value)
+            yield from bound_by(element.value)
     else:
-        yield _root(target)
+        yield dotted(whole(target))
 
 
-def _root(node: cst.BaseExpression) -> str:
-    """``results`` in ``results[key]["loss"]``, ``self.meters`` in ``self.meters["loss"]``."""
+def whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``tokens`` in ``tokens[:, -1]`` and ``tokens.squeeze(0)``, ``self.kept`` in its entries."""
     while True:
         match node:
             case cst.Subscript(value=inner) | cst.Call(func=cst.Attribute(value=inner)):
                 node = inner
             case _:
-                return dotted(node)
+                return node
 
 
 def _outlives(program: Program, name: str, taker: cst.CSTNode | None, place: cst.CSTNode) -> bool:
@@ -144,7 +145,7 @@ def _outlives(program: Program, name: str, taker: cst.CSTNode | None, place: cst
         case _:
             pass
     return not any(
-        name in _bound_by(one.target) and not isinstance(one.target, cst.Subscript)
+        name in bound_by(one.target) and not isinstance(one.target, cst.Subscript)
         for assign in program.index.below(place, cst.Assign)
         if not _mentions(program, assign.value, name)
         for one in assign.targets

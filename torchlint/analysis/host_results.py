@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.collected import is_collected
+from torchlint.analysis.collected import bound_by, is_collected, whole
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
@@ -121,10 +121,10 @@ def _grown(program: Program, names: set[str], loop: cst.CSTNode) -> set[str]:
         size = len(names)
         for assign in index.below(loop, cst.Assign):
             if _mentions(program, assign.value, names):
-                names.update(n for one in assign.targets for n in _bound_by(one.target))
+                names.update(n for one in assign.targets for n in bound_by(one.target))
         for inner in index.below(loop, cst.For):
             if inner is not loop and _mentions(program, inner.iter, names):
-                names.update(_bound_by(inner.target))
+                names.update(bound_by(inner.target))
         for call in index.below(loop, cst.Call):
             match call.func:
                 case cst.Attribute(value=cst.Name(value=kept), attr=cst.Name("append" | "extend")):
@@ -153,7 +153,7 @@ def _decides_end(program: Program, sync: Sync) -> bool:
 
 def _is_token(program: Program, sync: Sync) -> bool:
     """Whether a loop of the function makes what is read of what the turn before made of it."""
-    function, name = program.function(sync.node), dotted(_whole(sync.tensor))
+    function, name = program.function(sync.node), dotted(whole(sync.tensor))
     if function is None or not name or name.partition(".")[0] in program.index.root.bindings:
         return False
     below = program.index.below
@@ -168,7 +168,7 @@ def _follows_itself(program: Program, loop: cst.CSTNode, name: str) -> bool:
         bound
         for assign in index.below(loop, cst.Assign)
         for target in assign.targets
-        for bound in _bound_by(target.target)
+        for bound in bound_by(target.target)
         if any(
             _mentions(program, arg, made)
             for call in index.below(assign.value, cst.Call)
@@ -184,16 +184,6 @@ def _runs_model(program: Program, call: cst.Call) -> bool:
         return True
     name = dotted(call.func).rpartition(".")[2]
     return _MODEL.search(name) is not None
-
-
-def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``tokens`` in ``tokens[:, -1]`` and ``tokens.squeeze(0)``."""
-    while True:
-        match node:
-            case cst.Subscript(value=inner) | cst.Call(func=cst.Attribute(value=inner)):
-                node = inner
-            case _:
-                return node
 
 
 def _ends_chain(program: Program, sync: Sync) -> bool:
@@ -361,17 +351,6 @@ def _within_statement(program: Program, node: cst.CSTNode) -> Iterator[cst.CSTNo
         if isinstance(above, cst.BaseStatement):
             return
         yield above
-
-
-def _bound_by(target: cst.BaseExpression) -> Iterator[str]:
-    match target:
-        case cst.Tuple() | cst.List():
-            for element in target.elements:
-                yield from _bound_by(element.value)
-        case cst.Subscript():
-            yield dotted(target.value)
-        case _:
-            yield dotted(target)
 
 
 def loop_around(program: Program, node: cst.CSTNode) -> cst.For | cst.While | None:
