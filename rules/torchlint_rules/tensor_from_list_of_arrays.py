@@ -29,8 +29,10 @@ What they do is `x.detach().clone()`, which says so and does not warn.
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
 (`env.step()` returns what the environment likes); lists of tensors, which
 `torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory,
-or where a default device is set in the file, it is reported without a fix.  Lists of
-arrays in a class or function that nothing in the project uses are information.
+or where a default device is set in the file, it is reported without a fix.
+
+Lists of arrays in a class or function that nothing in the project uses are information, and so is
+what is seen to run a single time, such as the data that a script makes before it trains.
 
 ## Fix safety
 A list of arrays: safe for a list that is written out, whose elements are of one
@@ -73,7 +75,11 @@ from torchlint.analysis.conversions import (
     spelled,
     torch_dtype,
 )
+from torchlint.analysis.datasets import TAKES
+from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.index import Bind
+from torchlint.analysis.loops import Role
+from torchlint.analysis.once import runs_once
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.values import Kind
@@ -142,8 +148,31 @@ def from_list(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fin
     code = program.code(data.value)
     what = f"the arrays in `{code}`" if len(code) <= 40 and "\n" not in code else "a list of arrays"
     message = f"`{name}` reads {what} number by number; `np.array` joins them at once"
-    severity = Severity.INFO if is_unused(program, call) else None
+    seldom = is_unused(program, call) or is_paid_once(program, call)
+    severity = Severity.INFO if seldom else None
     return Finding(call, message, stacked(program, call, name, data), severity)
+
+
+def is_paid_once(program: Program, call: cst.Call) -> bool:
+    """Whether a call is seen to run a single time, and not for steps, batches or samples."""
+    if program.context(call).role is not Role.OTHER or not runs_once(program, call):
+        return False
+    functions = [program.function(place) for place in ways_to(program, call)]
+    return not any(
+        one is not None and (one.name.value in TAKES or is_passed_on(program, one))
+        for one in functions
+    )
+
+
+def is_passed_on(program: Program, function: cst.FunctionDef) -> bool:
+    """``DataLoader(data, collate_fn=function)``: who takes it may call it any number of times."""
+    for name in program.index.named.get(function.name.value, ()):
+        above = program.parent(name)
+        passed = above if isinstance(above, cst.Attribute) and above.attr is name else name
+        holder = program.parent(passed)
+        if isinstance(holder, cst.Arg) and holder.value is passed:
+            return True
+    return False
 
 
 def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix | None:

@@ -9,6 +9,7 @@ import torch
 from tools import check, fixed, silent
 
 from torchlint.edits import Safety
+from torchlint.rule import Severity
 
 CODE = "TL303"
 HEAD = "import numpy as np\nimport torch\n"
@@ -316,6 +317,65 @@ def test_comments_stay() -> None:
     assert "np.array([\n    np.zeros(3),  # first\n    np.ones(3),\n])" in fixed(source, CODE)
     (finding,) = check(source, CODE)
     assert "a list of arrays" in finding.message
+
+
+ROWS = "rows = [np.zeros(3) for _ in range(4)]\n"
+STEPS = """\
+for step in range(100):
+    optimizer.zero_grad()
+    model({}).sum().backward()
+    optimizer.step()
+"""
+MAKE = "def make():\n    return torch.FloatTensor(rows)\n"
+DATASET = """\
+class Rows(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return torch.FloatTensor(rows)
+"""
+FORWARD = """\
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.FloatTensor(rows)
+net = Net()
+net.forward(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("x = torch.FloatTensor(rows)\n" + STEPS.format("x"), id="before the loop"),
+        pytest.param(
+            "if __name__ == '__main__':\n    x = torch.LongTensor(rows)\n", id="a script's own part"
+        ),
+        pytest.param(MAKE + "x = make()\n" + STEPS.format("x"), id="a function called once"),
+    ],
+)
+def test_what_runs_a_single_time_is_information(body: str) -> None:
+    (finding,) = check(script(ROWS + body), CODE)
+    assert finding.severity is Severity.INFO
+    assert finding.fix is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(STEPS.format("torch.FloatTensor(rows)"), id="a step"),
+        pytest.param(MAKE + STEPS.format("make()"), id="a function that steps call"),
+        pytest.param(MAKE, id="nobody knows who calls it"),
+        pytest.param(MAKE + "for part in parts:\n    save(make())\n", id="some loop"),
+        pytest.param(MAKE + "xs = [make() for _ in range(9)]\n", id="a comprehension"),
+        pytest.param(
+            MAKE + "make()\nloader = torch.utils.data.DataLoader(rows, collate_fn=make)\n",
+            id="called once to look, and for each batch",
+        ),
+        pytest.param(DATASET + "Rows().__getitem__(0)\n", id="a sample"),
+        pytest.param(FORWARD, id="a forward pass"),
+    ],
+)
+def test_what_may_run_again_is_a_warning(body: str) -> None:
+    (finding,) = check(script(ROWS + body), CODE)
+    assert finding.severity is Severity.WARNING
 
 
 # -- copies of tensors ----------------------------------------------------------------------------
