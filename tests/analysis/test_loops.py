@@ -434,6 +434,38 @@ def test_the_loop_that_makes_it_run() -> None:
     assert program.context(outside).loop is program.index.of(cst.For)[0]
 
 
+LOSSES = """\
+def losses(x):
+    optimizer.zero_grad()
+    return model(x)
+
+{}:
+    {}
+    for x in loader:
+        loss = losses(x)
+        {}
+        probe()
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "before", "step", "expected"),
+    [
+        pytest.param("def evaluate()", "pass", "pass", "EVAL", id="an evaluation by name"),
+        pytest.param("def measure()", "model.eval()", "pass", "EVAL", id="by what it calls"),
+        pytest.param("with torch.no_grad()", "pass", "pass", "EVAL", id="without gradients"),
+        pytest.param("def run()", "pass", "pass", "TRAIN", id="nobody knows who goes backward"),
+        pytest.param("def train()", "model.eval()", "pass", "TRAIN", id="it trains"),
+        pytest.param("def evaluate()", "pass", "engine.backward(loss)", "TRAIN", id="backward"),
+        pytest.param("def evaluate()", "pass", "optimizer.step()", "TRAIN", id="a step"),
+    ],
+)
+def test_an_evaluation_may_clear_gradients_with_its_losses(
+    function: str, before: str, step: str, expected: str
+) -> None:
+    assert context(LOSSES.format(function, before, step)) == expected
+
+
 def test_roles_of_loops() -> None:
     program = parsed(
         f"for e in es:\n    for x in loader:\n        {STEP}\nwhile a:\n    pass\n"

@@ -260,7 +260,7 @@ class Loops:
         for loop in loops:
             below = self._inner_events(loop, inner)
             own = self._events.get(id(loop), Event.NOTHING)
-            if self._is_train(own, below):
+            if self._is_train(loop, own, below):
                 roles[id(loop)] = Role.TRAIN
             elif below:
                 roles[id(loop)] = Role.EPOCH
@@ -271,13 +271,13 @@ class Loops:
             inner[id(loop)] = below | (own if roles[id(loop)] is Role.TRAIN else Event.NOTHING)
         return roles
 
-    @staticmethod
-    def _is_train(own: Event, below: Event) -> bool:
+    def _is_train(self, loop: Loop, own: Event, below: Event) -> bool:
         if Event.BACKWARD in own:
             return True
         if Event.STEP in own and Event.STEP not in below:
             return True
-        return Event.ZERO in own and not below
+        # an evaluation may get its losses from a method that clears the gradients for training
+        return Event.ZERO in own and not below and not self._is_eval(loop)
 
     def _inner_events(self, loop: Loop, inner: dict[int, Event]) -> Event:
         found = Event.NOTHING
