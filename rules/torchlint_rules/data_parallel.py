@@ -41,6 +41,7 @@ still running.  It is also what works on more than one machine.
   then called as it is.
 - Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
+- Models that are wrapped for their weights alone, and neither called nor passed on.
 - Branches that tell their user to start processes instead, and those that run without a GPU.
 - `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
 
@@ -80,6 +81,7 @@ from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
+from torchlint.analysis.unrun import is_never_run
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         if on_one_device(program, call, function) or in_test(program, call):
             continue
         if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
+            continue
+        if function == WRAPPER and is_never_run(program, call):
             continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"

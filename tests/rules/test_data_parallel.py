@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from tools import check, check_in, silent
 
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL801"
 
@@ -109,6 +114,93 @@ for x in data:
 )
 def test_is_silent(source):
     silent(source, CODE)
+
+
+def reference(wrap: str, uses: str = "", before: str = "") -> str:
+    """A script that trains one model and wraps another one."""
+    return f"""
+import torch
+from torch import nn
+from nets import build, count
+
+
+def main():
+    model, ref = build(), None
+    ref = build()
+    {before}
+    {wrap}
+    {uses}
+    for x in data:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+"""
+
+
+WHOLE, PART = "ref = nn.DataParallel(ref).cuda()", "ref.body = nn.DataParallel(ref.body)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(reference(WHOLE, "ref.load_state_dict(torch.load(p))"), id="it takes weights"),
+        pytest.param(reference(PART, "ref.load_state_dict(torch.load(p))"), id="a part of it"),
+        pytest.param(
+            reference(WHOLE, "pairs = zip(model.modules(), ref.modules())"), id="weights to look at"
+        ),
+        pytest.param(reference(PART, "ref.cuda(); ref = ref.eval()"), id="moved"),
+        pytest.param(
+            reference(WHOLE, "if many: ref = nn.parallel.DistributedDataParallel(ref)"),
+            id="the other way to wrap it",
+        ),
+        pytest.param(reference(WHOLE, before="show(ref); ref(1)"), id="run before it is wrapped"),
+        pytest.param(
+            reference(PART, "epochs = size / 2", before="size = count(ref)"), id="measured before"
+        ),
+    ],
+)
+def test_a_model_that_is_never_run(source: str) -> None:
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(reference(WHOLE, "y = ref(1)"), id="called"),
+        pytest.param(reference(PART, "y = ref.body(1)"), id="its part is called"),
+        pytest.param(reference(WHOLE, "train(ref)"), id="passed on"),
+        pytest.param(reference(WHOLE, "kept.net = ref"), id="kept"),
+        pytest.param(reference(WHOLE, "other = ref.cuda()"), id="another name"),
+        pytest.param(reference(WHOLE, "nets = [model, ref]"), id="in a list"),
+        pytest.param(reference(WHOLE, "def run(x): return ref(x)"), id="a function inside"),
+        pytest.param(
+            reference(WHOLE, before="def run(x): return ref(x)"), id="a function made before"
+        ),
+        pytest.param(reference("kept." + WHOLE), id="in an attribute"),
+        pytest.param(reference("return nn.DataParallel(ref)"), id="returned"),
+        pytest.param(reference("run(nn.DataParallel(ref))"), id="passed on at once"),
+        pytest.param(reference(PART, before="trainer = Trainer(ref)"), id="others have it"),
+        pytest.param(reference(PART, before="size = count(ref); show(size)"), id="not a number"),
+        pytest.param(reference(PART, before="ref = kept.net"), id="made elsewhere"),
+        pytest.param(
+            reference(WHOLE, "optimizer = torch.optim.SGD(ref.parameters(), 0.1)"), id="optimized"
+        ),
+        pytest.param(
+            reference("for i in range(2):\n        y = ref(i)\n        " + WHOLE),
+            id="called in the next turn",
+        ),
+    ],
+)
+def test_a_model_that_may_be_run(source: str) -> None:
+    assert [one.code for one in check(source, CODE)] == [CODE]
+
+
+@pytest.mark.parametrize(
+    ("other", "found"), [("from nets import ref", 1), ("from nets import model", 0)]
+)
+def test_a_model_that_another_file_may_run(tmp_path: Path, other: str, found: int) -> None:
+    source = script("ref = nn.DataParallel(nn.Linear(4, 2))")
+    files = {"nets.py": source, "train.py": other}
+    assert len(check_in(tmp_path, files, "nets.py", CODE)) == found
 
 
 # -- what is reported -------------------------------------------------------------------------

@@ -1,0 +1,176 @@
+"""Models that are wrapped and never run: their weights are all that a script asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis import torch_api
+from torchlint.analysis.index import Bind
+from torchlint.analysis.loader_uses import is_imported
+from torchlint.analysis.uses import is_label, uses_of
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+# What gives or takes weights, without a forward pass.
+_WEIGHTS = frozenset(
+    {"state_dict", "load_state_dict", "parameters", "named_parameters", "buffers", "named_buffers",
+     "modules", "named_modules", "children", "named_children"}
+)  # fmt: skip
+_WRAPPERS = ("DataParallel", "DistributedDataParallel")
+
+
+def is_never_run(program: Program, wrap: cst.Call) -> bool:
+    """Whether a wrapped model stays in a variable that is neither called nor passed on.
+
+    ``ref = DataParallel(ref)`` and ``ref.features = DataParallel(ref.features)``.  The second
+    changes a model that others may hold already: all that is done with it counts, and not only
+    what comes after.
+    """
+    target = _target(program, wrap)
+    root = _root(target)
+    bindings = _given(program, target, root)
+    if root is None or not bindings or any(is_imported(program, one) for one in bindings):
+        return False
+    whole = target is not root
+    return all(
+        (not whole and _is_before(program, use, wrap))
+        or _keeps_still(program, use)
+        or (whole and _is_before(program, use, wrap) and _is_measured(program, use))
+        for use in _mentions(program, root)
+    )
+
+
+def _target(program: Program, wrap: cst.Call) -> cst.BaseExpression | None:
+    """Return what a wrapped model is assigned to: ``x`` of ``x = wrap(model).cuda()``."""
+    match program.parent(_moved(program, wrap)):
+        case cst.Assign(targets=[only]):
+            return only.target
+        case _:
+            return None
+
+
+def _moved(program: Program, call: cst.CSTNode) -> cst.CSTNode:
+    """Return the whole of ``call.cuda().eval()``, which gives the same model."""
+    func = program.parent(call)
+    while isinstance(func, cst.Attribute) and func.attr.value in torch_api.MODULE_SELF:
+        above = program.parent(func)
+        if not isinstance(above, cst.Call):
+            break
+        call, func = above, program.parent(above)
+    return call
+
+
+def _root(target: cst.CSTNode | None) -> cst.Name | None:
+    while isinstance(target, cst.Attribute):
+        target = target.value
+    return target if isinstance(target, cst.Name) else None
+
+
+def _given(
+    program: Program, target: cst.BaseExpression | None, root: cst.Name | None
+) -> list[Binding]:
+    """Return what gives the variable its model, if all of it is made right there by calls."""
+    if root is None:
+        return []
+    if target is root:
+        own = program.index.bound(root)
+        return [] if own is None else [own]
+    found = list(program.flow.reaching(root))
+    made = all(
+        one.kind is Bind.ASSIGN and not one.path and isinstance(one.value, cst.Call)
+        for one in found
+    )
+    return found if made else []
+
+
+def _mentions(program: Program, root: cst.Name) -> Iterator[cst.Name]:
+    """Yield the reads of a variable, wherever they stand in its scope."""
+    scope = program.index.scope(root).owner(root.value)
+    for name in program.index.named.get(root.value, ()):
+        same = program.index.scope(name).owner(name.value) is scope
+        if same and not is_label(program, name) and program.index.bound(name) is None:
+            yield name
+
+
+def _is_before(program: Program, use: cst.Name, wrap: cst.Call) -> bool:
+    """Whether a variable is read in the same function, ahead of the wrapper and in no loop."""
+    index, function = program.index, program.function(wrap)
+    if program.function(use) is not function or index.order(use) > index.order(wrap):
+        return False
+    return not any(
+        isinstance(above, cst.For | cst.While) and index.inside(use, above)
+        for above in index.ancestors(wrap)
+    )
+
+
+def _keeps_still(program: Program, use: cst.Name) -> bool:
+    """``ref.load_state_dict(x)``, ``ref.cuda()``, ``ref.features = x``, ``ref is None``."""
+    whole: cst.CSTNode = use
+    above = program.parent(use)
+    while isinstance(above, cst.Attribute) and above.value is whole:
+        whole, above = above, program.parent(above)
+    match above:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)) as func) if func is whole:
+            if name in torch_api.MODULE_SELF:
+                return _stays(program, _moved(program, above), use)
+            return name in _WEIGHTS and not _is_optimized(program, above)
+        case cst.Arg():
+            return _is_wrapped(program, above, use)
+        case _:
+            return isinstance(above, cst.AssignTarget | cst.Del | cst.Comparison)
+
+
+def _stays(program: Program, call: cst.CSTNode, use: cst.Name) -> bool:
+    """Whether what a call gives is dropped, or goes back into the variable it was made of."""
+    match program.parent(call):
+        case cst.Expr():
+            return True
+        case cst.Assign(targets=[only]):
+            root = _root(only.target)
+            return root is not None and root.value == use.value
+        case _:
+            return False
+
+
+def _is_wrapped(program: Program, arg: cst.Arg, use: cst.Name) -> bool:
+    """``ref = DistributedDataParallel(ref)``: the other way of the script."""
+    call = program.parent(arg)
+    if not isinstance(call, cst.Call):
+        return False
+    if program.qualified(call.func).rpartition(".")[2] not in _WRAPPERS:
+        return False
+    return _stays(program, _moved(program, call), use)
+
+
+def _is_optimized(program: Program, call: cst.Call) -> bool:
+    """Whether an optimizer gets the weights: some way the model is trained."""
+    return any(
+        isinstance(above, cst.Call) and program.value(above).kind is Kind.OPTIMIZER
+        for above in program.index.ancestors(call)
+    )
+
+
+def _is_measured(program: Program, use: cst.Name) -> bool:
+    """``size = count(ref)``, of which only numbers are made: the function keeps nothing."""
+    arg = program.parent(use)
+    call = None if arg is None else program.parent(arg)
+    if not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if not isinstance(call.func, cst.Name):
+        return False
+    match program.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            binding = program.index.bound(name)
+        case _:
+            return False
+    uses = [] if binding is None else list(uses_of(program, binding))
+    return bool(uses) and all(
+        isinstance(program.parent(one), cst.BinaryOperation | cst.Comparison) for one in uses
+    )
