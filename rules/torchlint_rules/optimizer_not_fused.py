@@ -54,6 +54,7 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   under mixed precision it raises for a fused optimizer whose gradients it is to clip.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
   there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
+- Optimizers that nothing steps: an evaluation makes one to load its state, or not to.
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`) or asserts.
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 
@@ -99,6 +100,7 @@ from torchlint.analysis.optimizer_wrappers import (
     wrapped_elsewhere,
 )
 from torchlint.analysis.optimizers import (
+    is_never_stepped,
     loads,
     model_at_hand,
     moved_later,
@@ -179,6 +181,7 @@ def may_be_fused(program: Program, call: cst.Call, kind: str, fused: Argument) -
         and exists(program, kind)
         and not sparse_gradients(program)
         and not moved_later(program, call)
+        and not is_never_stepped(program, call)
         and not refuses_integers(program, call)
         and not (has_little_to_do(program, call, kind) and fused.absent and others[0].absent)
         and not wrapped_elsewhere(program)

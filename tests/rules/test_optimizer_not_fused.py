@@ -33,6 +33,26 @@ def on_cpu(made: str = "AdamW(model.parameters(), lr=0.1)") -> str:
     return script(made).replace(".cuda()", "")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train(model, optimizer)",
+        "step = optimizer.step",
+        "state.append(optimizer)",
+        "o = optimizer",
+    ],
+)
+def test_who_gets_the_optimizer_may_step_it(line: str) -> None:
+    assert check(script().replace("optimizer.step()", line), CODE)
+
+
+def test_a_file_that_imports_the_optimizer_may_step_it(tmp_path):
+    files = {"made.py": script().replace("optimizer.step()", "pass")}
+    assert not check_in(tmp_path, files, "made.py", CODE)
+    files["run.py"] = "from made import optimizer\noptimizer.step()\n"
+    assert check_in(tmp_path, files, "made.py", CODE)
+
+
 # -- what is left alone -----------------------------------------------------------------------
 
 P = "model.parameters()"
@@ -74,6 +94,10 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
         ),
         pytest.param(script(f"Adagrad({P})"), id="Adagrad on a GPU: not before 2.13"),
         pytest.param(on_cpu(), id="on the CPU of an unknown version"),
+        pytest.param(
+            script().replace("optimizer.step()", "optimizer.load_state_dict(saved)"),
+            id="made to load its state",
+        ),
         pytest.param(script(head="import torch_xla"), id="another device"),
         pytest.param(script(head="from torch.distributed.fsdp import fully_shard"), id="FSDP"),
         pytest.param(script(head="from apex import amp"), id="apex wraps the optimizer"),

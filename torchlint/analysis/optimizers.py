@@ -10,7 +10,9 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loader_uses import is_imported
 from torchlint.analysis.origins import origins
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _CUDA = Device.CUDA
 _MOVED = re.compile(r"\)\.(?:to|cuda)\(")
 _MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
+_STEPS_NOTHING = frozenset({"load_state_dict", "state_dict", "param_groups", "zero_grad"})
 
 
 def is_made_by(program: Program, node: cst.BaseExpression, made: cst.Call) -> bool:
@@ -47,6 +50,31 @@ def saves(program: Program) -> bool:
         or "opt" in dotted(func.value).rpartition(".")[2].lower()
         for _, func in program.method_calls("state_dict")
     )
+
+
+def is_never_stepped(program: Program, made: cst.Call) -> bool:
+    """Whether an optimizer has a name of its own, by which it only loads or tells its state."""
+    match program.parent(made):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
+            binding = program.index.bound(target)
+        case _:
+            return False
+    if binding is None or is_imported(program, binding):
+        return False
+    uses = [
+        use
+        for use in program.index.named[name]
+        if program.index.bound(use) is None and not is_label(program, use)
+    ]
+    return bool(uses) and all(_steps_nothing(program, use) for use in uses)
+
+
+def _steps_nothing(program: Program, use: cst.Name) -> bool:
+    match program.parent(use):
+        case cst.Attribute(attr=cst.Name(value=asked)):
+            return asked in _STEPS_NOTHING
+        case _:
+            return False
 
 
 def scaled_steps(program: Program, made: cst.Call) -> Iterator[tuple[cst.Call, bool]]:
