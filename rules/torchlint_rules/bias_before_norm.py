@@ -26,15 +26,21 @@ not become measurably faster, so this is information.
     )
 
 ## Leaves alone
-`LayerNorm` and `GroupNorm`, which average across channels: there the bias matters.
-An activation, a pooling, a reshape or anything else in between; an output that is
-used elsewhere as well; a sequence that is handed to a module of the project which runs its layers
-one by one; a bias that is given by position, by a variable or as
-False; layers that run at several places; `InstanceNorm` with running statistics; files that
-freeze their norms, hook into layers, fuse or quantise them; layers that are made only for an
-argument that every call in the file gives as None; attributes that no file of the project reads;
-tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
-they build, only to evaluate it: the mean that a norm has stored there holds the bias.
+- `LayerNorm` and `GroupNorm`, which average across channels: there the bias matters; and
+  `InstanceNorm` with running statistics.
+- An activation, a pooling, a reshape or anything else in between; an output that is used elsewhere
+  as well; layers that run at several places; a sequence that is handed to a module of the project
+  which runs its layers one by one.
+- A bias that is given by position, by a variable or as False.
+- Layers that are made only for an argument that every call in the file gives as None, and
+  attributes that no file of the project reads.
+- Files that freeze their norms, hook into layers, fuse or quantise them, and those that a file
+  imports which freezes norms.
+- Models into which their file loads weights from the web: those have the bias (`strict=False`
+  aside).
+- Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
+  they build, only to evaluate it: the mean that a norm has stored there holds the bias.
+
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.
 
@@ -107,6 +113,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         if never_runs(program, link.producer) or is_never_read(program, link.producer):
             continue
         if module_uses.is_evaluated_only(program, link.producer):
+            continue
+        if module_uses.is_published(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(

@@ -334,6 +334,72 @@ TRAINS = "    torch.optim.SGD(net.parameters(), lr=0.1).step()\n"
 USES = "from net import Net\n"
 
 
+FREEZES = """
+from torch import nn
+from net import Net
+
+class Frozen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def train(self, mode=True):
+        super().train(mode)
+        for m in self.net.modules():
+            if isinstance(m, {kind}):
+                m.{what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "found"),
+    [
+        pytest.param("nn.BatchNorm2d", "eval()", 0, id="keeps norms in evaluation mode"),
+        pytest.param("nn.BatchNorm2d", "reset_parameters()", 1, id="no freezing"),
+        pytest.param("nn.Conv2d", "eval()", 1, id="other layers"),
+    ],
+)
+def test_norms_that_a_file_freezes_which_uses_the_model(tmp_path, kind, what, found):
+    files = {"net.py": NET, "frozen.py": FREEZES.format(kind=kind, what=what)}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+
+
+PUBLISHED = """
+from torch.hub import load_state_dict_from_url
+
+class Other(nn.Module):
+    pass
+
+def build():
+    model = {made}
+    {load}
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "load", "found"),
+    [
+        pytest.param("Net()", "model.load_state_dict(load_state_dict_from_url(URL))", 0, id="all"),
+        pytest.param(
+            "Net()", "state = load_state_dict_from_url(URL)\n    model.load_state_dict(state)", 0,
+            id="by name",
+        ),
+        pytest.param(
+            "Net()", "model.load_state_dict(load_state_dict_from_url(URL), strict=False)", 1,
+            id="what fits",
+        ),
+        pytest.param("Net()", "model.load_state_dict(torch.load(path))", 1, id="its own"),
+        pytest.param(
+            "Other()", "model.load_state_dict(load_state_dict_from_url(URL))", 1,
+            id="another model",
+        ),
+    ],
+)  # fmt: skip
+def test_a_bias_that_weights_from_the_web_have(made, load, found):
+    assert len(check(NET + PUBLISHED.format(made=made, load=load), CODE)) == found
+
+
 @pytest.mark.parametrize(
     ("files", "name"),
     [

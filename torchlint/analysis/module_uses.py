@@ -12,8 +12,10 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
+from torchlint.analysis.origins import origins
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.values import Kind
+from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,7 @@ _NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNOREC
 _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
 _TRAINS = re.compile(r"optim|backward|\btrain\w*\(|Trainer|\.fit\(", re.IGNORECASE)
 _FREEZES = frozenset({"eval", "requires_grad_"})
+_FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
 _FUSES = re.compile(r"fuse_?(conv|bn|modules|known)|quantize|prepare_qat", re.IGNORECASE)
 _HOOKS = frozenset({"register_forward_hook", "register_forward_pre_hook",
@@ -171,8 +174,50 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
 
 
+def is_published(program: Program, layer: cst.Call) -> bool:
+    """Whether the file loads weights from the web into the class of a layer: they have its bias."""
+    owner = program.classes.around(layer)
+    return owner is not None and any(
+        program.classes.named(program.value(func.value).type) is owner
+        and _is_from_web(program, call)
+        for call, func in program.method_calls("load_state_dict")
+    )
+
+
+def _is_from_web(program: Program, call: cst.Call) -> bool:
+    """Whether all entries of a checkpoint from the web have to fit."""
+    if len(call.args) != 1:
+        return False
+    made = origins(program, call.args[0].value)
+    return any(
+        isinstance(one, cst.Call) and dotted(one.func).rpartition(".")[2] in _FETCHES
+        for one in made
+    )
+
+
 def freezes_norms(program: Program) -> bool:
-    """Whether norms, and not the whole model, are put in evaluation mode or frozen."""
+    """Whether norms, and not the whole model, are put in evaluation mode or frozen.
+
+    In the file, or in one that imports it.
+    """
+    if _freezes_norms(program):
+        return True
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return False
+    users = [
+        one for one in project.imports.importers(str(path)) if _may_freeze(project.imports, one)
+    ]
+    others = map(project.program, users if len(users) <= MANY else ())
+    return any(other is not None and _freezes_norms(other) for other in others)
+
+
+def _may_freeze(imports: Imports, path: str) -> bool:
+    text = imports.text(path)
+    return any(word in text for word in _FREEZES) and _NORM.search(text) is not None
+
+
+def _freezes_norms(program: Program) -> bool:
     for call, func in program.method_calls(*_FREEZES):
         if _is_norm(program, func.value) or _about_norms(program, call):
             return True
