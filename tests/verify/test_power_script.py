@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import math
 import random
 import re
 import sys
@@ -69,7 +70,7 @@ class FakeExecutor:
         files = configuration.files
         text = next(iter(files.values())).decode() if files else self.before
         step = seconds_of(text) * (self.bias if files else 1.0)
-        step *= self.rng.gauss(1.0, self.spread)
+        step *= math.exp(self.rng.gauss(0.0, self.spread))
         turns = (8 * step,) * ((bounds.steps - bounds.warmup) // 8)
         return run(record(*[step] * bounds.steps, turns=turns), phase=phase)
 
