@@ -76,6 +76,7 @@ import libcst as cst
 from torchlint.analysis import module_uses
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.flattening import takes_rows
+from torchlint.analysis.importing import importers
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
@@ -199,8 +200,7 @@ def is_toy(program: Program) -> bool:
     """Whether a script runs its model, but neither trains it nor names a GPU."""
     if program.devices.named or "optim" in program.text or not is_script(program):
         return False
-    project, path = program.project, program.path
-    return project is not None and path is not None and not project.imports.importers(str(path))
+    return program.project is not None and program.path is not None and not importers(program)
 
 
 def why_not(program: Program, layer: cst.Call, loading: str | None) -> str:

@@ -82,6 +82,7 @@ import libcst as cst
 
 from torchlint.analysis.epochs import runs_once
 from torchlint.analysis.hoisting import free_name, loops_around, mentions, unchanged_in
+from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
@@ -190,11 +191,10 @@ def may_repeat(program: Program, call: cst.Call) -> bool:
     function = program.function(call)
     if function is None or function.name.value.startswith("__"):
         return False
-    name, project = function.name.value, program.project
-    if program.calls.named(name) or project is None:
+    name = function.name.value
+    if program.calls.named(name) or program.project is None:
         return True
-    importers = project.imports.importers(str(program.path))
-    return any(name in project.imports.text(path) for path in importers)
+    return any(name in text for text in texts_of_importers(program))
 
 
 def in_every_step(program: Program, draw: Draw) -> bool:

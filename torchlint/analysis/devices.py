@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.device_names import moved_openly
+from torchlint.analysis.importing import importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Device, Kind, join_devices
 
@@ -60,12 +61,12 @@ class Devices:
 
     def _used_on_gpu(self) -> bool:
         """Whether a file of the project that imports this one runs on a GPU."""
-        project, path = self._program.project, self._program.path
-        if project is None or path is None or self._asking:
+        project = self._program.project
+        if project is None or self._asking:
             return False
         self._asking = True  # files that import one another
         try:
-            for name in project.imports.importers(str(path)):
+            for name in importers(self._program):
                 if any(word in project.imports.text(name) for word in _GPU_WORDS):
                     other = project.program(name)
                     if other is not None and other.devices.gpu:

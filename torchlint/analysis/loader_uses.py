@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.importing import is_imported
 from torchlint.analysis.index import dotted
 from torchlint.analysis.uses import uses_of
 
@@ -84,14 +85,6 @@ def _named(program: Program, binding: Binding | None) -> tuple[Use, _Places]:
     if binding is None or is_imported(program, binding):
         return Use.UNKNOWN, []
     return Use.ITERATED, [(program, name) for name in uses_of(program, binding)]
-
-
-def is_imported(program: Program, binding: Binding) -> bool:
-    """Whether another file may import a name of the module."""
-    if binding.scope.parent is not None or program.project is None:
-        return False
-    imports = program.project.imports
-    return any(binding.name in imports.text(p) for p in imports.importers(str(program.path)))
 
 
 def _passed(program: Program, call: cst.Call, node: cst.BaseExpression) -> tuple[Use, _Places]:

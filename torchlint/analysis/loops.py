@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.ranks import picks_process
@@ -406,11 +407,8 @@ class Loops:
     @cached_property
     def trains(self) -> bool:
         """Whether this file trains, or one that imports it takes steps."""
-        project, path = self._program.project, self._program.path
-        if self.training or project is None or path is None:
-            return bool(self.training)
-        importers = project.imports.importers(str(path))
-        return any("backward" in project.imports.text(one) for one in importers)
+        texts = texts_of_importers(self._program)
+        return bool(self.training) or any("backward" in text for text in texts)
 
     @cached_property
     def leads(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.importing import importers, texts_of_importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
 from torchlint.analysis.origins import origins
@@ -159,18 +160,16 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     Those were trained elsewhere, with this bias: a norm then subtracts a mean that it has stored,
     which the bias is part of.  What a file that trains imports from the script, it may train.
     """
-    text, project, path = program.text, program.project, program.path
+    text = program.text
     if _TRAINS.search(text) or not (is_script(program) and _loads_weights(text)):
         return False
     if not any(program.method_calls("eval")):
         return False
-    if project is None or path is None:
-        return True
     above = (a for a in program.index.ancestors(layer) if isinstance(a, _DEFINITIONS))
     owner = next(reversed([*above]), None)
     word = r"\w+" if owner is None else rf"(?:{owner.name.value}\b|\*)"
     takes = re.compile(rf"\bimport\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
-    texts = map(project.imports.text, project.imports.importers(str(path)))
+    texts = texts_of_importers(program)
     return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
 
 
@@ -202,12 +201,9 @@ def freezes_norms(program: Program) -> bool:
     """
     if _freezes_norms(program):
         return True
-    project, path = program.project, program.path
-    if project is None or path is None:
+    if (project := program.project) is None:
         return False
-    users = [
-        one for one in project.imports.importers(str(path)) if _may_freeze(project.imports, one)
-    ]
+    users = [one for one in importers(program) if _may_freeze(project.imports, one)]
     others = map(project.program, users if len(users) <= MANY else ())
     return any(other is not None and _freezes_norms(other) for other in others)
 

@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
+from torchlint.analysis.importing import is_imported, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.loader_uses import is_imported
 from torchlint.analysis.origins import origins
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Device, Kind
@@ -364,10 +364,7 @@ def _creator_moves(program: Program, made: cst.Call) -> bool:
         return False
     if any(program.function(call) is function for call, _ in program.method_calls("to", "cuda")):
         return False
-    texts = [program.text]
-    if program.project is not None and program.path is not None:
-        imports = program.project.imports
-        texts += [imports.text(path) for path in imports.importers(str(program.path))]
+    texts = [program.text, *texts_of_importers(program)]
     made_at = re.compile(rf"(?:([\w.]+) *= *)?\b{owner.name}(\(.*)")
     return any(
         _MOVED.search(rest)

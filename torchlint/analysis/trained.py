@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.importing import is_imported
 from torchlint.analysis.index import Bind
-from torchlint.analysis.loader_uses import is_imported
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind, Value
 

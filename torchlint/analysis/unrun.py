@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.importing import is_imported
 from torchlint.analysis.index import Bind
-from torchlint.analysis.loader_uses import is_imported
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.analysis.values import Kind
 

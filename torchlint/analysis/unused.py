@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.importing import texts_of_importers
+
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
@@ -64,14 +66,12 @@ def is_never_read(program: Program, layer: cst.Call) -> bool:
     reads = re.compile(rf"(?<!self\.)\b{name}\b|\bself\.{name}\b(?! *=[^=])")
     if _BY_OTHER_NAMES.search(program.text) or reads.search(program.text):
         return False
-    if program.project is None or program.path is None:
+    if program.project is None:
         return True
     imports = program.project.imports
     return not any(
         reads.search(imports.text(file)) for file in imports.having((name,))
-    ) and not any(
-        _CHILDREN.search(imports.text(file)) for file in imports.importers(str(program.path))
-    )
+    ) and not any(_CHILDREN.search(text) for text in texts_of_importers(program))
 
 
 def _kept_as(program: Program, layer: cst.Call) -> str:
