@@ -13,6 +13,7 @@ from report_tools import Lab, agreement, configuration, cpu_report, cuda_report,
 from torchlint.errors import TorchlintError
 from torchlint.verify.model import Phase, Result, Same, Speed, Verdict
 from torchlint.verify.report import html
+from torchlint.verify.report.rows import proof_words
 
 VOID = {"meta"}
 REPORTS = pytest.mark.parametrize("make", [cpu_report, cuda_report, interrupted_report])
@@ -140,6 +141,16 @@ def test_a_cpu_is_labelled_and_a_gpu_is_not() -> None:
     assert label in page(cpu_report()).text
     assert label not in page(cuda_report()).text
     assert "interrupted" in page(interrupted_report()).text
+
+
+@pytest.mark.parametrize("verdict", [Verdict.NO_CHANGE, Verdict.NOISY])
+def test_a_ratio_is_claimed_only_where_the_verdict_says_that_there_is_one(verdict) -> None:
+    report = cpu_report()
+    kept = replace(report.kept_result, verdict=verdict)
+    page = html.render(replace(report, kept_result=kept))
+    assert "Keep 2 of 9 fixes: 1.58" in html.render(report)
+    assert f"Keep 2 of 9 fixes: {verdict.value}" in page
+    assert proof_words(replace(report, kept_result=kept)).startswith(f"{verdict.value} (1.5")
 
 
 def test_many_fixes_and_long_runs_make_a_small_file_that_says_what_it_left_out() -> None:

@@ -17,7 +17,14 @@ from torchlint.verify.report.columns import Measured, measured
 from torchlint.verify.report.curves import curves
 from torchlint.verify.report.figures import losses
 from torchlint.verify.report.plots import forest, strip
-from torchlint.verify.report.rows import cautions, headline, nothing_words, rows, stderr_tail
+from torchlint.verify.report.rows import (
+    cautions,
+    headline,
+    nothing_words,
+    rows,
+    speed_claim,
+    stderr_tail,
+)
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
@@ -187,8 +194,7 @@ def _headline(report: Report) -> str:
         return text[0].upper() + text[1:]
     kept = f"Keep {len(report.kept)} of {len(report.singles)} fixes"
     row = headline(report)
-    ratio = row.ratio if row else None
-    return f"{kept}: {ratio.middle:.2f}{TIMES} as fast" if ratio else kept
+    return f"{kept}: {speed_claim(row, TIMES)}" if row else kept
 
 
 def _lead(report: Report) -> str:

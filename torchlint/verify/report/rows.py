@@ -107,11 +107,17 @@ def proof_words(report: Report) -> str:
     row = headline(report)
     if row is None or row.ratio is None:
         return ""
-    ratio, between = speedup(row.ratio)
     agreement = row.result.agreement
-    return f"{ratio} as fast ({between})" + (
+    return f"{speed_claim(row)} ({speedup(row.ratio)[1]})" + (
         f"; results: {agreement.same.words}" if agreement else ""
     )
+
+
+def speed_claim(row: Row, times: str = "x") -> str:
+    """Return what may be said of a speed: a ratio only where the verdict says that there is one."""
+    if row.ratio is None or row.result.verdict in (Verdict.NO_CHANGE, Verdict.NOISY):
+        return row.verdict
+    return f"{speedup(row.ratio)[0].removesuffix('x')}{times} as fast"
 
 
 def nothing_words(report: Report) -> str:
