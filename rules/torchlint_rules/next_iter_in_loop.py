@@ -38,7 +38,8 @@ the same first batch each time.
 
 ## Leaves alone
 - A look at one batch: outside of training steps, or now and then (`if step % 100 == 0:`).
-- An iterator that is made anew where the last one has ended (`except StopIteration:`).
+- An iterator that is made anew where the last one has ended (`except StopIteration:`, or an `if`
+  that counts).
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
 - Training on one batch on purpose: the function speaks of overfitting or of a single batch.
 - Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 ON_PURPOSE = re.compile(
     r"over-?_?fit|sanity|smoke|(single|same|fixed)[-_ ](mini-?)?batch", re.IGNORECASE
 )
+_SOMETIMES = (cst.If, cst.Else, cst.ExceptHandler)
 LOADER_NAME = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$")
 
 
@@ -175,7 +177,8 @@ def made_in_same_turn(program: Program, call: cst.Call, name: cst.Name) -> cst.C
     """Return the value of a name that the turn of the loop gave it in which it is used."""
     match program.flow.reaching(name):
         case (Binding(kind=Bind.ASSIGN, path=(), value=value, node=node),):
-            if any(isinstance(above, cst.ExceptHandler) for above in program.index.ancestors(node)):
+            above = (one for one in program.index.ancestors(node) if isinstance(one, _SOMETIMES))
+            if not all(program.index.inside(call, one) for one in above):
                 return None  # a new pass where the last one has come to its end
             loop = next(loops_around(program, call), None)
             same = loop is not None and loop is next(loops_around(program, node), None)

@@ -58,6 +58,14 @@ def hoisted(code: str, name: str = "batches", **parts: str) -> str:
             id="a new pass where the last one has ended",
         ),
         pytest.param(
+            loop(
+                "left -= 1\nif left == 0:\n    it = iter(loader)\n    left = len(loader)\n"
+                "x, y = next(it)",
+                made=f"{MADE}\nleft = 1",
+            ),
+            id="a new pass where the steps of the last one are counted",
+        ),
+        pytest.param(
             loop("try:\n    x, y = next(it)\nexcept:\n    it = iter(loader)\n    x, y = next(it)"),
             id="a first pass where there is none",
         ),
