@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _PLAIN = (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.NONE)
+# What functions are seen to return says more of these than their annotation does.
+_SEEN = (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE, Kind.NUMBER, Kind.BOOL, Kind.STRING)
+_SCALARS = {"int": NUMBER, "float": NUMBER, "bool": BOOL, "str": STRING}
 _TRANSPARENT = frozenset({"functools.lru_cache", "functools.cache", "functools.wraps",
                           "typing.overload", "typing.no_type_check"})  # fmt: skip
 _LEGACY_TENSORS = frozenset(
@@ -342,15 +345,20 @@ class Evaluator:
                 and not program.is_static(function)
             ):
                 return self._instance(owner.node)
+        promised = UNKNOWN
         if param.annotation is not None:
-            value = self.annotated(param.annotation.annotation)
-            if value.known or alternatives(param.annotation.annotation):
-                return value
+            promised = self.annotated(param.annotation.annotation)
+            is_scalar = promised in _SCALARS.values()
+            if not is_scalar and (promised.known or alternatives(param.annotation.annotation)):
+                return promised
         if not isinstance(function, cst.FunctionDef):
-            return UNKNOWN
+            return promised
         given = [self._value(node) for node in program.calls.arguments(function, param)]
         given += self._given_elsewhere(function, param)
         default = [] if param.default is None else [self._value(param.default)]
+        if promised.known:  # tensors are passed for a "float" all the same
+            value = join(given)
+            return value if value.known else promised
         if not given:
             if function.name.value == "forward" and program.is_method(function):
                 return Value(Kind.UNKNOWN, device=Device.MAYBE)  # modules are called with tensors
@@ -376,6 +384,8 @@ class Evaluator:
             )
         if isinstance(node, cst.Subscript):
             return self._container(node)
+        if isinstance(node, cst.Name) and self._program.is_builtin(node) and node.value in _SCALARS:
+            return _SCALARS[node.value]
         name = self._program.names.qualified(node)
         if isinstance(node, cst.SimpleString):
             text = node.evaluated_value
@@ -653,19 +663,21 @@ class Evaluator:
         if function.asynchronous is not None:
             return UNKNOWN
         program = self._program
+        promised = UNKNOWN
         if function.returns is not None:
             promised = self.annotated(function.returns.annotation)
-            if promised.known and promised.kind not in (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE):
+            if promised.known and promised.kind not in _SEEN:
                 return promised
         if program.yields(function):
             return Value(Kind.ITERATOR)
         returns = program.returns(function)
         if not returns:
             return NONE
-        return self._memory.answer(
+        value = self._memory.answer(
             id(function),
             lambda: join(NONE if r.value is None else self._value(r.value) for r in returns),
         )
+        return promised if promised in _SCALARS.values() and not value.known else value
 
     def _instance(self, made: cst.ClassDef) -> Value:
         found = self._program.classes.get(made)
