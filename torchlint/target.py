@@ -41,10 +41,12 @@ MADE_FOR = {
     **{minor: f"1.{minor - 1}" for minor in range(6, 15)},
     **{minor: f"2.{minor - 15}" for minor in range(15, 40)},
 }
+# The first torch that there is for each Python 3, be it as a preview (RELEASE.md of PyTorch).
+RUNS_ON = {11: "2.0", 12: "2.2", 13: "2.5", 14: "2.9"}
 LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
 README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
 STATED = re.compile(
-    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
+    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:-]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
     r"[=~<>≥v]{0,3}[ `]*v?"
     r"(\d\.\d+(?:\.\d+)?)"
     r"(?:(?:\.x|\.\*)?[`*)\s]*"
@@ -83,8 +85,9 @@ class Targets:
         A setting wins; then the declarations of the closest folder that has some, from this
         folder up to the repository's root; of several bounds there, the lowest.  A release of
         torchvision is made for one of torch, and a README that names an older torch than the
-        requirements do lowers the bound.  Where nothing is declared, a README that names releases
-        before 2.0, and no later ones, is believed.
+        requirements do lowers the bound.  A torch without a bound is at least the first one for the
+        Python that pyproject.toml requires.  Where nothing is declared, a README that names
+        releases before 2.0, and no later ones, is believed.
         """
         if settings.torch_version is not None:
             version = None if settings.torch_version == "any" else _version(settings.torch_version)
@@ -252,6 +255,21 @@ def read_pyproject(file: Path) -> Iterator[str]:
     if b"torch" not in data:
         return
     table = parse_toml(data, str(file))
+    asked = list(_in_tables(table))
+    yield from asked
+    if asked and not any(map(lower_bound, asked)):
+        yield from _by_python(_table(table, "project").get("requires-python"))
+
+
+def _by_python(requires: Any) -> Iterator[str]:
+    """Yield the requirement on torch that one on Python comes to."""
+    lowest = lower_bound(requires) if isinstance(requires, str) else None
+    if lowest is not None and lowest.major == 3 and lowest.minor >= min(RUNS_ON):
+        first = RUNS_ON[min(lowest.minor, max(RUNS_ON))]
+        yield f'torch>={first}; python_version >= "{lowest}"'
+
+
+def _in_tables(table: dict[str, Any]) -> Iterator[str]:
     project, tool = _table(table, "project"), _table(table, "tool")
     yield from _torch_only(_list(project.get("dependencies")))
     tables = (_table(project, "optional-dependencies"), _table(table, "dependency-groups"))

@@ -168,6 +168,24 @@ def test_the_lowest_of_several_counts(project) -> None:
 
 
 @pytest.mark.parametrize(
+    ("python", "torch", "bound"),
+    [
+        (">=3.11", "torch", "2.0"),
+        (">=3.12,<3.14", "torch[opt]", "2.2"),
+        (">=3.20", "torch", "2.9"),
+        (">=3.10", "torch", "any"),
+        (">=3.11", "torch>=1.13", "1.13"),
+        (">=3.11", "torchmetrics", "any"),
+    ],
+)
+def test_python_says_what_torch_there_is(project, python: str, torch: str, bound: str) -> None:
+    project.write(
+        "pyproject.toml", f'[project]\nrequires-python = "{python}"\ndependencies = ["{torch}"]\n'
+    )
+    assert str(target(project)) == bound
+
+
+@pytest.mark.parametrize(
     ("files", "bound"),
     [
         pytest.param(
@@ -206,6 +224,7 @@ def test_the_lowest_of_several_counts(project) -> None:
             id="words raise nothing",
         ),
         pytest.param({"README.md": "PyTorch 0.4.1\n"}, "0.4.1", id="words alone"),
+        pytest.param({"README.md": "only [PyTorch-0.4.0](x)\n"}, "0.4.0", id="with a dash"),
         pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "1.3.1", id="a release of torch 1"),
         pytest.param({"README.md": "PyTorch 2.1\n"}, "any", id="a release of torch 2"),
         pytest.param({"README.md": "1.1.0 =< PyTorch < 1.5.0\n"}, "1.5.0", id="an end"),
