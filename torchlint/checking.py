@@ -242,11 +242,12 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
 
 
 def _found(rule: Rule, program: Program) -> Iterator[Finding]:
-    """Yield what a rule finds; most rules have nothing to say of tests."""
+    """Yield what a rule finds; most have nothing to say of tests, and of what nothing reaches."""
     from torchlint.analysis.debugging import in_test  # noqa: PLC0415 - imports libcst
 
     for finding in registry.load(rule)(program):
-        if rule.in_tests or not in_test(program, finding.node):
+        node = finding.node
+        if rule.in_tests or not (in_test(program, node) or program.unreached.at(node)):
             yield finding
 
 

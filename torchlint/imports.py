@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from functools import cached_property
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     Excluded = Callable[[Path], bool]
 
-_VCS = (".git", ".hg", ".svn")
-_MARKS = (
+VCS = (".git", ".hg", ".svn")
+MARKS = (
     "pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml", ".torchlint.toml",
     "requirements.txt", "environment.yml", "environment.yaml",
 )  # fmt: skip
@@ -27,6 +28,12 @@ _STATEMENT = re.compile(
 )
 _DEFINED = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+# Names in texts that are no Python: not those of files and options (``train.py``, ``--eval``).
+_NAMED = re.compile(r"(?<![\w/-])[A-Za-z_]\w*(?![\w-]|\.py\b)")
+_IN_PROSE = re.compile(r"[A-Za-z_]\w*(?=\()|(?<=`)\w+(?=`)|(?<=import )\w+")
+_OTHERS = (".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst")
+_PROSE = (".md", ".rst")
+_LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
 MANY = 30
@@ -44,7 +51,7 @@ def root_of(path: Path, marked: Callable[[Path, tuple[str, ...]], bool] = is_mar
     The repository, else the nearest folder with a project's own files; where there is neither, the
     topmost folder that is reached from the file through folders that hold Python files.
     """
-    for marks in (_VCS, _MARKS):
+    for marks in (VCS, MARKS):
         for folder in path.parents:
             if marked(folder, marks):
                 return folder
@@ -94,15 +101,31 @@ class Imports:
     def files(self) -> dict[str, None]:
         """The Python files of the project, sorted."""
         found: list[str] = []
+        for file in self._ending((".py",)):
+            found.append(file)
+            if len(found) > _MOST:
+                return {}
+        return dict.fromkeys(sorted(found))
+
+    def _ending(self, endings: tuple[str, ...]) -> Iterator[str]:
+        """Yield the files of the project whose names end in some way."""
         for folder, folders, names in os.walk(self.root):
             if "pyvenv.cfg" in names:
                 folders.clear()
                 continue
             folders[:] = sorted(one for one in folders if not self._excluded(Path(folder, one)))
-            found += (os.path.join(folder, one) for one in names if one.endswith(".py"))  # noqa: PTH118 - thousands
-            if len(found) > _MOST:
-                return {}
-        return dict.fromkeys(sorted(found))
+            yield from (os.path.join(folder, one) for one in names if one.endswith(endings))  # noqa: PTH118 - thousands
+
+    @cached_property
+    def words_of_others(self) -> frozenset[str]:
+        """The words by which notebooks, shell scripts and the like may mean what is in a module."""
+        found: set[str] = set()
+        for file in map(Path, self._ending(_OTHERS)):
+            with contextlib.suppress(OSError):
+                if file.stat().st_size <= _LARGE:
+                    pattern = _IN_PROSE if file.suffix in _PROSE else _NAMED
+                    found.update(pattern.findall(file.read_text("utf-8", "replace")))
+        return frozenset(found)
 
     def namesakes(self, path: str) -> list[str]:
         """Return the other files of the project that are called like a file; no packages."""

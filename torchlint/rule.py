@@ -54,7 +54,8 @@ class Rule:
     in the documented order (a lower group is applied first).  The check is the function that
     bears the rule's name in the module of that name in the package ``package``.  ``level`` is what
     its unsafe fixes may do to what is computed; safe ones do nothing to it.  ``in_tests``: it
-    speaks of tests as well, being about what is wrong and not about what takes time.
+    speaks of tests as well, and of code that nothing reaches, being about what is wrong and not
+    about what takes time.
     """
 
     code: str

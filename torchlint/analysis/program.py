@@ -31,6 +31,7 @@ from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
 from torchlint.analysis.syncs import Sync, syncs
+from torchlint.analysis.unreached import Unreached
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
 from torchlint.preferences import DEFAULT, Preferences
@@ -132,6 +133,11 @@ class Program:
     def calls(self) -> Calls:
         """Who calls whom."""
         return Calls(self)
+
+    @cached_property
+    def unreached(self) -> Unreached:
+        """Which places nothing reaches."""
+        return Unreached(self)
 
     @cached_property
     def usage(self) -> Usage:

@@ -1,0 +1,313 @@
+"""Which places nothing reaches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probing import parsed, probed
+
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCRIPT = "if __name__ == '__main__':\n    run()\n"
+FUNCTION = "def apply(x):\n    probe(x)\n"
+CLASS = "class Net(Base):\n    def forward(self, x):\n        probe(x)\n"
+MASKED = "def apply(x, mask=None):\n    if mask is not None:\n        probe(x)\n"
+
+
+def unreached(source: str) -> bool:
+    """Whether the probe of a snippet by itself is never run."""
+    program = parsed(source)
+    return program.unreached.at(probed(program))
+
+
+def unreached_in(root: Path, source: str, files: dict[str, str]) -> bool:
+    """Whether the probe in ``net.py`` of a project with other files is never run."""
+    for name, text in {"requirements.txt": "torch", "net.py": source, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    program = Project(Imports(root, lambda _: False)).program(str(root / "net.py"))
+    assert program is not None
+    return program.unreached.at(probed(program))
+
+
+# -- places within a function ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def f(x):\n    if x:\n        return\n    probe(x)", id="one branch leaves"),
+        pytest.param(
+            "def f(x):\n    if x:\n        return\n    elif y:\n        g()\n    probe(x)",
+            id="one of several",
+        ),
+        pytest.param(
+            "def f(x):\n    with g():\n        raise E\n    probe(x)", id="a context may catch it"
+        ),
+        pytest.param("for x in y:\n    continue\nprobe(x)", id="of a loop before"),
+        pytest.param("def f(x):\n    probe(x)\n    return x", id="before it"),
+        pytest.param("def f(x):\n    def g():\n        return\n    probe(x)", id="of another"),
+        pytest.param("self.exit()\nprobe(x)", id="a method called exit"),
+        pytest.param("def exit():\n    pass\nexit()\nprobe(x)", id="an exit of its own"),
+        pytest.param("if 1:\n    probe(x)", id="always"),
+        pytest.param("if x == 3:\n    probe(x)", id="sometimes"),
+        pytest.param("if False:\n    f()\nelse:\n    probe(x)", id="the other branch"),
+        pytest.param("if False:\n    f()\nelif x:\n    probe(x)", id="the next branch"),
+        pytest.param("while True:\n    probe(x)", id="a loop without end"),
+        pytest.param("if x or True:\n    probe(x)", id="either"),
+        pytest.param("DEBUG = False\nif DEBUG:\n    probe(x)", id="a switch with a name"),
+    ],
+)
+def test_places_that_may_be_reached(source: str) -> None:
+    assert not unreached(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def f(x):\n    return x\n    probe(x)", id="return"),
+        pytest.param("def f(x):\n    return x; probe(x)", id="on the same line"),
+        pytest.param("def f(x):\n    raise E\n    if x:\n        probe(x)", id="raise, deeper"),
+        pytest.param("for x in y:\n    continue\n    probe(x)", id="continue"),
+        pytest.param("for x in y:\n    break\n    probe(x)", id="break"),
+        pytest.param("import sys\nsys.exit()\nprobe(x)", id="the end of the script"),
+        pytest.param("from os import _exit\n_exit(1)\nprobe(x)", id="by another name"),
+        pytest.param("exit()\ndef f(x):\n    probe(x)", id="a function never defined"),
+        pytest.param(
+            "def f(x):\n    if x:\n        return 1\n    else:\n        raise E\n    probe(x)",
+            id="both branches leave",
+        ),
+        pytest.param("def f(x):\n    if True:\n        return\n    probe(x)", id="a sure branch"),
+        pytest.param("if False:\n    probe(x)", id="if False"),
+        pytest.param("if 0 and x:\n    probe(x)", id="if 0 and"),
+        pytest.param("while 0:\n    probe(x)", id="while 0"),
+        pytest.param("if not False:\n    f()\nelse:\n    probe(x)", id="the other branch"),
+        pytest.param("if 1:\n    f()\nelif x:\n    probe(x)", id="the next branch"),
+        pytest.param("y = probe(x) if '' else x", id="an expression"),
+    ],
+)
+def test_places_that_are_not(source: str) -> None:
+    assert unreached(source)
+
+
+# -- parameters that every call leaves alone ------------------------------------------------------
+
+CALLED = {"main.py": "from net import apply\napply(3)\n" + SCRIPT}
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(
+            MASKED, {"main.py": "from net import apply\napply(3, m)\n" + SCRIPT}, id="given"
+        ),
+        pytest.param(
+            MASKED, CALLED | {"b.py": "import net\nnet.apply(3, mask=m)\n"}, id="given elsewhere"
+        ),
+        pytest.param(
+            MASKED, {"main.py": "from net import apply\napply(*x)\n" + SCRIPT}, id="hidden"
+        ),
+        pytest.param(
+            MASKED, CALLED | {"b.py": "from net import apply\nrun(apply)\n"}, id="passed on"
+        ),
+        pytest.param(
+            MASKED, CALLED | {"b.py": "from net import apply as f\nf(3, m)\n"}, id="renamed"
+        ),
+        pytest.param(
+            MASKED,
+            CALLED | {"c.py": "from net import *\n", "b.py": "from c import apply\napply(3, m)\n"},
+            id="handed on by a star",
+        ),
+        pytest.param(MASKED + "run(apply)\n", CALLED, id="passed on in its own file"),
+        pytest.param(MASKED, CALLED | {"b.ipynb": '"apply(3, m)"'}, id="called in a notebook"),
+        pytest.param(MASKED, CALLED | {"setup.py": ""}, id="a library"),
+        pytest.param("@wrapped\n" + MASKED, CALLED, id="decorated"),
+        pytest.param(
+            "class A:\n    def apply(self, x, mask=None):\n        if mask:\n            probe(x)\n"
+            "    def f(self):\n        self.apply(3)\nA()\n",
+            CALLED,
+            id="a method",
+        ),
+        pytest.param(
+            "def apply(x, mask=None):\n    if mask is None:\n        mask = x\n"
+            "    if mask is not None:\n        probe(x)\n",
+            CALLED,
+            id="set before",
+        ),
+        pytest.param(MASKED.replace("is not", "is"), CALLED, id="the other branch"),
+        pytest.param(
+            "def apply(x, n=5):\n    if n:\n        probe(x)\n", CALLED, id="a true default"
+        ),
+        pytest.param(
+            "def apply(x, *mask):\n    if mask:\n        probe(x)\n", CALLED, id="several"
+        ),
+    ],
+)
+def test_branches_that_some_call_may_take(tmp_path: Path, source: str, files: dict[str, str]):
+    assert not unreached_in(tmp_path, source, files)
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(MASKED, CALLED, id="left at None"),
+        pytest.param(
+            MASKED, {"main.py": "import net\nnet.apply(3, None)\n" + SCRIPT}, id="None given"
+        ),
+        pytest.param(
+            "def apply(x, mask=False):\n    if mask:\n        probe(x)\n", CALLED, id="a switch"
+        ),
+        pytest.param(
+            "def apply(x, n=0):\n    if x and n > 0:\n        probe(x)\n", CALLED, id="a number"
+        ),
+        pytest.param(
+            "def apply(x, mask=None):\n    if mask is None:\n        return x\n    probe(x)\n",
+            CALLED,
+            id="behind a return",
+        ),
+        pytest.param(
+            MASKED,
+            CALLED | {"b.py": "def apply(x, mask):\n    pass\napply(1, 2)\n"},
+            id="namesakes",
+        ),
+        pytest.param(
+            MASKED,
+            CALLED | {"b.py": "from net import x\ndef apply(x):\n    pass\nmodel.apply(2)\n"},
+            id="a namesake and a method in a file that imports it",
+        ),
+        pytest.param(
+            f"{MASKED}def more(x, m=None):\n    apply(x, m)\n",
+            {"main.py": "from net import more\nmore(3)\n" + SCRIPT},
+            id="handed on",
+        ),
+    ],
+)
+def test_branches_that_no_call_takes(tmp_path: Path, source: str, files: dict[str, str]):
+    assert unreached_in(tmp_path, source, files)
+
+
+# -- functions and classes that nothing names -----------------------------------------------------
+
+MAIN = {"main.py": "import net\n" + SCRIPT}
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(FUNCTION, {"main.py": "from net import apply\n" + SCRIPT}, id="imported"),
+        pytest.param(CLASS, {"main.py": "import net\nnet.Net()\n" + SCRIPT}, id="by its module"),
+        pytest.param(
+            CLASS, {"main.py": "import net\n# x = net.Net()\n" + SCRIPT}, id="one of a choice"
+        ),
+        pytest.param(FUNCTION, MAIN | {"b.py": "run('apply')\n"}, id="as a text"),
+        pytest.param(FUNCTION, MAIN | {"b.py": "run('net.apply')\n"}, id="by its path"),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "import sys\nsys.path.append('..')\nfrom x.net import apply\n"},
+            id="by way of a changed path",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"c.py": "from net import *\n", "b.py": "from c import apply\n"},
+            id="by way of another module",
+        ),
+        pytest.param(FUNCTION + "apply(3)\n", MAIN, id="called in its own file"),
+        pytest.param(FUNCTION + "run(apply)\n", MAIN, id="passed on"),
+        pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="offered to others"),
+        pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
+        pytest.param(FUNCTION.replace("apply", "main"), MAIN, id="started by a launcher"),
+        pytest.param(
+            f"{FUNCTION}f = globals()[name]\n", MAIN, id="found among the names of the file"
+        ),
+        pytest.param(
+            CLASS, MAIN | {"b.py": "import net\ngetattr(net, args.name)()\n"}, id="found by option"
+        ),
+        pytest.param(CLASS, MAIN | {"b.py": "import net\neval(args.name)()\n"}, id="evaluated"),
+        pytest.param(
+            CLASS, MAIN | {"b.py": "import_module(args.module)\n"}, id="imported by option"
+        ),
+        pytest.param(CLASS, MAIN | {"b.py": "Base.__subclasses__()\n"}, id="found by its base"),
+        pytest.param(FUNCTION, MAIN | {"b.ipynb": '"from net import apply"'}, id="in a notebook"),
+        pytest.param(CLASS, MAIN | {"b.yaml": "model: net.Net\n"}, id="in a configuration"),
+        pytest.param(
+            FUNCTION, MAIN | {"b.sh": "python -c 'import net; net.apply(3)'\n"}, id="shell"
+        ),
+        pytest.param(FUNCTION, MAIN | {"README.md": "Call `apply` first."}, id="explained"),
+        pytest.param(FUNCTION, MAIN | {"setup.py": ""}, id="installed"),
+        pytest.param(
+            FUNCTION, MAIN | {"pyproject.toml": "[project]\nname = 'n'\n"}, id="a package"
+        ),
+        pytest.param(FUNCTION, {}, id="nothing is started"),
+        pytest.param("probe(1)\n", MAIN, id="at the top"),
+        pytest.param(
+            "def run(x):\n    def apply():\n        probe(x)\nrun(1)\n",
+            MAIN,
+            id="a function inside",
+        ),
+        pytest.param(
+            "class Net:\n    def apply(self, x):\n        probe(x)\nNet()\n", MAIN, id="a method"
+        ),
+    ],
+)
+def test_definitions_that_may_be_used(tmp_path: Path, source: str, files: dict[str, str]):
+    assert not unreached_in(tmp_path, source, files)
+
+
+def test_a_snippet_is_for_others_to_use() -> None:
+    assert not unreached(FUNCTION)
+
+
+def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(FUNCTION + SCRIPT)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "net.py"))
+    assert program is not None
+    assert not program.unreached.at(probed(program))
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(FUNCTION, MAIN, id="a function"),
+        pytest.param(CLASS, MAIN, id="a class"),
+        pytest.param(FUNCTION + SCRIPT, {}, id="of the script itself"),
+        pytest.param(f"{FUNCTION}model.apply(run)\nf(apply=3)\n", MAIN, id="only labels"),
+        pytest.param(
+            FUNCTION, MAIN | {"b.py": "def apply(x):\n    pass\napply(3)\n"}, id="a namesake"
+        ),
+        pytest.param(FUNCTION, MAIN | {"b.py": "apply = 3\n"}, id="another file's variable"),
+        pytest.param(
+            "def eval(x):\n    probe(x)\nmodel.eval()\n" + SCRIPT,
+            {"b.py": "def eval(x):\n    pass\neval(3)\n"},
+            id="called like a builtin",
+        ),
+        pytest.param(
+            "class Net:\n    def __init__(self, x):\n        super(Net, self).__init__()\n"
+            "        probe(x)\n",
+            MAIN,
+            id="a class that names itself",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"README.md": "Please apply:\n\n    python apply.py --apply\n"},
+            id="prose",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"pyproject.toml": "[tool.black]\n", "setup.cfg": "[flake8]\n"},
+            id="tools",
+        ),
+        pytest.param(FUNCTION, MAIN | {"ops/setup.py": ""}, id="another part is installed"),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "import net\ngetattr(args, name)\n"},
+            id="an option by its name",
+        ),
+    ],
+)
+def test_definitions_that_nothing_names(tmp_path: Path, source: str, files: dict[str, str]):
+    assert unreached_in(tmp_path, source, files)

@@ -1,0 +1,119 @@
+"""What a condition comes to: by constants, and by what the calls of a function pass.
+
+``if False:``, and ``if mask is not None:`` of what every call leaves at its default.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from torchlint.analysis.program import Program
+
+    Sites: TypeAlias = Callable[[Program, cst.FunctionDef], list[tuple[Program, cst.Call]]]
+
+_MOST = 10  # calls that are looked at
+_DEPTH = 3  # functions that pass on what they are given
+_WORDS = {"None": None, "True": True, "False": False}
+_COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.Is: lambda one, other: type(one) is type(other) and one == other,
+    cst.IsNot: lambda one, other: type(one) is not type(other) or one != other,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.In: lambda one, several: one in several,
+    cst.NotIn: lambda one, several: one not in several,
+}
+
+
+def outcome(
+    program: Program, test: cst.BaseExpression, sites: Sites, depth: int = 0
+) -> bool | None:
+    """Whether a condition always holds, or never does; None where that is not known.
+
+    ``sites`` returns the calls of a function that count, each with its file; none where there are
+    others.
+    """
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            found = outcome(program, inner, sites, depth)
+            return None if found is None else not found
+        case cst.BooleanOperation():
+            ends = isinstance(test.operator, cst.Or)  # with the first side that is so
+            sides = [outcome(program, side, sites, depth) for side in (test.left, test.right)]
+            return ends if ends in sides else None if None in sides else not ends
+        case cst.Comparison(left=left, comparisons=[only]):
+            compare = _COMPARED.get(type(only.operator))
+            right = _values(program, only.comparator, sites, depth) if compare else None
+            lefts = _values(program, left, sites, depth) if right else None
+            if compare is None or not lefts or not right:
+                return None
+            try:
+                return _same([compare(*pair) for pair in product(lefts, right)])
+            except TypeError:
+                return None
+        case _:
+            return _same([bool(one) for one in _values(program, test, sites, depth)])
+
+
+def _same(found: list[bool]) -> bool | None:
+    return found[0] if len({*found}) == 1 else None
+
+
+def _values(
+    program: Program, node: cst.BaseExpression | None, sites: Sites, depth: int
+) -> list[object]:
+    """Return the constants that an expression may be; none where it may be anything."""
+    match node:
+        case cst.Integer() | cst.Float() | cst.SimpleString():
+            return [ast.literal_eval(node.value)]
+        case cst.UnaryOperation(
+            operator=cst.Minus(), expression=cst.Integer() | cst.Float() as one
+        ):
+            return [-ast.literal_eval(one.value)]
+        case cst.Name(value="None" | "True" | "False" as word):
+            return [_WORDS[word]]
+        case cst.Name():
+            return _given(program, node, sites, depth)
+        case (
+            cst.Tuple(elements=elements) | cst.List(elements=elements) | cst.Set(elements=elements)
+        ):
+            parts = [_values(program, one.value, sites, _DEPTH) for one in elements]
+            return [tuple(one for part in parts for one in part)] if all(parts) else []
+        case _:
+            return []
+
+
+def _given(program: Program, name: cst.Name, sites: Sites, depth: int) -> list[object]:
+    """Return the constants that a parameter gets in the calls of its function."""
+    bindings = program.flow.reaching(name)
+    param = bindings[0].value if len(bindings) == 1 else None
+    function = program.function(param) if isinstance(param, cst.Param) else None
+    if function is None or not isinstance(param, cst.Param) or depth >= _DEPTH:
+        return []
+    params = function.params
+    single = (*params.posonly_params, *params.params, *params.kwonly_params)
+    if not any(param is one for one in single):
+        return []  # of a lambda, or it takes several
+    found: list[object] = []
+    calls = sites(program, function)
+    for home, call in calls if len(calls) <= _MOST else ():
+        node, where = program.calls.passed(function, param, call), home
+        if node is None and not any(arg.star for arg in call.args):
+            node, where = param.default, program
+        values = _values(where, node, sites, depth + 1)
+        if not values:
+            return []
+        found += values
+    return found

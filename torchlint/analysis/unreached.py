@@ -1,0 +1,207 @@
+"""Code that nothing reaches: nobody pays for what it costs.
+
+That is what follows a ``return`` or ``sys.exit()``, what stands below ``if False:`` or below a
+condition with which no call of its function is made, and a function or class of the module that
+nothing names, in a project that is started and not installed.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.index import Bind
+from torchlint.analysis.outcomes import outcome
+from torchlint.analysis.unasked import calls_seen
+from torchlint.analysis.uses import is_label
+from torchlint.naming import is_closed, namers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    from torchlint.analysis.program import Program
+
+    _Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
+
+_LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+_EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
+_BLOCKS = (cst.Module, cst.BaseSuite, cst.SimpleStatementLine)
+# What is started by its name: by Python, a test runner, or a launcher.
+_STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
+
+
+class Unreached:
+    """The places of one file that nothing reaches."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+        self._unnamed: dict[int, bool] = {}
+        self._outcomes: dict[int, bool | None] = {}
+        self._calls: dict[int, list[tuple[Program, cst.Call]]] = {}
+
+    def at(self, node: cst.CSTNode) -> bool:
+        """Whether a node is never run, whatever is started."""
+        child, outermost = node, None
+        for above in self._program.index.ancestors(node):
+            if self._passes_by(above, child):
+                return True
+            if isinstance(above, cst.FunctionDef | cst.ClassDef):
+                outermost = above
+            child = above
+        return outermost is not None and self._is_unnamed(outermost)
+
+    # -- places within a function ---------------------------------------------------------------
+
+    def _passes_by(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
+        """Whether what surrounds a part of it never comes to that part."""
+        match above:
+            case cst.If() | cst.IfExp() | cst.While() if child is above.body:
+                return self._outcome(above.test) is False
+            case cst.If() | cst.IfExp() if child is above.orelse:
+                return self._outcome(above.test) is True
+            case cst.Module() | cst.BaseSuite() | cst.SimpleStatementLine():
+                return self._is_left_before(above, child)
+            case _:
+                return False
+
+    def _is_left_before(
+        self, block: cst.Module | cst.BaseSuite | cst.SimpleStatementLine, child: cst.CSTNode
+    ) -> bool:
+        for statement in block.body:
+            if statement is child:
+                return False
+            if self._leaves(statement):
+                return True
+        return False
+
+    def _leaves(self, node: cst.CSTNode) -> bool:
+        """Whether what follows a statement, or a block, is never run after it."""
+        match node:
+            case cst.SimpleStatementLine() | cst.BaseSuite():
+                return any(map(self._leaves, node.body))
+            case cst.Expr(value=cst.Call(func=func)):
+                return self._is_exit(func)
+            case cst.If():
+                return self._all_leave(node)
+            case _:
+                return isinstance(node, _LEAVES)
+
+    def _is_exit(self, func: cst.BaseExpression) -> bool:
+        if isinstance(func, cst.Name) and func.value in ("exit", "quit"):
+            return self._program.is_builtin(func)
+        return self._program.qualified(func) in _EXITS
+
+    def _all_leave(self, statement: cst.If) -> bool:
+        """Whether whichever branch is run leaves."""
+        parts = list(_parts(statement))
+        leaving = [self._leaves(part.body) for part in parts]
+        if not any(leaving):
+            return False
+        for part, leaves in zip(parts, leaving, strict=True):
+            if isinstance(part, cst.Else):
+                return leaves
+            holds = self._outcome(part.test)
+            if holds or not (leaves or holds is False):
+                return leaves
+        return False
+
+    def _outcome(self, test: cst.BaseExpression) -> bool | None:
+        key = id(test)
+        if key not in self._outcomes:
+            self._outcomes[key] = outcome(self._program, test, _all_calls)
+        return self._outcomes[key]
+
+    def calls(self, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:
+        """Return all the calls of a function of the module; none where there may be others."""
+        key = id(function)
+        if key not in self._calls:
+            known = calls_seen(self._program, function) if self._is_of_module(function) else []
+            self._calls[key] = known if known and self._are_all(function, known) else []
+        return self._calls[key]
+
+    def _are_all(self, function: cst.FunctionDef, calls: list[tuple[Program, cst.Call]]) -> bool:
+        """Whether nothing but some calls uses a function."""
+        name = function.name.value
+        if not self._is_closed or self._is_quoted(name):
+            return False
+        project, path = self._program.project, self._program.path
+        assert project is not None
+        homes = [self._program, *map(project.program, namers(str(path), name, project.imports))]
+        known = {id(call.func) for _, call in calls}
+        return all(
+            home is not None
+            and all(id(use) in known for use in _uses(home, name, own=home is self._program))
+            for home in homes
+        )
+
+    # -- functions and classes ------------------------------------------------------------------
+
+    def _is_unnamed(self, node: _Definition) -> bool:
+        """Whether nothing in the project names a function or class of the module but itself."""
+        key = id(node)
+        if key not in self._unnamed:
+            self._unnamed[key] = self._find_unnamed(node)
+        return self._unnamed[key]
+
+    def _find_unnamed(self, node: _Definition) -> bool:
+        name, index = node.name.value, self._program.index
+        if node.decorators or not self._is_of_module(node) or _STARTED.fullmatch(name):
+            return False
+        if any(not index.inside(use, node) for use in _uses(self._program, name, own=True)):
+            return False
+        if len(index.root.bindings[name]) > 1 or self._is_quoted(name) or not self._is_closed:
+            return False
+        project, path = self._program.project, self._program.path
+        assert project is not None
+        return not any(namers(str(path), name, project.imports))
+
+    def _is_of_module(self, node: _Definition) -> bool:
+        return self._program.index.scope(node).parent is None
+
+    def _is_quoted(self, name: str) -> bool:
+        """``__all__``, or a table of functions by their names."""
+        return re.search(rf"[\"'.:]{name}[\"']", self._program.text) is not None
+
+    @cached_property
+    def _is_closed(self) -> bool:
+        project, path = self._program.project, self._program.path
+        return project is not None and path is not None and is_closed(str(path), project.imports)
+
+
+def _all_calls(program: Program, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:
+    return program.unreached.calls(function)
+
+
+def _parts(statement: cst.If) -> Iterator[cst.If | cst.Else]:
+    """Yield an ``if`` with its ``elif``s and its ``else``."""
+    part: cst.If | cst.Else | None = statement
+    while part is not None:
+        yield part
+        part = part.orelse if isinstance(part, cst.If) else None
+
+
+def _uses(program: Program, name: str, *, own: bool) -> Iterator[cst.CSTNode]:
+    """Yield what may use a function of a name: of the file's own module, or of one it imports."""
+    for node in program.index.named.get(name, ()):
+        above = program.parent(node)
+        if is_label(program, node):
+            if not own and isinstance(above, cst.Attribute) and program.qualified(above):
+                yield above
+        elif isinstance(above, cst.ImportAlias):
+            if own or above.asname is not None:
+                yield node
+        elif isinstance(above, cst.FunctionDef | cst.ClassDef) and above.name is node:
+            pass
+        elif own or not _is_of_file(program, node):
+            yield node
+
+
+def _is_of_file(program: Program, name: cst.Name) -> bool:
+    """Whether a name stands for something that the file itself makes."""
+    bindings = program.flow.reaching(name)
+    return bool(bindings) and not any(one.kind in (Bind.FROM, Bind.IMPORT) for one in bindings)

@@ -1,0 +1,102 @@
+"""Who may use a function or class of a module: read off the texts of its project, unparsed.
+
+Only of a project that is started, and not installed: what is installed is for others to use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchlint.imports import MARKS, VCS, is_marked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.imports import Imports
+
+_STARTED = ("__main__", "parse_args(")
+_METADATA = {
+    "setup.py": "",
+    "setup.cfg": r"^\[(metadata|options)\]",
+    "pyproject.toml": r"^\[(build-system|project|tool\.(poetry|flit|pdm))\b",
+}
+# What imports modules, or finds functions and classes, by names that stand anywhere.
+_LOADERS = (
+    "import_module", "__import__", "spec_from_file", "SourceFileLoader", "runpy", "pkgutil",
+    "locate(", "hydra", "jsonargparse", "LightningCLI", "import gin", "__subclasses__",
+    "__init_subclass__", "entry_points",
+)  # fmt: skip
+# What finds the functions and classes of the file itself, or of a module that it imports.
+_FINDERS = re.compile(
+    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|__dict__|sys\.modules|getmembers|\bFire\("
+    r"|\bgetattr\(\s*(?!(?:self|args|opts?|cfg|config|torch|nn|F|optim)\b)[^,()]+,\s*[^\"'\s]"
+)
+_EVALUATES = re.compile(r"(?<![\w.])(?:eval|exec)\(")
+
+
+def is_closed(path: str, imports: Imports) -> bool:
+    """Whether only the scripts of a project use a module, and find what is in it by its names."""
+    return (
+        path in imports.files
+        and os.path.basename(path) != "hubconf.py"  # noqa: PTH119 - as in `Imports`
+        and is_marked(imports.root, (*VCS, *MARKS))
+        and not _is_installed(Path(path), imports.root)
+        and bool(imports.having(_STARTED))
+        and not imports.having(_LOADERS)
+        and not any(_finds(imports.text(one)) for one in _users(path, imports))
+    )
+
+
+def _finds(text: str) -> bool:
+    """Whether a text finds functions or classes otherwise than by writing their names."""
+    if _FINDERS.search(text) is not None:
+        return True
+    return "def eval(" not in text and _EVALUATES.search(text) is not None
+
+
+def _is_installed(path: Path, root: Path) -> bool:
+    """Whether a folder above a file, within the project, says how to make a package of it."""
+    for folder in path.parents:
+        for name, says in _METADATA.items():
+            try:
+                text = (folder / name).read_text("utf-8", "replace")
+            except OSError:
+                continue
+            if re.search(says, text, re.MULTILINE):
+                return True
+        if folder == root:
+            break
+    return False
+
+
+def _users(path: str, imports: Imports) -> frozenset[str]:
+    """Return a file and those that import it, be it by way of others."""
+    seen, todo = {path}, [path]
+    while todo:
+        new = set(imports.importers(todo.pop())) - seen
+        seen |= new
+        todo += new
+    return frozenset(seen)
+
+
+def namers(path: str, name: str, imports: Imports) -> Iterator[str]:
+    """Yield the files that may mean a function or class of a module, beside the module.
+
+    Elsewhere than in the files that import it, the name is that of something else: unless it is
+    quoted there, or the module imported in a way that `Imports` does not follow.  Comments name it
+    too: who chooses a model by uncommenting a line uses them all.
+    """
+    whole, users = re.compile(rf"\b{name}\b"), _users(path, imports)
+    parts = {*Path(path).relative_to(imports.root).with_suffix("").parts} - {"src", "__init__"}
+    modules = "|".join(map(re.escape, parts))
+    imported = rf"^[ \t]*(?:from|import)\b[^\n]*\b(?:{modules})\b"
+    hinted = re.compile(rf"[\"'.:]{name}[\"']|{imported}", re.MULTILINE)
+    for file in imports.having((name,)) - {path}:
+        text = imports.text(file)
+        if whole.search(text) and (file in users or hinted.search(text)):
+            yield file
+    if name in imports.words_of_others:
+        yield str(imports.root)
