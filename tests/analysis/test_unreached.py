@@ -124,13 +124,15 @@ CALLED = {"main.py": "from net import apply\napply(3)\n" + SCRIPT}
             id="handed on by a star",
         ),
         pytest.param(MASKED + "run(apply)\n", CALLED, id="passed on in its own file"),
+        pytest.param(MASKED, CALLED | {"b.py": "import net\nrun(net.apply)\n"}, id="by its module"),
+        pytest.param(MASKED + "HOOKS = ['apply']\n", CALLED, id="found by its name"),
         pytest.param(MASKED, CALLED | {"b.ipynb": '"apply(3, m)"'}, id="called in a notebook"),
         pytest.param(MASKED, CALLED | {"setup.py": ""}, id="a library"),
         pytest.param("@wrapped\n" + MASKED, CALLED, id="decorated"),
         pytest.param(
             "class A:\n    def apply(self, x, mask=None):\n        if mask:\n            probe(x)\n"
-            "    def f(self):\n        self.apply(3)\nA()\n",
-            CALLED,
+            "    def f(self):\n        self.apply(3)\n",
+            {"main.py": "from net import A\nrun(A()).apply(3, m)\n" + SCRIPT},
             id="a method",
         ),
         pytest.param(
@@ -145,6 +147,11 @@ CALLED = {"main.py": "from net import apply\napply(3)\n" + SCRIPT}
         ),
         pytest.param(
             "def apply(x, *mask):\n    if mask:\n        probe(x)\n", CALLED, id="several"
+        ),
+        pytest.param(
+            "def apply(x):\n    f = lambda y, mask=None: probe(x) if mask else y\n    f(x, m)\n",
+            CALLED,
+            id="of a lambda",
         ),
     ],
 )
@@ -177,7 +184,8 @@ def test_branches_that_some_call_may_take(tmp_path: Path, source: str, files: di
         ),
         pytest.param(
             MASKED,
-            CALLED | {"b.py": "from net import x\ndef apply(x):\n    pass\nmodel.apply(2)\n"},
+            CALLED
+            | {"b.py": "from net import x\ndef apply(x):\n    pass\napply(model.apply(2))\n"},
             id="a namesake and a method in a file that imports it",
         ),
         pytest.param(
@@ -218,6 +226,7 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(FUNCTION + "apply(3)\n", MAIN, id="called in its own file"),
         pytest.param(FUNCTION + "run(apply)\n", MAIN, id="passed on"),
+        pytest.param(FUNCTION + "# apply(3)\n", MAIN, id="called by uncommenting it"),
         pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="offered to others"),
         pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
         pytest.param(FUNCTION.replace("apply", "main"), MAIN, id="started by a launcher"),
@@ -256,6 +265,31 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
 )
 def test_definitions_that_may_be_used(tmp_path: Path, source: str, files: dict[str, str]):
     assert not unreached_in(tmp_path, source, files)
+
+
+def test_a_project_too_large_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchlint.imports._MOST", 1)
+    assert not unreached_in(tmp_path, FUNCTION, MAIN)
+
+
+def test_a_folder_whose_files_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "spare").mkdir()
+    (tmp_path / "main.py").write_text(SCRIPT)
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "spare" / "net.py").write_text(FUNCTION)
+    (tmp_path / "spare" / "run.py").write_text("from net import apply\napply(3)\n")
+    imports = Imports(tmp_path, lambda folder: folder.name == "spare")
+    program = Project(imports).program(str(tmp_path / "spare" / "net.py"))
+    assert program is not None
+    assert not program.unreached.at(probed(program))
+
+
+def test_what_a_hub_offers(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "hubconf.py").write_text(FUNCTION + SCRIPT)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "hubconf.py"))
+    assert program is not None
+    assert not program.unreached.at(probed(program))
 
 
 def test_a_snippet_is_for_others_to_use() -> None:

@@ -81,12 +81,16 @@ def test_leaves_alone(source):
         pytest.param(
             "if __name__ == '__main__':\n    print(Net()(x))\n", 0, id="scripts that infer"
         ),
-        pytest.param("if __name__ == '__main__':\n    loss.backward()\n", 1, id="one that trains"),
+        pytest.param(
+            "if __name__ == '__main__':\n    Net()(x).sum().backward()\n", 1, id="one that trains"
+        ),
         pytest.param("def infer(): ...\n", 1, id="a library"),
     ],
 )
 def test_what_the_project_does(tmp_path, other, found):
-    result = check_in(tmp_path, {"nets.py": net(), "run.py": other}, "nets.py", CODE)
+    result = check_in(
+        tmp_path, {"nets.py": net(), "run.py": f"from nets import Net\n{other}"}, "nets.py", CODE
+    )
     assert len(result) == found
 
 

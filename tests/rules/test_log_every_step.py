@@ -651,7 +651,7 @@ class Compute:
 )
 def test_a_class_that_nothing_uses(tmp_path: Path, script: str, severity: str) -> None:
     start = "if __name__ == '__main__':\n    print(1)\n"
-    files = {"compute.py": COMPUTE, "train.py": script + start}
+    files = {"compute.py": COMPUTE, "train.py": script + start, "pyproject.toml": "[project]\n"}
     (found,) = check_in(tmp_path, files, "compute.py", CODE)
     assert found.severity.word == severity
 

@@ -154,7 +154,7 @@ class Unreached:
             return False
         if any(not index.inside(use, node) for use in _uses(self._program, name, own=True)):
             return False
-        if len(index.root.bindings[name]) > 1 or self._is_quoted(name) or not self._is_closed:
+        if self._is_quoted(name) or self._is_in_comment(name) or not self._is_closed:
             return False
         project, path = self._program.project, self._program.path
         assert project is not None
@@ -166,6 +166,10 @@ class Unreached:
     def _is_quoted(self, name: str) -> bool:
         """``__all__``, or a table of functions by their names."""
         return re.search(rf"[\"'.:]{name}[\"']", self._program.text) is not None
+
+    def _is_in_comment(self, name: str) -> bool:
+        """``# apply(x)``, which a person runs by uncommenting it."""
+        return re.search(rf"#[^\n]*(?<![\w.]){name}\b", self._program.text) is not None
 
     @cached_property
     def _is_closed(self) -> bool:
