@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
-_BLOCKS = (cst.Module, cst.BaseSuite, cst.SimpleStatementLine)
 # What is started by its name: by Python, a test runner, or a launcher.
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
 
