@@ -36,8 +36,8 @@ with `--torch-version`.
 A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.8 by
 what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
-loop with the optimizer's steps (once an epoch), in a test, or once in a script before there is a
-gradient to fill;
+loop with the optimizer's steps (once an epoch), in a test, once in a script before there is a
+gradient to fill, or after a change (`if task != self.task: ...; self.task = task`);
 a condition as the argument
 (`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
@@ -91,6 +91,7 @@ from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.optimizer_wrappers import may_be_chosen, may_refuse_arguments
+from torchlint.analysis.rare import follows_change
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
@@ -156,8 +157,11 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether a call is made before the loop with the steps, in a test, or once in a script."""
-    if in_test(program, call):
+    """Whether a call is made before the loop with the steps, in a test, or once in a script.
+
+    Or where something has changed (`if task != self.task:`), which it seldom has.
+    """
+    if in_test(program, call) or follows_change(program, call):
         return True
     function, place = program.function(call), program.index.order(call)
     role = program.context(over_optimizers(program, call)).role

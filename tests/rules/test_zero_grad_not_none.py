@@ -315,6 +315,25 @@ def test_before_the_loop_with_the_steps() -> None:
     assert found.location.row == 15, "of the step"
 
 
+CHANGES = """
+class Learner:
+    def observe(self, x, task):
+        if task != self.task:
+            self.optimizer.zero_grad()
+            self.penalty(x).backward()
+            {noted}
+        self.model(x).sum().backward()
+        self.optimizer.step()
+"""
+
+
+def test_after_a_change_that_is_seldom() -> None:
+    silent("import torch" + CHANGES.format(noted="self.task = task"), CODE)
+    assert len(check("import torch" + CHANGES.format(noted="pass"), CODE)) == 1
+    every = "import torch" + CHANGES.format(noted="pass").replace("task != self.task", "i % 4 == 0")
+    assert len(check(every, CODE)) == 1, "gradients that are added up"
+
+
 ACCUMULATES = """
 import torch
 

@@ -20,6 +20,7 @@ from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.ranks import picks_process
+from torchlint.analysis.rare import is_rare
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
@@ -378,6 +379,10 @@ class Loops:
         """Return what a loop is for."""
         return self._roles[id(loop)]
 
+    def has_steps(self, loop: Loop) -> bool:
+        """Whether a loop trains or evaluates, or goes around one that trains."""
+        return self._roles[id(loop)] is not Role.OTHER
+
     def steps(self, loop: Loop) -> bool:
         """Whether a loop itself takes an optimizer step, outside of loops inside it."""
         return Event.STEP in self._events.get(id(loop), Event.NOTHING)
@@ -578,6 +583,7 @@ class Loops:
                 guards = self.is_guard(above.test) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
                 rare = guards or once or self._fills(above) or self._is_flag(above.test)
+                rare = rare or is_rare(self._program, above)
                 return rare or is_unasked(self._program, above, holds=True)
             case cst.If(test=test) if child is above.orelse and self._draws(test):
                 return True

@@ -1,0 +1,140 @@
+"""Branches that few turns take: for a change, for a full count, for one sample of all batches."""
+
+from __future__ import annotations
+
+import pytest
+from probing import HEAD, parsed, probes
+
+STEP = "optimizer.zero_grad(); loss = f(x); loss.backward(); optimizer.step()"
+LOOP = f"for x, names, task in loader:\n    {STEP}\n    "
+METHOD = f"class Learner:\n    def observe(self, x, task):\n        {STEP}\n        "
+
+
+def guarded(source: str) -> bool:
+    program = parsed(source, HEAD)
+    (call,) = probes(program)
+    context = program.context(call)
+    assert context.role.name == "TRAIN"
+    return context.guarded
+
+
+def in_method(first: str, test: str, last: str = "pass") -> str:
+    return f"{METHOD}{first}\n        if {test}:\n            probe()\n            {last}\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "last", "rare"),
+    [
+        pytest.param("task != self.task", "self.task = task", True, id="a change"),
+        pytest.param("self.task != task", "self.task = task", True, id="the other way round"),
+        pytest.param("x.size(0) != self.size", "self.size = x.size(0)", True, id="of a size"),
+        pytest.param("go and task != self.task", "self.task = task", True, id="and another"),
+        pytest.param("go or task != self.task", "self.task = task", False, id="or another"),
+        pytest.param("task != self.task", "pass", False, id="which nothing notes"),
+        pytest.param("task != self.task", "self.task = None", False, id="nor as it is"),
+        pytest.param("task == self.task", "self.task = task", False, id="no change"),
+        pytest.param("step != self.step", "self.step = step", False, id="the number of a step"),
+        pytest.param(
+            "task != self.task", "self.task += task", False, id="one that goes on changing"
+        ),
+        pytest.param(
+            "task != self.task",
+            "if go:\n                self.task = task",
+            False,
+            id="which only some branches note",
+        ),
+        pytest.param(
+            "task != self.task", "self.task = task\n        self.task = None", False, id="forgotten"
+        ),
+        pytest.param("self.kind != 'ce'", "pass", False, id="a mode"),
+        pytest.param("loss != self.loss", "self.loss = loss", False, id="a tensor"),
+    ],
+)
+def test_a_change_that_is_noted(test: str, last: str, rare: bool) -> None:
+    assert guarded(in_method("pass", test, last)) is rare
+
+
+@pytest.mark.parametrize(
+    ("before", "rare"),
+    [
+        pytest.param(f"last = None\n{LOOP}", True, id="from step to step"),
+        pytest.param(f"{LOOP}last = None\n    ", False, id="forgotten in each step"),
+        pytest.param(f"{LOOP}last, y = None, x\n    ", False, id="among others"),
+        pytest.param(f"last = None\n{LOOP}for task in tasks: pass\n    ", True, id="after a loop"),
+    ],
+)
+def test_a_change_that_a_name_notes(before: str, rare: bool) -> None:
+    assert guarded(f"{before}if task != last:\n        probe()\n        last = task\n") is rare
+
+
+def test_a_change_within_a_step() -> None:
+    source = "last = None\n" + LOOP + "for p in x:\n        if p.device != last:\n            "
+    assert not guarded(source + "probe()\n            last = p.device\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "test", "last", "rare"),
+    [
+        pytest.param("self.n += len(x)", "self.n == self.size", "self.n = 0", True, id="full"),
+        pytest.param("self.n += 1", "self.size == self.n", "pass", True, id="the other way round"),
+        pytest.param("self.n -= 1", "self.n == self.size", "self.n = 9", True, id="counted down"),
+        pytest.param("self.n += 1", "self.n != self.size", "pass", False, id="not full yet"),
+        pytest.param("self.n += 1", "self.n <= self.size", "pass", False, id="up to a size"),
+        pytest.param("self.n *= 2", "self.n == self.size", "pass", False, id="no count"),
+        pytest.param("pass", "self.n == self.size", "pass", False, id="two options"),
+        pytest.param("pass", "self.loss == 'ce'", "pass", False, id="a mode"),
+        pytest.param(
+            "if go: self.n += 1", "self.n == self.size", "pass", False, id="by some steps only"
+        ),
+        pytest.param(
+            "self.n = 0; self.n += 1", "self.n == self.size", "pass", False, id="in one step"
+        ),
+        pytest.param("n = 0; n += 1", "n == self.size", "pass", False, id="by a name in one step"),
+    ],
+)
+def test_a_count_that_is_full(first: str, test: str, last: str, rare: bool) -> None:
+    assert guarded(in_method(first, test, last)) is rare
+
+
+@pytest.mark.parametrize(
+    ("source", "rare"),
+    [
+        pytest.param(
+            f"n = 0\n{LOOP}n += 1\n    if n == size:\n        probe()\n", True, id="steps"
+        ),
+        pytest.param(
+            f"for i, x in enumerate(loader):\n    {STEP}\n    if i == last:\n        probe()\n",
+            True,
+            id="the number of a step",
+        ),
+        pytest.param(
+            f"n = 0\n{LOOP}for y in x:\n        n += 1\n        if n == k:\n            probe()\n",
+            False,
+            id="within a step",
+        ),
+        pytest.param(
+            f"{LOOP}for i, y in enumerate(x):\n        if i == last:\n            probe()\n",
+            False,
+            id="the number of a turn within a step",
+        ),
+        pytest.param(f"{LOOP}if task == last:\n        probe()\n", False, id="no count"),
+    ],
+)
+def test_a_count_of_steps(source: str, rare: bool) -> None:
+    assert guarded(source) is rare
+
+
+@pytest.mark.parametrize(
+    ("test", "body", "rare"),
+    [
+        pytest.param("chosen in names", "k = names.index(chosen)", True, id="one of all samples"),
+        pytest.param("chosen not in names", "k = names.index(chosen)", False, id="all but one"),
+        pytest.param("chosen in names", "pass", False, id="perhaps a key of a dictionary"),
+        pytest.param("chosen in names", "k = names.index(x)", False, id="the place of another"),
+        pytest.param("x in names", "k = names.index(x)", False, id="another one in each step"),
+        pytest.param("chosen in kept", "k = kept.index(chosen)", False, id="the same in all"),
+        pytest.param("'mask' in names", "pass", False, id="a part of a batch"),
+    ],
+)
+def test_one_sample_of_all_batches(test: str, body: str, rare: bool) -> None:
+    assert guarded(f"{LOOP}if {test}:\n        {body}\n        probe()\n") is rare

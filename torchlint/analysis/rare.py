@@ -1,0 +1,215 @@
+"""Branches that few turns take: for a change, for a full count, for one sample of all batches.
+
+What stands in such a branch costs a step nothing.  A comparison with an option that never changes
+is no such thing: it holds in all of the turns, or in none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.analysis.index import dotted
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+_Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
+
+_STEP = re.compile(r"(^|_)(step|iter|iteration|itr|i|it)(_|$)|steps?$", re.IGNORECASE)
+_TURNS = (cst.For, cst.While, cst.FunctionDef, cst.Module)
+
+
+def is_rare(program: Program, branch: cst.If) -> bool:
+    """Whether few of the turns that come to a branch take it."""
+    return notes_change(program, branch) or any(
+        _is_full(program, branch, one) or _finds_sample(program, branch, one)
+        for one in _compared(branch.test)
+    )
+
+
+def follows_change(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node of a function runs only after a change: ``if task != self.task: ...``."""
+    child = node
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if isinstance(above, cst.If) and child is above.body and notes_change(program, above):
+            return True
+        child = above
+    return False
+
+
+def notes_change(program: Program, branch: cst.If) -> bool:
+    """``if task != self.task: ...; self.task = task``, which makes both the same until a change."""
+    for one in _compared(branch.test):
+        if isinstance(one.comparisons[0].operator, cst.NotEqual | cst.IsNot):
+            left, right = one.left, one.comparisons[0].comparator
+            if _notes(program, branch, left, right) or _notes(program, branch, right, left):
+                return True
+    return False
+
+
+def _compared(test: cst.BaseExpression) -> Iterator[cst.Comparison]:
+    """Yield the comparisons all of which have to hold, each of two sides."""
+    match test:
+        case cst.Comparison(comparisons=[_]):
+            yield test
+        case cst.BooleanOperation(operator=cst.And()):
+            yield from _compared(test.left)
+            yield from _compared(test.right)
+        case _:
+            pass
+
+
+def _notes(
+    program: Program, branch: cst.If, kept: cst.BaseExpression, seen: cst.BaseExpression
+) -> bool:
+    """Whether a branch keeps what it has seen, and nothing else changes that in the turn."""
+    if not _lasts(program, branch, kept) or _is_of_turn(program, branch, seen):
+        return False
+    if program.value(seen).kind is Kind.TENSOR:
+        return False
+    stores = _stores(program, kept, _turn(program, branch))
+    code = program.code(seen)
+    return any(_stands_in(program, one, branch.body) for one in stores) and all(
+        isinstance(one, cst.Assign)
+        and program.index.inside(one, branch.body)
+        and program.code(one.value) == code
+        for one in stores
+    )
+
+
+def _lasts(program: Program, branch: cst.If, kept: cst.BaseExpression) -> bool:
+    """Whether something keeps its value from step to step."""
+    turn = _turn(program, branch)
+    if isinstance(turn, cst.FunctionDef):
+        return isinstance(kept, cst.Attribute) and bool(dotted(kept))
+    return bool(dotted(kept)) and _is_step(program, turn)
+
+
+def _is_of_turn(program: Program, branch: cst.If, node: cst.BaseExpression) -> bool:
+    """Whether a value is another one in each step: the number of the turn."""
+    name = dotted(node).rpartition(".")[2]
+    return _STEP.search(name) is not None or _is_number(program, branch, node)
+
+
+def _is_number(program: Program, branch: cst.If, node: cst.BaseExpression) -> bool:
+    """``i`` of ``for i, x in enumerate(loader)`` and ``for i in range(n)`` around a branch."""
+    loop = _turn(program, branch)
+    bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    for binding in bindings if isinstance(loop, cst.For) else ():
+        match binding.value:
+            case cst.Call(func=cst.Name(value="enumerate" | "range" as counts)) as iterated:
+                whole = binding.path == () if counts == "range" else binding.path == (0,)
+                if iterated is loop.iter and whole:
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _is_full(program: Program, branch: cst.If, test: cst.Comparison) -> bool:
+    """``self.seen += len(x)`` in each turn, and ``if self.seen == self.size:`` after it."""
+    if not isinstance(test.comparisons[0].operator, cst.Equal):
+        return False
+    sides = (test.left, test.comparisons[0].comparator)
+    return any(_counts(program, branch, side) for side in sides)
+
+
+def _counts(program: Program, branch: cst.If, node: cst.BaseExpression) -> bool:
+    """Whether each turn adds to a count, or takes from it, that only a full one sets back."""
+    if not _lasts(program, branch, node):
+        return False
+    if _is_number(program, branch, node):
+        return True
+    turn = _turn(program, branch)
+    stores = _stores(program, node, turn)
+    return any(
+        isinstance(one, cst.AugAssign)
+        and isinstance(one.operator, cst.AddAssign | cst.SubtractAssign)
+        and _stands_in(program, one, _body(turn))
+        for one in stores
+    ) and all(
+        isinstance(one, cst.AugAssign) or program.index.inside(one, branch.body) for one in stores
+    )
+
+
+def _finds_sample(program: Program, branch: cst.If, test: cst.Comparison) -> bool:
+    """``if chosen in names: k = names.index(chosen)``: one sample, and the batch that has it."""
+    wanted, among = test.left, test.comparisons[0].comparator
+    loop = _turn(program, branch)
+    if (
+        not isinstance(test.comparisons[0].operator, cst.In)
+        or not isinstance(among, cst.Name)
+        or not isinstance(loop, cst.For)
+        or not _is_step(program, loop)
+    ):
+        return False
+    of_batch = any(one.value is loop.iter for one in program.flow.reaching(among))
+    fixed = not any(
+        program.index.inside(binding.node, loop)
+        for name in program.index.below(wanted, cst.Name)
+        for binding in program.flow.reaching(name)
+    )
+    return (
+        of_batch
+        and fixed
+        and any(
+            dotted(func.value) == among.value
+            and program.index.inside(call, branch.body)
+            and bool(call.args)
+            and call.args[0].value.deep_equals(wanted)
+            for call, func in program.method_calls("index")
+        )
+    )
+
+
+def _is_step(program: Program, turn: cst.CSTNode) -> bool:
+    """Whether a loop trains or evaluates, and is none of those inside a step."""
+    return isinstance(turn, cst.For | cst.While) and program.loops.has_steps(turn)
+
+
+def _turn(program: Program, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the innermost loop or function that a node stands in."""
+    above = program.index.ancestors(node)
+    return next((one for one in above if isinstance(one, _TURNS)), program.module)
+
+
+def _body(turn: cst.CSTNode) -> cst.CSTNode | None:
+    return turn.body if isinstance(turn, cst.For | cst.While | cst.FunctionDef) else None
+
+
+def _stands_in(program: Program, line: _Store, block: cst.CSTNode | None) -> bool:
+    """Whether a statement runs each time that a block does."""
+    above = program.parent(line)
+    if isinstance(above, cst.SimpleStatementLine):
+        above = program.parent(above)
+    return above is block
+
+
+def _stores(program: Program, kept: cst.BaseExpression, turn: cst.CSTNode) -> list[_Store]:
+    """Return what gives a name or an attribute a value in a turn, by its text."""
+    name, index = dotted(kept), program.index
+    found: list[_Store] = [
+        one
+        for one in index.below(turn, cst.Assign)
+        if any(dotted(bound) == name for target in one.targets for bound in _bound(target.target))
+    ]
+    for kind in (cst.AugAssign, cst.AnnAssign):
+        found += [one for one in index.below(turn, kind) if dotted(one.target) == name]
+    return found
+
+
+def _bound(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an assignment gives values: ``a`` and ``b.c`` in ``a, b.c = 1, 2``."""
+    if isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _bound(element.value)
+    else:
+        yield target
