@@ -37,6 +37,8 @@ from one copy after the loop.
 
 ## Leaves alone
 - copies under a periodic condition, on one rank, or asked for by an option;
+- those after a change (`if task != self.task: ...; self.task = task`), once a count is full
+  (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
 - copies once an epoch or after the loop, to save or to plot;
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
   also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
@@ -59,7 +61,8 @@ from one copy after the loop.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
 So are those that come right after another wait of the same step, be it in a function that it calls,
-and those that a step needs for a library of arrays, such as SciPy.
+those that a step needs for a library of arrays, such as SciPy, and those in a function that is only
+called where a value of the GPU asks for it (`if (out < 0).any(): project(out)`).
 
 ## Fix safety
 A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is
@@ -87,7 +90,7 @@ from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.values import Device
-from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
+from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -129,7 +132,7 @@ def finding(program: Program, sync: Sync) -> Iterator[Finding]:
     after = waits_anyway(program, sync) if before is None else None
     if is_futile(program, sync, before, after):
         return
-    waits = before is not None or after is not None
+    waits = before is not None or after is not None or asked_before(program, sync) != ""
     evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
     advice = evaluates or needed or waits or not sync.sure or is_unused(program, sync.node)
     yield Finding(

@@ -34,6 +34,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- those after a change (`if task != self.task: ...; self.task = task`), once a count is full
+  (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
 - reads in a branch for certain values of what they read (`if loss.item() < 0: ...`), or for a
   value that no call in the project passes (`if criterion is not None:`);
 - reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`),
@@ -60,7 +62,8 @@ every parameter. A read beside a `torch.cuda.synchronize()` that could go, or ri
 information as well: both have to go, also where that stands in the function that calls this one
 (`timed(step)`). So is one before a tensor on the GPU is indexed with an array, a list or a tensor
 of the host, which is copied for that, and one before a function that begins with a copy for a
-library of arrays. And so are reads of a flag that tells every process to stop, and those in a
+library of arrays, and one in a function that is only called where a value of the GPU asks for it.
+And so are reads of a flag that tells every process to stop, and those in a
 class or function that nothing in the project uses.
 
 ## Fix safety
@@ -96,7 +99,7 @@ from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
-from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
+from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
@@ -142,7 +145,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
-    waits = before is not None or after is not None
+    waits = before is not None or after is not None or asked_before(program, sync) != ""
     advice = evaluates or waits or not any(s.likely for s in found)
     advice |= decides_for_all(program, sync) or is_unused(program, sync.node)
     yield Finding(

@@ -639,3 +639,31 @@ def test_an_evaluation_that_picks_by_the_values_of_a_copy(line: str) -> None:
 def test_an_evaluation_that_only_collects_a_copy(line: str) -> None:
     (found,) = check(PICKED.format(line), CODE)
     assert found.severity.word == "info"
+
+
+ASKED = """
+def project(rows):
+    kept.append(rows.cpu())
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "severity", "where"),
+    [
+        (
+            "if (out < 0).any():\n    project(out)",
+            "info",
+            "in training steps where `(out < 0).any()`",
+        ),
+        ("if out.sum().item() < 0:\n    project(out)", "info", "where `out.sum().item() < 0`"),
+        ("if len(x) > 3:\n    project(out)", "warning", "in every training step"),
+        ("project(out)", "warning", "in every training step"),
+        ("if (out < 0).any():\n    project(out)\nproject(out * 2)", "warning", "in every"),
+    ],
+)
+def test_called_where_a_value_of_the_gpu_asks_for_it(
+    statements: str, severity: str, where: str
+) -> None:
+    found = [one for one in check(loop(statements) + ASKED, CODE) if "rows" in one.message]
+    assert [one.severity.name.lower() for one in found] == [severity]
+    assert where in found[0].message

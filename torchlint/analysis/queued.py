@@ -167,6 +167,11 @@ def implied_waits(program: Program) -> list[cst.BaseExpression]:
     return found
 
 
+def asks_gpu(program: Program, test: cst.BaseExpression) -> bool:
+    """Whether a condition is a tensor of the GPU, for which the host waits."""
+    return any(_is_of_gpu(program, part) for part in _decided_by(test))
+
+
 def _decided_by(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield the parts of a condition that are evaluated in any case."""
     match test:

@@ -17,7 +17,7 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
-from torchlint.analysis.queued import OPERATIONS, queues, target_of
+from torchlint.analysis.queued import OPERATIONS, asks_gpu, queues, target_of
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.values import Kind
 
@@ -276,6 +276,33 @@ def _is_lasting(program: Program, after: cst.BaseExpression | None) -> bool:
     return any(one.node is wait and _has_to_stay(home, one) for one in home.syncs)
 
 
+def asked_before(program: Program, sync: Sync) -> str:
+    """Return the condition on values of the GPU under which a function is called that reads.
+
+    That has waited, and the read comes only where it holds; "" where there is no such condition.
+    """
+    function = program.function(sync.node)
+    sites = [] if function is None else program.sites_everywhere(function)
+    asked = {_asked(home, site) for home, site in sites}
+    return asked.pop() if len(asked) == 1 else ""
+
+
+def _asked(home: Program, site: cst.Call) -> str:
+    """Return the nearest condition on values of the GPU around a call, in its function."""
+    child: cst.CSTNode = site
+    for above in home.index.ancestors(site):
+        match above:
+            case cst.FunctionDef():
+                return ""
+            case cst.If(test=test) if child is above.body:
+                if asks_gpu(home, test) or any(home.index.inside(s.node, test) for s in home.syncs):
+                    return home.brief(test)
+            case _:
+                pass
+        child = above
+    return ""
+
+
 def costs(
     program: Program,
     sync: Sync,
@@ -283,20 +310,19 @@ def costs(
     after: cst.BaseExpression | None = None,
 ) -> str:
     """Say what a read costs, given the waits around it, as a phrase for messages."""
+    asked = asked_before(program, sync)
+    often = f"in {sync.step}s where `{asked}`" if asked else f"in every {sync.step}"
     if before is None and after is not None:
         last = program.brief(after)
-        return (
-            f"waits for the GPU in every {sync.step}, but so does `{last}` after it: they have to "
-            "go together"
-        )
+        return f"waits for the GPU {often}, but so does `{last}` after it: they have to go together"
     if before is None:
-        return f"waits for the GPU in every {sync.step}"
+        return f"waits for the GPU {often}"
     first = program.brief(before)
     if program.code(before) == program.code(sync.node):
-        return f"copies anew in every {sync.step} what `{first}` has already read"
+        return f"copies anew {often} what `{first}` has already read"
     return (
-        f"waits for its own copy alone in every {sync.step}, as `{first}` has just waited for the "
-        "GPU: they have to go together"
+        f"waits for its own copy alone {often}, as `{first}` has just waited for the GPU: they "
+        "have to go together"
     )
 
 
