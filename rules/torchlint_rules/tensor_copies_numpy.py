@@ -35,14 +35,17 @@ an unknown object.  Functions that also have a branch without the copy, for the 
 array.  Conversions that copy anyway: to a dtype that is known to
 differ, as `np.random.rand` to float32 above, of what `np.load` gives to any dtype,
 and to a device that is or may be a GPU.  What the
-`__init__` of a module copies, once.  `requires_grad=True`, which neither `as_tensor` nor
-`from_numpy` takes.  `torch.Tensor(array)` and
-`torch.FloatTensor(array)`, which convert and are another matter.
+`__init__` of a module copies, once; what prepares the samples of a dataset as that is made (in a
+loop of its `__init__`, or of `process` of PyTorch Geometric) or picks them once
+(`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and one number
+for each sample, as the labels in a `collate_fn`: a few bytes.  `requires_grad=True`, which neither
+`as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and `torch.FloatTensor(array)`, which
+convert and are another matter.
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
 a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
 like converts at once: only one of two copies is saved.  So is an array that is made right there of
-a list of numbers, as of the labels in a `collate_fn`: to read the list takes longer than the copy.
+a list of numbers: to read the list takes longer than the copy.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -79,8 +82,10 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.host_results import is_chain, loop_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.once import prepares_samples, runs_once
 from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.pinning import is_called_label
@@ -113,6 +118,8 @@ def tensor_copies_numpy(program: Program) -> Iterator[Finding]:
         if data.arg is None or not copies(program, call, data.arg.value):
             continue
         if deliberate(program, call, data.arg.value) or builds_module(program, call):
+            continue
+        if prepares(program, call) or counts_samples(program, call, data.arg.value):
             continue
         holding = ownership.of(data.arg.value)
         fate = ownership.fate(call)
@@ -211,7 +218,7 @@ def lists_numbers(program: Program, call: cst.Call, data: cst.BaseExpression) ->
 
     The labels of a batch are such a list, unless they are seen to be arrays: one a sample.
     """
-    collates = "collate" in " ".join(functions_to(program, call))
+    collates = in_collate(program, call)
     made = origins(program, data) if isinstance(data, cst.Name) else [data]
     return bool(made) and all(
         isinstance(one, cst.Call)
@@ -220,6 +227,16 @@ def lists_numbers(program: Program, call: cst.Call, data: cst.BaseExpression) ->
         and are_numbers(program, one.args[0].value, collates=collates)
         for one in made
     )
+
+
+def counts_samples(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether a batch is given an array of one number a sample: that is a copy of a few bytes."""
+    return in_collate(program, call) and lists_numbers(program, call, data)
+
+
+def in_collate(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs in a `collate_fn`, by its name."""
+    return "collate" in " ".join(functions_to(program, call))
 
 
 def are_numbers(program: Program, node: cst.BaseExpression, *, collates: bool) -> bool:
@@ -237,6 +254,26 @@ def builds_module(program: Program, call: cst.Call) -> bool:
     owner, function = program.classes.around(call), program.function(call)
     named = function is not None and function.name.value == "__init__"
     return named and owner is not None and owner.is_module
+
+
+def prepares(program: Program, call: cst.Call) -> bool:
+    """Whether a copy prepares samples, or picks them once, or comes beside a whole generation."""
+    if prepares_samples(program, call) or generates(program, call):
+        return True
+    return isinstance(program.parent(call), cst.Index) and runs_once(program, call)
+
+
+def generates(program: Program, call: cst.Call) -> bool:
+    """Whether a model generates something in each turn of the loop: what is one copy to that."""
+    loop = loop_around(program, call)
+    return (
+        loop is not None
+        and program.context(call).role in (Role.OTHER, Role.EVAL)
+        and any(
+            "generat" in dotted(other.func).rpartition(".")[2].lower() and is_chain(program, other)
+            for other in program.index.below(loop.body, cst.Call)
+        )
+    )
 
 
 def runs_often(program: Program, call: cst.Call) -> bool:

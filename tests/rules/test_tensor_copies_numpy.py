@@ -59,6 +59,10 @@ def one(body: str) -> str:
         pytest.param("torch.tensor(np.zeros(3), dtype=torch.float32)", id="converts anyway"),
         pytest.param("torch.tensor(np.random.rand(3), dtype=torch.half)", id="converts to half"),
         pytest.param("torch.tensor(np.load(n), dtype=torch.float32)", id="may convert"),
+        pytest.param(
+            "torch.tensor(np.array([np.array(n, dtype=int)]), dtype=torch.float)",
+            id="converts a list of arrays",
+        ),
         pytest.param("torch.tensor(np.load(n)['x'], dtype=torch.float32)", id="likewise a part"),
         pytest.param("torch.tensor(np.zeros(3), device='cuda')", id="goes to a GPU anyway"),
         pytest.param("torch.tensor(np.zeros(3), device=n)", id="goes where a GPU may be"),
@@ -269,6 +273,8 @@ def test_a_torch_of_another_name_is_no_torch() -> None:
          "torch.as_tensor(np.stack(x), dtype=torch.float)"),
         ("torch.tensor(np.array(x, dtype=np.float32), dtype=torch.float)",
          "torch.as_tensor(np.array(x, dtype=np.float32), dtype=torch.float)"),
+        ("torch.tensor(np.array([np.array(n, dtype=int)]), dtype=torch.long)",
+         "torch.as_tensor(np.array([np.array(n, dtype=int)]), dtype=torch.long)"),
         ("torch.tensor(np.zeros(3), dtype=float)", "torch.as_tensor(np.zeros(3), dtype=float)"),
     ],
 )  # fmt: skip
@@ -465,6 +471,59 @@ def collate(samples):
 """
 
 
+HELD = """
+from torch.utils.data import Dataset
+
+class Held(Dataset):
+    def {}(self, path):
+        self.xs = []
+        {}
+"""
+LOOPED = "for name in path: self.xs.append(torch.tensor(np.load(name)))"
+READS = """
+def read(path):
+    return torch.tensor(np.load(path))
+""" + HELD.format("__init__", "for name in path: self.xs.append(read(name))")
+SPANS = """
+def train(model, optimizer):
+    for i in range(9):
+        for x in Held(i):
+            model(x).sum().backward()
+            optimizer.step()
+        again = Held(i)
+"""
+PICKED = """
+def picked(xs):
+    chosen = np.where(np.ones(9))[0]
+    return xs[torch.tensor(chosen)]
+"""
+GENERATED = """
+for text in open("texts"):
+    image = np.zeros(9)
+    out = model.generate(torch.tensor(image))
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(COLLATE.format("labels"), id="the labels of a batch"),
+        pytest.param(COLLATE.format("[int(label) for label in labels]"), id="numbers of a batch"),
+        pytest.param(HELD.format("__init__", LOOPED), id="the samples of a dataset"),
+        pytest.param(
+            HELD.format("__init__", "self.load(path)") + f"    def load(self, path):\n"
+            f"        self.load(path)\n        {LOOPED}\n", id="in a method that calls itself"
+        ),
+        pytest.param(HELD.format("process", LOOPED), id="what PyTorch Geometric processes"),
+        pytest.param(READS, id="read by a function of its own"),
+        pytest.param(PICKED + "picked(xs)\n", id="an index, once"),
+        pytest.param(GENERATED, id="beside a whole generation"),
+    ],
+)  # fmt: skip
+def test_leaves_alone_what_gains_nothing(body: str) -> None:
+    silent(script(body), CODE)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -485,14 +544,24 @@ def collate(samples):
             "def collate(rows):\n    return torch.tensor(np.stack(rows)).to(torch.int32)\n",
             id="converted at once to a dtype",
         ),
-        pytest.param(COLLATE.format("labels"), id="the labels of a batch"),
-        pytest.param(COLLATE.format("[int(label) for label in labels]"), id="numbers"),
         pytest.param(TRAINING.format("torch.tensor(np.array([1.0, 2.0]))"), id="a few numbers"),
         pytest.param(
-            "def collate(rows):\n    array = np.asarray([len(row) for row in rows])\n"
+            "def sizes(rows):\n    array = np.asarray([len(row) for row in rows])\n"
             "    return torch.tensor(array)\n",
             id="numbers, by the name of their array",
         ),
+        pytest.param(
+            HELD.format("__init__", "self.xs = torch.tensor(np.load(path))"), id="a whole dataset"
+        ),
+        pytest.param(HELD.format("grow", LOOPED), id="samples, nobody knows when"),
+        pytest.param(
+            HELD.format("__init__", LOOPED).replace("(Dataset)", ""), id="samples of no dataset"
+        ),
+        pytest.param(HELD.format("__init__", LOOPED) + SPANS, id="a dataset for each round"),
+        pytest.param(READS + "def later(path):\n    return read(path)\n", id="read at other times"),
+        pytest.param(PICKED, id="an index, nobody knows when"),
+        pytest.param(PICKED + "for i in range(9):\n    picked(xs)\n", id="an index of each turn"),
+        pytest.param(GENERATED.replace("generate", "predict"), id="no generation"),
     ],
 )
 def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
@@ -524,6 +593,16 @@ def test_what_is_not_seen_to_run_often_is_advice(body: str) -> None:
             "def collate_rows(rows):\n    return torch.tensor(np.stack(rows))\n", id="every batch"
         ),
         pytest.param(COLLATE.format("images"), id="the images of a batch"),
+        pytest.param(
+            READS + "    def __getitem__(self, i):\n        return read(self.paths[i])\n",
+            id="samples that are also read one by one",
+        ),
+        pytest.param(
+            TRAINING.format("torch.tensor(np.stack(y))").replace(
+                "loss.back", "model.generate(x); loss.back"
+            ),
+            id="a step that also generates",
+        ),
         pytest.param(COLLATE.format("[np.load(one) for one in labels]"), id="a list of arrays"),
         pytest.param(
             COLLATE.format("labels").replace(

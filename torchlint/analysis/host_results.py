@@ -191,13 +191,13 @@ def _ends_chain(program: Program, sync: Sync) -> bool:
     loop = sync.context.loop
     while isinstance(loop, cst.For | cst.While):
         calls = list(program.index.below(loop.body, cst.Call))
-        if any(_is_chain(program, call) for call in calls):
+        if any(is_chain(program, call) for call in calls):
             return not any(_runs_model(program, call) for call in calls)
         loop = loop_around(program, loop)
     return False
 
 
-def _is_chain(program: Program, call: cst.Call) -> bool:
+def is_chain(program: Program, call: cst.Call) -> bool:
     """``model.generate(x)``, ``sample_loop(model, shape)``."""
     if not _CHAINS.search(dotted(call.func).rpartition(".")[2]):
         return False

@@ -244,9 +244,11 @@ def _nesting(node: cst.BaseExpression) -> int:
 
 
 def _dtype_inside(node: cst.BaseExpression, value: Value) -> str:
-    """Return the dtype NumPy infers from an array, or from a display of plain numbers."""
+    """Return the dtype NumPy infers from an array, a list of such, or a display of numbers."""
     if value.kind is Kind.NDARRAY:
         return value.dtype
+    if value.kind in _SEQUENCES and value.each().kind is Kind.NDARRAY:
+        return value.each().dtype
     leaves = list(_leaves(node))
     if leaves and all(isinstance(leaf, cst.Integer) for leaf in leaves):
         return "int64"
