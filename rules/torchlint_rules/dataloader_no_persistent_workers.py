@@ -34,6 +34,7 @@ epoch instead.
   where its default is above 0.
 - Loaders that are given `persistent_workers`, or may be given it by a dictionary.
 - Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does;
+  those that only steps go through which save as well (`if step % n == 0: test(); torch.save(...)`);
   those whose sampler is told the number of epochs (it draws all of them in one pass), and those
   that are made anew for each pass.
 - Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`): persistent workers

@@ -297,3 +297,35 @@ def test_silent_where_pinned_batches_break_persistent_workers(pins: str) -> None
     [_] = check(source, CODE)
     for other in ("num_workers=4", "num_workers=4, pin_memory=False"):
         [_] = check(loaded(other), CODE, "1.7")
+
+
+SAVES = """
+import torch
+from torch.utils.data import DataLoader
+
+def fit(model, optimizer, batches, dataset, every):
+    loader = DataLoader(dataset, num_workers=4)
+    for epoch in range(9):
+        for step, x in enumerate(batches):
+            model(x).sum().backward()
+            optimizer.step()
+            if step % every == 0:
+                listen(loader){save}
+        {after}
+
+def listen(loader):
+    for x in loader:
+        f(x)
+"""
+SAVE = "\n                torch.save(model.state_dict(), path)"
+
+
+def test_passes_as_rare_as_checkpoints() -> None:
+    silent(SAVES.format(save=SAVE, after="pass"), CODE)
+    assert check(SAVES.format(save="", after="pass"), CODE), "perhaps every tenth step"
+    assert check(SAVES.format(save=SAVE, after="listen(loader)"), CODE), "and once an epoch"
+    each = SAVES.format(save=SAVE, after="pass").replace("step % every", "step - every")
+    assert check(each, CODE), "perhaps once an epoch"
+    after = "if epoch % 2 == 0: listen(loader); torch.save(1, path)"
+    source = SAVES.format(save="", after=after).replace("  listen(loader)", "  pass", 1)
+    assert check(source, CODE), "an epoch is long"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
 from torchlint.analysis.early_ends import largest
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 
 if TYPE_CHECKING:
@@ -19,15 +20,21 @@ if TYPE_CHECKING:
 Loop: TypeAlias = cst.For | cst.While
 
 _DEPTH = 8
+_SAVES = re.compile(r"save|checkpoint", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turns:
-    """A loop, and the file it stands in; ``rarely``: not all of its turns go through the loader."""
+    """A loop, and the file it stands in.
+
+    ``rarely``: not all of its turns go through the loader.  ``saving``: those steps alone do that
+    write a checkpoint as well.
+    """
 
     program: Program
     loop: Loop
     rarely: bool = False
+    saving: bool = False
 
     @property
     def header(self) -> str:
@@ -53,6 +60,7 @@ def repeating(program: Program, loader: cst.Call) -> Turns | None:
         if any(id(one.loop) in over_it for one in around):
             return None
         rarely = home.context(loop).guarded
+        around = [one for one in around if not one.saving]  # starting workers is nothing to that
         again = (one for one in around if id(one.loop) not in making and not _turns_once(one))
         found += (replace(one, rarely=rarely) for one in again)
     if found and _looked_at(loops, loader):
@@ -108,24 +116,40 @@ def _around(
 
     With a source, only those callers count from which the loader comes to it.
     """
-    child = node
+    child, saving = node, False
     for above in program.index.ancestors(node):
         match above:
             case cst.For() if child is above.body:
                 if source is None or not _chooses(program, above, source):
-                    yield Turns(program, above)
+                    yield Turns(program, above, saving=saving)
             case cst.While() if child is not above.orelse:
-                yield Turns(program, above)
+                yield Turns(program, above, saving=saving)
+            case cst.If() if child is above.body and _saves(program, above):
+                saving = True
             case cst.FunctionDef() if child is above.body:
                 if id(above) not in way and len(way) < _DEPTH:
                     way |= {id(above)}
-                    yield from _callers(program, above, source, loader, way)
+                    callers = _callers(program, above, source, loader, way)
+                    yield from (replace(one, saving=one.saving or saving) for one in callers)
                 return
             case cst.Lambda():
                 return
             case _:
                 pass
         child = above
+
+
+def _saves(program: Program, branch: cst.If) -> bool:
+    """``if step % n == 0: ...; torch.save(state, path)`` in a training step."""
+    every = (one.operator for one in program.index.below(branch.test, cst.BinaryOperation))
+    return (
+        any(isinstance(operator, cst.Modulo) for operator in every)
+        and program.context(branch).role is Role.TRAIN
+        and any(
+            _SAVES.search(dotted(call.func).rpartition(".")[2])
+            for call in program.index.below(branch.body, cst.Call)
+        )
+    )
 
 
 def _callers(
