@@ -46,7 +46,9 @@ an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` ta
 (where an option of timm may choose one of apex, there is no fix, and no finding where the version
 is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`), or
 run a module that imports it (`torch.distributed.tensor`, `torchao`);
-files that capture CUDA graphs, whose gradients must stay where they are; and, for
+files that capture CUDA graphs, whose gradients must stay where they are; files where a parameter
+keeps the gradient of another (`shared.grad = local.grad`), which zeros clear for both, or one
+import away from such a file; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
 A plain `zero_grad()` is reported as information where the project only says that it needs
 torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch before steps
@@ -86,7 +88,7 @@ from packaging.version import Version
 from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.debugging import in_test
-from torchlint.analysis.gradients import Gradients, gradients
+from torchlint.analysis.gradients import Gradients, gradients, shares_gradients
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
@@ -130,7 +132,7 @@ READS = "no fix: the file reads `.grad` without a check for None, which it would
 def zero_grad_not_none(program: Program) -> Iterator[Finding]:
     """Yield calls and loops that fill gradients with zeros."""
     grads = gradients(program)
-    if grads.captured:
+    if grads.captured or shares_gradients(program):
         return
     for call, func in program.method_calls("zero_grad"):
         known = is_torchs(program, func.value)

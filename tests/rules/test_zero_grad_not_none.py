@@ -777,3 +777,99 @@ def test_what_runs_up_to_torch_1_7_has_little_to_gain() -> None:
     assert len(
         check(script("optimizer.zero_grad()", head=head.replace("data", "legacy.data")), CODE)
     )
+
+
+# -- gradients that two parameters share ------------------------------------------------------
+
+SHARED = """
+import torch
+
+def share(local, shared):
+    {assign}
+
+def train(shared, batches):
+    local = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(shared.parameters(), lr=0.1)
+    for x in batches:
+        optimizer.zero_grad()
+        local(x).sum().backward()
+        share(local, shared)
+        optimizer.step()
+"""
+PAIRS = "for p, s in zip(local.parameters(), shared.parameters()):\n        "
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        pytest.param(f"{PAIRS}s._grad = p.grad", id="the attribute below"),
+        pytest.param(f"{PAIRS}s.grad = p.grad", id="the property"),
+        pytest.param(f"{PAIRS}s.grad = p.grad.detach()", id="the same memory"),
+        pytest.param(f"{PAIRS}s._grad = p.grad.cpu()", id="no copy of what is there"),
+        pytest.param(f"{PAIRS}s.grad.data = p.grad.data", id="the data alone"),
+        pytest.param(f"{PAIRS}s._grad = p.grad if x else p.grad.cpu()", id="in either case"),
+        pytest.param(f"{PAIRS}g = p.grad\n        s.grad = g", id="by a name"),
+        pytest.param(
+            "kept = [p.grad for p in local.parameters()]\n"
+            "    for s, g in zip(shared.parameters(), kept):\n        s.grad = g",
+            id="from a list",
+        ),
+        pytest.param(
+            "kept = []\n    for p in local.parameters():\n        kept.append(p.grad)\n"
+            "    for i, (s, g) in enumerate(zip(shared.parameters(), kept)):\n"
+            "        s.grad = g\n        t.grad = kept[i]",
+            id="from a list that grows",
+        ),
+        pytest.param(
+            "give(shared, [p.grad for p in local.parameters()])\n\n"
+            "def give(model, kept):\n"
+            "    for s, g in zip(model.parameters(), kept):\n        s.grad = g",
+            id="by a function",
+        ),
+    ],
+)
+def test_zeros_clear_gradients_that_are_shared(assign):
+    silent(SHARED.replace("{assign}", assign), CODE, "1.13")
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        pytest.param(f"{PAIRS}s.grad = p.grad.clone()", id="a copy"),
+        pytest.param(f"{PAIRS}s.grad = p.grad / 2", id="computed"),
+        pytest.param(f"{PAIRS}s.grad = torch.zeros_like(p)", id="new"),
+        pytest.param(f"{PAIRS}s.grad.copy_(p.grad)", id="copied into"),
+        pytest.param(f"{PAIRS}p.grad = p.grad.data", id="its own"),
+        pytest.param(f"{PAIRS}s.data = p.data", id="the values"),
+        pytest.param(f"{PAIRS}g = p.grad", id="a name alone"),
+        pytest.param("s.grad = torch.autograd.grad(loss, s)[0]", id="a function of that name"),
+        pytest.param(
+            "for g, n in zip([p.grad for p in local.parameters()], new):\n        s.grad = n",
+            id="another of the pair",
+        ),
+    ],
+)
+def test_gradients_of_its_own_may_be_dropped(assign):
+    assert len(check(SHARED.replace("{assign}", assign), CODE, "1.13")) == 1
+
+
+@pytest.mark.parametrize(("value", "count"), [("p.grad", 0), ("p.grad.clone()", 1)])
+def test_gradients_that_another_file_shares(tmp_path, value, count):
+    share = f"def share(local, shared):\n    {PAIRS}s.grad = {value}\n"
+    main = f"from sharing import share\n{SCRIPT.replace('{line}', 'optimizer.zero_grad()')}"
+    files = {"sharing.py": share, "main.py": main}
+    assert len(check_in(tmp_path, files, "main.py", CODE, "1.13")) == count
+
+
+def test_dropping_one_of_two_gradients_that_are_one_keeps_the_other():
+    found = []
+    for drop in (False, True):
+        local, shared = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
+        optimizer = torch.optim.SGD([shared], lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad(set_to_none=drop)
+            (3 * local).backward()
+            if shared.grad is None:
+                shared.grad = local.grad
+        found.append(local.grad.item())
+    assert found == [3, 6]
