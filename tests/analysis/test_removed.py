@@ -50,6 +50,16 @@ class Loss(torch.nn.Module):
 criterion = Loss()
 print(criterion(x, y).data[0])
 """
+RESTARTS = """
+def f(train_loader):
+    it = iter(train_loader)
+    for x in y:
+        try:
+            z = it.next()
+        except:
+            it = iter(train_loader)
+            z = it.next()
+"""
 OLD = "import torch\n\ndef f(loss):\n    loss.backward()\n    print(loss.data[0])\n"
 HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
 
@@ -140,6 +150,38 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
             f"{TOP}\ntry:\n    accuracy(output, target, (1, 5))\nexcept RuntimeError:\n    pass",
             id="tried out",
         ),
+        pytest.param("from torch.utils.serialization import config", id="a module that is back"),
+        pytest.param("from torch.utils.data.dataloader import default_collate", id="still public"),
+        pytest.param("from torchvision.models.resnet import resnet18", id="a model"),
+        pytest.param("from models.utils import load_lua\nload_lua(x)", id="of the project"),
+        pytest.param("torch.fft.rfft(x), torch.fft.fft(x)", id="the functions of the module"),
+        pytest.param("scipy.fft.rfft(x), numpy.linalg.solve(a, b)", id="functions of others"),
+        pytest.param("steps = iter(loader)\nx = next(steps)", id="the next batch, as it should be"),
+        pytest.param("steps = iter(names)\nx = steps.next()", id="the next of something else"),
+        pytest.param("x = loader.next()", id="a loader of its own kind"),
+        pytest.param("for x in iter(loader):\n    y = x.next()", id="the next of a batch"),
+        pytest.param("x, y = iter(loader)\nz = y.next()", id="the next of the second batch"),
+        pytest.param(
+            "steps = iter(loader)\nif x:\n    steps = other\nx = steps.next()",
+            id="the next of another",
+        ),
+        pytest.param(
+            "class Mine:\n    def next(self):\n        pass\nx = iter(loader).next()",
+            id="iterators with such a method",
+        ),
+        pytest.param(
+            "steps = iter(loader)\ntry:\n    x = steps.next()\n"
+            "except AttributeError:\n    x = next(steps)",
+            id="one or the other",
+        ),
+        pytest.param(
+            "steps = iter(loader)\ntry:\n    x = next(steps)\nexcept Exception:\n"
+            "    x = steps.next()",
+            id="the other or one",
+        ),
+        pytest.param(
+            "if torch.__version__ < '1.13':\n    x = iter(loader).next()", id="asked for first"
+        ),
     ],
 )
 def test_runs_on_every_version(source: str) -> None:
@@ -218,6 +260,43 @@ def test_runs_on_every_version(source: str) -> None:
         ),
         ("from torch.utils.ffi import create_extension", "1.0", "torch.utils.ffi"),
         (
+            "from torch.utils.serialization import load_lua",
+            "1.0",
+            "torch.utils.serialization.load_lua",
+        ),
+        ("import torch.legacy.nn as old", "1.0", "torch.legacy"),
+        (
+            "from torch.utils.data.dataloader import _DataLoaderIter",
+            "1.2",
+            "torch.utils.data.dataloader._DataLoaderIter",
+        ),
+        ("torch.potrf(x)", "1.2", "torch.potrf"),
+        ("torch.gels(x, y)", "1.3", "torch.gels"),
+        ("torch.irfft(torch.rfft(x, 1), 1)", "1.8", "torch.irfft"),
+        ("torch.fft(x, 1)", "1.8", "torch.fft"),
+        (
+            "from torchvision.models.utils import load_state_dict_from_url",
+            "1.10",
+            "torchvision.models.utils",
+        ),
+        ("torch.matrix_rank(x)", "2.0", "torch.matrix_rank"),
+        (
+            "from torchvision.models.resnet import model_urls",
+            "2.0",
+            "torchvision.models.resnet.model_urls",
+        ),
+        ("x = iter(loader).next()", "1.13", "iter(loader).next()"),
+        (
+            "from torch.utils.data import DataLoader\ndb = DataLoader(d)\nx = iter(db).next()",
+            "1.13",
+            "iter(db).next()",
+        ),
+        (
+            RESTARTS,
+            "1.13",
+            "it.next()",
+        ),
+        (
             "torchvision.utils.save_image(x, name, range=(-1, 1), normalize=True)",
             "1.13",
             "range=(-1, 1)",
@@ -252,6 +331,15 @@ def test_a_file_that_is_imported_ends_them_as_well(tmp_path: Path) -> None:
     assert other.reaches(Version("2.0"))
 
 
+def test_what_runs_with_a_file_counts_however_many_import_it(tmp_path: Path) -> None:
+    (tmp_path / "misc.py").write_text("from torch._six import inf\n")
+    for number in range(40):
+        (tmp_path / f"main{number}.py").write_text("import torch\nimport misc\n")
+    main = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main0.py"))
+    assert main is not None
+    assert not main.reaches(Version("2.0"))
+
+
 def test_a_step_that_asks_a_helper_for_many_rows_of_a_transposed_tensor(tmp_path: Path) -> None:
     (tmp_path / "misc.py").write_text(f"import torch\n{TOP}")
     (tmp_path / "main.py").write_text("from misc import accuracy\naccuracy(o, t, topk=(1, 5))\n")
@@ -280,8 +368,11 @@ def test_what_shares_a_file_with_such_a_step_runs_on_the_same_torch(tmp_path: Pa
     assert apart.limit is None
 
 
-def test_what_only_a_part_calls_ends_them_for_what_imports_that_part(tmp_path: Path) -> None:
-    (tmp_path / "kfac.py").write_text("import torch\n\ndef f(x):\n    return torch.symeig(x)\n")
+@pytest.mark.parametrize("call", ["torch.symeig(x)", "torch.rfft(x, 1)", "iter(loader).next()"])
+def test_what_only_a_part_calls_ends_them_for_what_imports_that_part(
+    tmp_path: Path, call: str
+) -> None:
+    (tmp_path / "kfac.py").write_text(f"import torch\n\ndef f(x, loader):\n    return {call}\n")
     (tmp_path / "acktr.py").write_text("import torch\nimport kfac\n")
     (tmp_path / "main.py").write_text("import torch\nimport acktr\n")
     project = Project(Imports(tmp_path, lambda _: False))

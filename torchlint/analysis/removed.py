@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
@@ -24,10 +24,26 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Project
 
+_OLD_ALGEBRA = ("symeig", "eig", "lstsq", "solve", "matrix_rank")  # they raise from 2.0 on at least
 # Names by the first torch version without them; of torchtext and torchvision, by the version of
-# torch that the first release without them is made for.
+# torch that the first release without them is made for.  The sources are torch's release notes
+# (linear algebra: 1.2 and 1.3) and the issues about what no longer ran on torch 1.0 (`load_lua`,
+# `torch.legacy`), 1.2 (`_DataLoaderIter`), 1.8 (`rfft`) and 1.13 (`.next()`, pytorch issue 87955),
+# and with torchvision 0.11 (`models.utils`) and 0.15 (`model_urls`).
+# `torch.utils.serialization` itself is back since 2.6.
 _REMOVED = {
     "torch.utils.ffi": Version("1.0"),
+    "torch.utils.serialization.load_lua": Version("1.0"),
+    "torch.legacy": Version("1.0"),
+    "torch.utils.data.dataloader._DataLoaderIter": Version("1.2"),
+    **{f"torch.{name}": Version("1.2") for name in ("gesv", "potrf", "trtrs")},
+    "torch.gels": Version("1.3"),
+    **{f"torch.{name}": Version("1.8") for name in ("rfft", "irfft", "ifft")},
+    "torchvision.models.utils": Version("1.10"),
+    **{
+        f"torchvision.models.{name}.model_urls": Version("2.0")
+        for name in ("alexnet", "densenet", "inception", "mobilenet", "resnet", "squeezenet", "vgg")
+    },
     **{
         f"torchtext.data.{name}": Version("1.8")
         for name in ("Field", "RawField", "LabelField", "NestedField", "ReversibleField", "Example",
@@ -37,10 +53,15 @@ _REMOVED = {
     "torchvision.transforms.Scale": Version("1.11"),
     "torchvision.transforms.RandomSizedCrop": Version("1.11"),
     "torch._six": Version("2.0"),
-    **{f"torch.{name}": Version("2.0") for name in ("symeig", "eig", "lstsq", "solve")},
+    **{f"torch.{name}": Version("2.0") for name in _OLD_ALGEBRA},
 }  # fmt: skip
+_FFT = Version("1.8")  # `torch.fft` is a module from here on, and not to be called
+_NEXT = Version("1.13")  # the iterators of loaders have no method `next` from here on
 # Called by what needs them only, which other parts of a project may do without.
-_CALLED = frozenset(f"torch.{name}" for name in ("symeig", "eig", "lstsq", "solve"))
+_CALLED = frozenset(
+    f"torch.{name}"
+    for name in (*_OLD_ALGEBRA, "gesv", "potrf", "trtrs", "gels", "rfft", "irfft", "ifft", "fft")
+)
 _INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
 # Written for torch 0.4 or later, which the file beside it need not be.
@@ -57,11 +78,16 @@ _IMAGES = ("torchvision.utils.make_grid", "torchvision.utils.save_image")
 # Texts without these hold no evidence.  Words are found much faster than any of many patterns.
 _WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop", "make_grid(",
           "save_image(", "async", ".data\n", "symeig", "torch.eig(", "torch.lstsq(",
-          "torch.solve(", "torch.__version__")  # fmt: skip
+          "torch.solve(", "torch.__version__", "load_lua", "torch.legacy", "_DataLoaderIter",
+          "torch.gesv(", "torch.potrf(", "torch.trtrs(", "torch.gels(", "torch.rfft(",
+          "torch.irfft(", "torch.ifft(", "torch.fft(", "torch.matrix_rank(", "model_urls",
+          "torchvision.models.utils", ".next()")  # fmt: skip
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
     r"|[(,]\s*range\s*=|[(,]\s*async\s*=\s*(?:True|False)"
-    r"|\btorch\.(?:symeig|eig|lstsq|solve)\(|\+=[^\n#]*\.data\n"
+    r"|\btorch\.(?:symeig|eig|lstsq|solve|matrix_rank|gesv|potrf|trtrs|gels|i?r?fft)\("
+    r"|load_lua|torch\.legacy|_DataLoaderIter|torchvision\.models\.utils|\bmodel_urls|\.next\(\)"
+    r"|\+=[^\n#]*\.data\n"
     r"|\n(?:assert|if)\b[^\n]*torch\.__version__"
 )
 _VERSION = re.compile(r"""(?:int\()?torch\.__version__(?:(?:\.split\(["']\.["']\))?\[0\])?\)?""")
@@ -169,15 +195,20 @@ def _of_files(program: Program) -> Iterator[Limit]:
     if project is None or path is None:
         return
     imports = project.imports
-    for name in imports.related(str(path)):
+    targets = imports.targets(str(path))  # they run with the file, however many import them
+    for name in sorted(targets.union(imports.related(str(path)))):
         text = imports.text(name)
         if not _has_traces(text):
             continue
         if "async" in text and (written := _ASYNC.search(text)):  # not to be parsed
             yield Limit(_PYTHON_36, written[0][1:].strip())
         elif (other := project.program(name)) is not None:
-            near = name in imports.targets(str(path))
-            yield from (one for one in other.removed if near or one.code not in _CALLED)
+            near = name in targets
+            yield from (one for one in other.removed if near or not _is_called(one))
+
+
+def _is_called(found: Limit) -> bool:
+    return found.code in _CALLED or found.code.endswith(".next()")
 
 
 @functools.lru_cache(1024)  # asked for each file near by
@@ -208,9 +239,57 @@ def own(program: Program) -> Iterator[Limit]:
         if not _is_asked_for(program, call):
             given = [arg for arg in call.args if arg.keyword and arg.keyword.value == "range"]
             yield from (Limit(_RANGE, f"range={program.brief(arg.value)}") for arg in given)
+    for call in program.calls_of("torch.fft"):
+        if not _is_asked_for(program, call):
+            yield Limit(_FFT, "torch.fft")
+    for call, func in program.method_calls("next"):
+        if _is_of_loader(program, func.value) and not _is_tried(program, call):
+            yield Limit(_NEXT, program.code(call))
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
+
+
+def _is_of_loader(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression is ``iter(loader)`` of a loader of torch, or a name for it."""
+    match node:
+        case cst.Name():
+            made = program.flow.reaching(node)
+            return bool(made) and all(
+                one.kind is Bind.ASSIGN
+                and not one.path
+                and isinstance(one.value, cst.Call)
+                and _is_of_loader(program, one.value)
+                for one in made
+            )
+        case cst.Call(func=cst.Name(value="iter"), args=[cst.Arg(value=loader)]):
+            named = dotted(loader).lower().endswith("loader")
+            is_loader = program.value(loader).kind is Kind.LOADER
+            return is_loader or (named and not _may_be_anothers(program))
+        case _:
+            return False
+
+
+def _may_be_anothers(program: Program) -> bool:
+    """Whether what is called a loader may be one whose iterators do have a method ``next``."""
+    project = program.project
+    texts = ("def next(", "nvidia.dali")
+    return any(text in program.text for text in texts) or (
+        project is not None and bool(project.imports.having(texts))
+    )
+
+
+def _is_tried(program: Program, call: cst.Call) -> bool:
+    """Whether a call of ``next`` may fail, and something else is done then."""
+    for above in program.index.ancestors(call):
+        match above:
+            case cst.Try(body=body, handlers=handlers):
+                again = all(".next()" in program.code(one) for one in handlers)
+                if not (handlers and again and program.index.inside(call, body)):
+                    return True
+            case _:
+                pass
+    return _is_asked(program, call)
 
 
 def _refusals(program: Program) -> Iterator[tuple[cst.BaseExpression, bool]]:
@@ -508,12 +587,15 @@ def _addends(node: object) -> Iterator[str]:
 
 def _is_asked_for(program: Program, node: cst.CSTNode) -> bool:
     """Whether code runs only where it works: in ``try``, or after a look at the version."""
-    for above in program.index.ancestors(node):
-        match above:
-            case cst.Try() | cst.TryStar() | cst.ExceptHandler():
-                return True
-            case cst.If(test=test) | cst.IfExp(test=test) if _ASKS.search(program.code(test)):
-                return True
-            case _:
-                pass
-    return False
+    tries = (cst.Try, cst.TryStar, cst.ExceptHandler)
+    return _is_asked(program, node) or any(
+        isinstance(above, tries) for above in program.index.ancestors(node)
+    )
+
+
+def _is_asked(program: Program, node: cst.CSTNode) -> bool:
+    """Whether code runs only after a look at the version."""
+    return any(
+        isinstance(above, cst.If | cst.IfExp) and _ASKS.search(program.code(above.test)) is not None
+        for above in program.index.ancestors(node)
+    )
