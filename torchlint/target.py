@@ -28,6 +28,7 @@ ROOTS = (".git", ".hg")
 LOCKED = re.compile(r'^name = "torch"\r?\n(?:(?!\[).*\r?\n)*?version = "([^"]+)"', re.MULTILINE)
 TORCH = re.compile(r"(?i)torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
 WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
+CONDA_FILE = re.compile(r"(?i).*(?:conda|env).*\.ya?ml")  # `environment.yml`, `conda_env.yml`
 CONDA = re.compile(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
 )
@@ -149,11 +150,15 @@ def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
 
 
 def _readmes(folder: Path) -> list[Path]:
+    return [folder / name for name in _names(folder) if name.lower() in README]
+
+
+def _names(folder: Path) -> list[str]:
+    """Return what a folder holds, sorted; nothing where it cannot be read."""
     try:
-        names = sorted(name for name in os.listdir(folder) if name.lower() in README)  # noqa: PTH208
+        return sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return []
-    return [folder / name for name in names]
 
 
 def _upwards(folder: Path) -> Iterator[Path]:
@@ -176,8 +181,6 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
         "setup.cfg": read_setup_cfg,
         "setup.py": read_setup_py,
         "Pipfile.lock": read_pipfile_lock,
-        "environment.yml": read_conda,
-        "environment.yaml": read_conda,
         **dict.fromkeys(LOCKS, read_lock),
     }
     for name, reader in readers.items():
@@ -186,6 +189,7 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
     for pattern in ("requirements*.txt", "requirements/*.txt"):
         for file in sorted(folder.glob(pattern)):
             yield file, read_requirements
+    yield from ((folder / name, read_conda) for name in _names(folder) if CONDA_FILE.match(name))
 
 
 def lower_bound(text: str) -> Version | None:
@@ -338,7 +342,10 @@ def read_setup_py(file: Path) -> Iterator[str]:
 
 def read_conda(file: Path) -> Iterator[str]:
     """Yield the torch requirements of a conda environment, from its lines."""
-    for line in file.read_text("utf-8").splitlines():
+    text = file.read_text("utf-8")
+    if "dependencies:" not in text:
+        return  # another file with such a name: the settings of a simulator's environment
+    for line in text.splitlines():
         if conda := CONDA.match(line):
             # `=1.7.1=py3.8_cuda11.0`: what follows the second `=` is a build, not a version
             version = re.sub(r"(=+[0-9.]+)=.*", r"\1", conda[1])

@@ -125,6 +125,12 @@ DECLARATIONS = [
     ("environment.yml", "dependencies:\n  - python=3.9\n  - pytorch=1.7.1=py3.8_cuda11\n", "1.7.1"),
     ("environment.yaml", "dependencies:\n  - pytorch::pytorch>=1.12,<2\n", "1.12"),
     ("environment.yml", "dependencies:\n  - pip:\n    - torch==2.0.1\n", "2.0.1"),
+    ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch=1.9.0\n", "1.9.0"),
+    ("environment-gpu.yaml", "dependencies:\n  - pytorch::pytorch=1.10\n", "1.10"),
+    ("env.yml", "dependencies:\n  - pip:\n    - torch==1.8.1\n", "1.8.1"),
+    ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch::pytorch\n", "any"),
+    ("env_config.yaml", "backends:\n  - pytorch=1.7\n", "any"),
+    ("train.yml", "dependencies:\n  - pytorch=1.7\n", "any"),
     ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.3.1"\n', "2.3.1"),
     (
         "poetry.lock",
