@@ -36,8 +36,9 @@ training step the difference is paid again and again.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
   example (also one that a model is exported or measured with), noise to look at, what is called
-  every n steps, what an object or an epoch starts with, a metric of all results; and what the first
-  step makes and keeps (`if self.mask is None: self.mask = ...`).
+  every n steps, what an object or an epoch starts with, a metric of all results; what the first
+  step makes and keeps (`if self.mask is None: self.mask = ...`); and the forward passes of a script
+  that only explains what a model answers to one request (gradients in evaluation mode, no steps).
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`); `torch.randperm` in
   code for a torch before 1.9, which puts few numbers in order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
@@ -92,6 +93,7 @@ from torchlint.analysis.creation import (
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.hoisting import loops_around
+from torchlint.analysis.importing import importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
@@ -164,7 +166,7 @@ def is_rare(program: Program, move: cst.Call) -> bool:
         role in (Role.EPOCH, Role.OTHER)
         or (role is Role.TRAIN and context.guarded and is_called_rarely(program, move))
         or runs_once(program, move)
-        or is_kept(program, move)
+        or is_seldom(program, move)
         or (role is Role.EVAL and is_example(program, move))
     )
 
@@ -190,6 +192,22 @@ def is_example(program: Program, move: cst.Call) -> bool:
         for call in program.index.below(function.body, cst.Call)
         if any(isinstance(arg.value, cst.Name) and arg.value.value == name for arg in call.args)
     )
+
+
+def is_seldom(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a line is for the first step alone, or for one request at a time."""
+    return is_kept(program, node) or (
+        program.context(node).role is Role.FORWARD and answers_requests(program)
+    )
+
+
+def answers_requests(program: Program) -> bool:
+    """Whether a script explains by gradients what a model answers, to one input at a time."""
+    calls = [call for call, _ in program.method_calls("backward")]
+    functions = [one for one in map(program.function, calls) if one is not None]
+    calls += [site for function in functions for site in program.calls.sites(function)]
+    loops = any(any(loops_around(program, call)) for call in calls)
+    return program.loops.only_asks and bool(calls) and not loops and not importers(program)
 
 
 def is_kept(program: Program, node: cst.CSTNode) -> bool:
@@ -280,7 +298,7 @@ def scalars(program: Program) -> Iterator[Finding]:
             continue
         whole, device = placed(program, call)
         context = program.context(call)
-        if device is not None and every_step(context) and not is_kept(program, call):
+        if device is not None and every_step(context) and not is_seldom(program, call):
             yield Finding(
                 whole,
                 f"`{program.brief(call)}` copies a number to the GPU in every {step(context)}",
@@ -338,7 +356,7 @@ def arrays(program: Program) -> Iterator[Finding]:
     """Find arrays that NumPy makes in every step only for a tensor on the GPU."""
     for call in program.calls_of(*ARRAYS):
         context = program.context(call)
-        if not every_step(context) or is_kept(program, call):
+        if not every_step(context) or is_seldom(program, call):
             continue
         tensor = uploaded(program, call)
         if tensor is not None:

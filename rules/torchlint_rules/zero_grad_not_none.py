@@ -38,6 +38,8 @@ what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of 
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
 loop with the optimizer's steps (once an epoch), in a test, once in a script before there is a
 gradient to fill, or after a change (`if task != self.task: ...; self.task = task`);
+gradients that are only looked at (a heat map of a model in evaluation mode), and
+those of the few parameters that a script asserts (`assert len(parameters) == 2`);
 a condition as the argument
 (`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
@@ -95,6 +97,7 @@ from torchlint.analysis.once import runs_once
 from torchlint.analysis.optimizer_wrappers import may_be_chosen, may_refuse_arguments
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
+from torchlint.analysis.sizes import asserts_few
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
 from torchlint.edits import Fix, Safety
@@ -161,9 +164,12 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
 def gains_nothing(program: Program, call: cst.Call) -> bool:
     """Whether a call is made before the loop with the steps, in a test, or once in a script.
 
-    Or where something has changed (`if task != self.task:`), which it seldom has.
+    Or where something has changed (`if task != self.task:`), which it seldom has; or no step is
+    taken with the gradients, or with next to none.
     """
     if in_test(program, call) or follows_change(program, call):
+        return True
+    if program.loops.only_looks(call) or has_few(program, call):
         return True
     function, place = program.function(call), program.index.order(call)
     role = program.context(over_optimizers(program, call)).role
@@ -173,6 +179,13 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
         program.function(one) is function and program.index.order(one) < place
         for one, _ in program.method_calls("backward")
     )
+
+
+def has_few(program: Program, call: cst.Call) -> bool:
+    """Whether a script asserts that the optimizer has few parameters: a linear probe."""
+    assert isinstance(call.func, cst.Attribute)
+    made = program.value(call.func.value).made
+    return isinstance(made, cst.Call) and asserts_few(program, made)
 
 
 def over_optimizers(program: Program, call: cst.Call) -> cst.CSTNode:

@@ -590,14 +590,73 @@ def maps(model, images):
         pytest.param("model.eval()", "", "OTHER", id="gradients of an evaluated model"),
         pytest.param("model.train()", "", "TRAIN", id="of a model in training mode"),
         pytest.param("pass", "", "TRAIN", id="of a model in any mode"),
-        pytest.param("model.eval()", "optimizer = None", "TRAIN", id="the file trains, too"),
-        pytest.param("model.eval()", "self.rule.step()", "TRAIN", id="the file steps"),
+        pytest.param("model.eval()", "optimizer = None", "EVAL", id="in a file that trains, too"),
+        pytest.param("model.eval()", "maps(); rule.step()", "TRAIN", id="what calls it steps"),
         pytest.param("model.eval()", "o = optim.SGD([x], 1)", "OTHER", id="an attack on the input"),
-        pytest.param("model.eval()", "o = optim.SGD([x], 1); o.step()", "TRAIN", id="it steps"),
+        pytest.param(
+            "model.eval()", "maps(); o = optim.SGD([x], 1); o.step()", "TRAIN", id="it steps"
+        ),
     ],
 )
 def test_gradients_that_train_nothing_are_no_step(switch: str, rest: str, expected: str) -> None:
     assert context(SALIENCY.format(switch=switch, rest=rest)) == expected
+
+
+HEAT = """
+def heat(model, images):
+    {first}
+    for x in images:
+        model.zero_grad()
+        model(x).max().backward()
+        {then}
+        probe(model.blocks[0].gradients())
+
+def learn(model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1)
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+def main(model, images, schedule):
+    while True:
+        learn(model, images)
+        {call}
+"""
+HELPER = "\ndef update(optimizer):\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "call", "expected"),
+    [
+        pytest.param("model.eval()", "pass", "heat(model, x)", "EVAL", id="heat maps"),
+        pytest.param("model.eval()", "pass", "pass", "EVAL", id="that are drawn elsewhere"),
+        pytest.param(
+            "model.eval()", "pass", "heat(model, x); lr_schedule.step()", "EVAL", id="a schedule"
+        ),
+        pytest.param("model.train()", "pass", "heat(model, x)", "TRAIN", id="in training mode"),
+        pytest.param("pass", "pass", "heat(model, x)", "TRAIN", id="in any mode"),
+        pytest.param(
+            "teacher.eval()", "pass", "heat(model, x)", "TRAIN", id="another is evaluated"
+        ),
+        pytest.param("model.eval()", "model.train()", "heat(model, x)", "TRAIN", id="both modes"),
+        pytest.param("model.eval()", "rule.step()", "heat(model, x)", "TRAIN", id="with a step"),
+        pytest.param("model.eval()", "update(rule)", "heat(model, x)", "TRAIN", id="by a helper"),
+        pytest.param("model.eval()", "f(optimizer)", "heat(model, x)", "TRAIN", id="it is passed"),
+        pytest.param(
+            "model.eval()", "pass", "heat(model, x); rule.step()", "TRAIN", id="what calls it steps"
+        ),
+        pytest.param(
+            "model.eval()", "pass", "heat(model, x); update(rule)", "TRAIN", id="by a helper too"
+        ),
+        pytest.param("model.eval()", "pass", "optimizer.step(heat)", "TRAIN", id="a step runs it"),
+    ],
+)
+def test_gradients_to_look_at_are_no_step_in_a_file_that_trains(
+    first: str, then: str, call: str, expected: str
+) -> None:
+    source = HEAT.format(first=first, then=then, call=call) + HELPER
+    assert context(source) == expected
 
 
 def test_gradients_dropped_where_none_are_recorded_are_no_step() -> None:

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 import torch
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -477,3 +477,62 @@ def test_arrays(line):
     head = "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
     (found,) = check(step(f"z = {line}", head=head), CODE)
     assert (found.code, found.severity, found.fix) == ("TL301c", Severity.WARNING, None)
+
+
+# -- one request at a time --------------------------------------------------------------------
+
+EXPLAINS = """
+class Explainer:
+    def load(self):
+        self.net = Net().cuda()
+        self.net.eval()
+
+    def explain(self, image):
+        self.net.zero_grad()
+        self.net(image).max().backward()
+        return image.grad
+"""
+ALL = "    def all(self, xs):\n        for x in xs:\n            self.explain(x)\n"
+ONES = forward("return torch.ones(3).to(x.device)", "import torch\n")
+NUMBER = forward("return torch.tensor(0.5, device=x.device)", "import torch\n")
+
+
+@pytest.mark.parametrize("made", [ONES, NUMBER])
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        pytest.param(("", ""), 0, id="a request"),
+        pytest.param((".eval()", ".train()"), 1, id="in training mode"),
+        pytest.param(("        self.net(image).max().backward()\n", ""), 1, id="no gradients"),
+        pytest.param(
+            ("        self.net(image)", "        for _ in range(99):\n            self.net(image)"),
+            1,
+            id="many at a time",
+        ),
+        pytest.param(
+            ("class Ex", "def main(images):\n    for x in images:\n        explain(x)\nclass Ex"),
+            0,
+            id="another function of that name",
+        ),
+        pytest.param(
+            ("    def load(self):", f"{ALL}    def load(self):"),
+            1,
+            id="one after the other",
+        ),
+    ],
+)
+def test_what_explains_one_answer_is_no_loop(made, change, count):
+    assert len(check(f"{made}\n{EXPLAINS.replace(*change)}", CODE)) == count
+
+
+def test_a_model_that_other_files_use_runs_in_their_loops(tmp_path):
+    files = {"explain.py": f"{ONES}\n{EXPLAINS}", "main.py": "from explain import Net\n"}
+    assert len(check_in(tmp_path, files, "explain.py", CODE)) == 1
+    files["main.py"] = ""
+    assert not check_in(tmp_path, files, "explain.py", CODE)
+
+
+def test_an_evaluation_beside_an_explanation_is_a_loop():
+    loop = "for x in loader:\n        z = torch.ones(3).cuda()\n        net(x)\n"
+    source = f"import torch\n{EXPLAINS}\n@torch.no_grad()\ndef evaluate(net, loader):\n    {loop}"
+    assert len(check(source, CODE)) == 1

@@ -873,3 +873,85 @@ def test_dropping_one_of_two_gradients_that_are_one_keeps_the_other():
                 shared.grad = local.grad
         found.append(local.grad.item())
     assert found == [3, 6]
+
+
+# -- gradients that move nothing, or next to nothing ------------------------------------------
+
+MAPS = """
+import torch
+
+def maps(model, images):
+    model.eval()
+    for x in images:
+        model.zero_grad()
+        model(x).max().backward()
+        {then}
+
+def update(rule):
+    rule.step()
+"""
+LEARNS = """
+def learn(model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "then", "count"),
+    [
+        pytest.param(("", ""), "show(x)", 0, id="a heat map"),
+        pytest.param((".eval()", ".train()"), "show(x)", 1, id="in training mode"),
+        pytest.param(("model.eval()", "pass"), "show(x)", 1, id="in any mode"),
+        pytest.param(("", ""), "update(rule)", 1, id="a helper takes a step"),
+    ],
+)
+def test_gradients_that_are_only_looked_at(change, then, count):
+    alone = MAPS.replace(*change).replace("{then}", then)
+    assert len(check(alone, CODE, "1.13")) == count
+    assert len(check(alone + LEARNS, CODE, "1.13")) == count
+
+
+PROBE = """
+import torch
+
+model = load()
+parameters = {made}
+{assertion}
+optimizer = torch.optim.SGD(parameters, lr=0.1)
+for x in data:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+ALL = "list(model.parameters())"
+CHOSEN = "list(filter(lambda p: p.requires_grad, model.parameters()))"
+
+
+@pytest.mark.parametrize(
+    ("made", "assertion", "count"),
+    [
+        pytest.param(ALL, "assert len(parameters) == 2", 0, id="a layer and its bias"),
+        pytest.param(CHOSEN, "assert len(parameters) == 2  # both", 0, id="those that are trained"),
+        pytest.param(
+            "[p for p in model.parameters() if p.requires_grad]",
+            "assert len(parameters) <= 4, parameters",
+            0,
+            id="at most",
+        ),
+        pytest.param(ALL, "assert len(parameters) == 64", 1, id="many"),
+        pytest.param(ALL, "assert len(parameters) > 2", 1, id="at least"),
+        pytest.param(ALL, "assert len(others) == 2", 1, id="of something else"),
+        pytest.param(ALL, "print(len(parameters) == 2)", 1, id="it is not asserted"),
+        pytest.param(ALL, "if probe:\n    assert len(parameters) == 2", 1, id="in one mode"),
+        pytest.param(
+            ALL, "assert len(parameters) == 2\nparameters = list(f())", 1, id="of others before"
+        ),
+        pytest.param("groups(model)", "assert len(parameters) == 2", 1, id="groups of parameters"),
+    ],
+)
+def test_few_parameters_by_assertion(made, assertion, count):
+    source = PROBE.replace("{made}", made).replace("{assertion}", assertion)
+    assert len(check(source, CODE, "1.13")) == count

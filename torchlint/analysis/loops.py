@@ -97,6 +97,7 @@ _NO_GRAD = frozenset(
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 _UPDATES = re.compile(r"optimi[sz]er|torch\.optim|\.step\(|\bSGD\b|\bAdam", re.IGNORECASE)
+_SCHEDULES = ("sched", "lr", "env", "warmup")  # have steps that update no parameter
 _OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
 _PARAMETERS = frozenset(
@@ -133,6 +134,7 @@ class Loops:
         self._contexts: dict[int, Context] = {}
         self._called: dict[int, Context] = {}
         self._passing: dict[int, Context] = {}
+        self._explaining: dict[int, bool] = {}
         self._asking: set[int] = set()
         self._collecting = False
         self._skips: dict[int, int] = {}  # block -> where a periodic ``continue`` stands
@@ -200,17 +202,17 @@ class Loops:
         if type(func) is not cst.Attribute:
             return Event.NOTHING
         match func.attr.value:
-            case "backward" | "manual_backward" if not self._only_asks:
+            case "backward" | "manual_backward" if not self.only_looks(call):
                 return Event.BACKWARD
             case "step" if self._steps(func.value):
                 return Event.STEP
-            case "zero_grad" if not self._only_asks and not self.is_without_gradients(call):
+            case "zero_grad" if not self.only_looks(call) and not self.is_without_gradients(call):
                 return Event.ZERO
             case _:
                 return Event.NOTHING
 
     @cached_property
-    def _only_asks(self) -> bool:
+    def only_asks(self) -> bool:
         """Whether the file asks a model for gradients that it does not train with: saliency.
 
         Or an attack, whose optimizer holds the input and is never stepped.
@@ -221,6 +223,72 @@ class Loops:
         attacks = ".step(" not in text and ".parameters(" not in text and _OF_INPUT.search(text)
         return bool(attacks) or not _UPDATES.search(text)
 
+    def only_looks(self, node: cst.CSTNode) -> bool:
+        """Whether what asks for gradients only looks at them: its file or function trains none."""
+        if self.only_asks:
+            return True
+        function = self._program.function(node)
+        return function is not None and self._explains(function)
+
+    def _explains(self, function: cst.FunctionDef) -> bool:
+        """Whether a function of a file that trains asks a model for gradients, under ``.eval()``.
+
+        It drops those of that model first, and takes no step, and neither does what calls it: a
+        heat map, or which weights matter.
+        """
+        key = id(function)
+        if key not in self._explaining:
+            switched = self._receivers(function, "eval")
+            self._explaining[key] = (
+                not self.only_asks
+                and not switched.isdisjoint(self._receivers(function, "zero_grad"))
+                and not self._trains(function)
+                and not self._closure_sites(function)
+                and not any(
+                    other.loops.takes_step(other.function(site) or other.module)
+                    for other, site in self._program.sites_everywhere(function)
+                )
+            )
+        return self._explaining[key]
+
+    def _receivers(self, function: cst.FunctionDef, method: str) -> set[str]:
+        """Return the names of what a function calls a method of, without arguments."""
+        program = self._program
+        return {
+            dotted(func.value)
+            for call, func in program.method_calls(method)
+            if not call.args and program.function(call) is function
+        } - {""}
+
+    def _trains(self, function: cst.FunctionDef) -> bool:
+        """Whether a function speaks of an optimizer, or sets a model to training mode."""
+        calls = self._program.index.below(function, cst.Call)
+        modes = (call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute))
+        updates = _UPDATES.search(self._program.code(function)) is not None
+        return updates or "train" in modes or self.takes_step(function)
+
+    def takes_step(self, place: cst.CSTNode) -> bool:
+        """Whether a function takes steps, or calls one of its file that does outside any loop."""
+        program = self._program
+        for call, func in program.method_calls("step"):
+            if self._is_schedule(func.value):
+                continue
+            home = self._home(call)
+            if (program.function(call) or program.module) is place or (
+                isinstance(home, cst.FunctionDef)
+                and any(
+                    (program.function(site) or program.module) is place
+                    for site in program.calls.sites(home)
+                )
+            ):
+                return True
+        return False
+
+    def _is_schedule(self, receiver: cst.BaseExpression) -> bool:
+        name = dotted(receiver).rpartition(".")[2].lower()
+        kind = self._program.values.of(receiver).kind
+        return kind is Kind.SCHEDULER or any(word in name for word in _SCHEDULES)
+
     def _steps(self, receiver: cst.BaseExpression) -> bool:
         """Whether ``receiver.step()`` is an optimizer's (or gradient scaler's) step."""
         kind = self._program.values.of(receiver).kind
@@ -229,7 +297,7 @@ class Loops:
         if kind is not Kind.UNKNOWN and kind is not Kind.INSTANCE:
             return False
         name = dotted(receiver).rpartition(".")[2].lower()
-        if any(word in name for word in ("sched", "lr", "env", "warmup")):
+        if any(word in name for word in _SCHEDULES):
             return False
         return "optim" in name or name.startswith("opt") or name.endswith("opt") or "scaler" in name
 
@@ -368,7 +436,7 @@ class Loops:
             if isinstance(call.func, cst.Attribute) and not call.args
         }
         if "backward" in methods:
-            return False
+            return self._explains(function)
         name = function.name.value
         trains = _TRAIN_NAME.search(name) is not None
         if _EVAL_NAME.search(name) and not trains:

@@ -38,6 +38,8 @@ _BUILTIN = frozenset({"super", "len", "int", "float", "max", "min", "print", "ra
 
 def updates_few(program: Program, optimizer: cst.Call) -> bool:
     """Whether an optimizer is given a few tensors by name, or small models that can be seen."""
+    if asserts_few(program, optimizer):
+        return True
     given = program.argument(optimizer, "params").values
     match given:
         case (cst.List(elements=members) | cst.Tuple(elements=members),):
@@ -51,6 +53,51 @@ def updates_few(program: Program, optimizer: cst.Call) -> bool:
             return not many and sum(count or 0 for count in counts) <= FEW
         case _:
             return False
+
+
+def asserts_few(program: Program, optimizer: cst.Call) -> bool:
+    """``assert len(parameters) == 2`` of the list of parameters that an optimizer is given."""
+    match program.argument(optimizer, "params").values:
+        case (cst.Name() as given,):
+            made = program.flow.reaching(given)
+        case _:
+            return False
+    if not made or not all(one.path == () and _lists_parameters(one.value) for one in made):
+        return False
+    return any(
+        (name := _counted(check.test)) is not None
+        and program.flow.reaching(name) == made
+        and (block := program.parent(program.statement(check))) is not None
+        and program.index.inside(optimizer, block)
+        for check in program.index.of(cst.Assert)
+    )
+
+
+def _lists_parameters(node: cst.CSTNode | None) -> bool:
+    """``list(model.parameters())``, and those of them that are trained."""
+    match node:
+        case cst.ListComp(elt=cst.Name(), for_in=cst.CompFor(iter=iterated)):
+            return _of_models(iterated)
+        case cst.Call():
+            return _of_models(node)
+        case _:
+            return False
+
+
+def _counted(test: cst.BaseExpression) -> cst.Name | None:
+    """Return ``x`` of ``len(x) == 2``, if the number is that of few tensors."""
+    match test:
+        case cst.Comparison(
+            left=cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=cst.Name() as name)]),
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Equal() | cst.LessThanEqual(), comparator=cst.Integer() as most
+                )
+            ],
+        ) if most.evaluated_value <= FEW:
+            return name
+        case _:
+            return None
 
 
 def _is_tensor(program: Program, node: cst.BaseExpression) -> bool:
