@@ -32,6 +32,11 @@ def use(source: str) -> Use:
             id="returned with others",
         ),
         pytest.param(f"def f(a):\n    f(a)\n{MADE}f(loader)", id="passed in a circle"),
+        pytest.param(
+            f"def f(m):\n    {MADE}    if m: return loader\n    return 1, 2\n"
+            "for x in f(True): pass\na, b = f(False)",
+            id="returned to some calls",
+        ),
     ],
 )
 def test_iterated(source):

@@ -337,6 +337,35 @@ def test_loops_over_a_loader(source, lines):
     assert all(program.index.parent(loop) is program.module for loop in loops)
 
 
+MODES = """
+def make(mode):
+    if mode == "train":
+        return DataLoader(a), DataLoader(b)
+    elif mode == "test":
+        return DataLoader(c)
+    return DataLoader(d)
+first, second = make("train")
+for x in first:
+    x.cuda()
+for y in second:
+    y.cuda()
+for z in make("test"):
+    z.cuda()
+for rest in make(mode):
+    pass
+"""
+
+
+def test_a_call_gives_the_loaders_that_its_constants_choose():
+    program = parsed(MODES)
+    loaders = program.loaders
+    found = [[program.code(one.node) for one in loaders.moves(call)] for call in loaders.calls]
+    assert found == [["x.cuda()"], ["y.cuda()"], ["z.cuda()"], []]
+    loops = [[program.code(one.iter) for one in loaders.loops(call)] for call in loaders.calls]
+    assert loops[:2] == [["first", "make(mode)"], ["second", "make(mode)"]]
+    assert loops[2:] == [['make("test")', "make(mode)"], ["make(mode)"]]
+
+
 @pytest.mark.parametrize(
     ("source", "device"),
     [

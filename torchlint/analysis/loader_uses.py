@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.importing import is_imported
 from torchlint.analysis.index import dotted
+from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.uses import uses_of
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _returned(program: Program, statement: cst.Return, place: int | None) -> tup
     sites = [(program, site) for site in program.calls.sites(function)]
     if program.project is not None:
         sites += program.project.callers(program, function)
+    sites = [one for one in sites if may_reach(program, function, one[1], statement)]
     places: _Places = []
     for home, site in sites:
         found = _received(home, site, place)

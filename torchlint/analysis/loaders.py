@@ -18,6 +18,7 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -544,12 +545,12 @@ class Loaders:
             return  # what the loader pinned stays behind
         target = program.calls.target(node)
         if target is not None and target.name.value != "__init__":
-            yield from self._results(target, level, path)
+            yield from self._results(target, level, path, node)
             return
         other = None if target is not None else program.calls.elsewhere(node)
         if other is not None and other.function.name.value != "__init__":
             loaders = other.program.loaders
-            yield from loaders.elsewhere(loaders.results(other.function, level, path))
+            yield from loaders.elsewhere(loaders.results(other.function, level, path, node))
             return
         if _MAKES_NEW.match(program.qualified(func)):
             return
@@ -636,14 +637,19 @@ class Loaders:
                 return False
         return False
 
-    def results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_Found]:
-        """Yield what a function of this file returns, asked from another file."""
-        yield from self._results(function, level, path)
+    def results(
+        self, function: cst.FunctionDef, level: _Level, path: Path, site: cst.Call
+    ) -> Iterator[_Found]:
+        """Yield what a function of this file returns to a call in another file."""
+        yield from self._results(function, level, path, site)
 
-    def _results(self, function: cst.FunctionDef, level: _Level, path: Path) -> Iterator[_Found]:
-        """Yield what a function of this file returns, or yields one by one."""
+    def _results(
+        self, function: cst.FunctionDef, level: _Level, path: Path, site: cst.Call | None = None
+    ) -> Iterator[_Found]:
+        """Yield what a function of this file returns (to a call), or yields one by one."""
         for item in self._program.returns(function):
-            if item.value is not None:
+            reached = site is None or may_reach(self._program, function, site, item)
+            if item.value is not None and reached:
                 yield item.value, level, path
         for one in self._program.index.below(function.body, cst.Yield):
             if self._program.function(one) is not function or one.value is None:

@@ -1,0 +1,139 @@
+"""Which ``return`` a call reaches, by the constants that it passes: ``loaders.run("test")``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind
+from torchlint.analysis.narrowing import leaves
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+_UNKNOWN = object()
+_NAMES = {"True": True, "False": False, "None": None}
+
+
+def may_reach(
+    program: Program, function: cst.FunctionDef, site: cst.Call, result: cst.Return
+) -> bool:
+    """Whether a ``return`` of a function of this file may be what one of its calls runs.
+
+    The call may stand in any file.  Where its constants leave it open, it may.
+    """
+    given = _Given(program, function, site)
+    child: cst.CSTNode = result
+    for above in program.index.ancestors(result):
+        match above:
+            case cst.If() if child is above.body and given.truth(above.test) is False:
+                return False
+            case cst.If() if child is above.orelse and given.truth(above.test) is True:
+                return False
+            case cst.IndentedBlock() if _ends_before(above, child, given):
+                return False
+            case cst.FunctionDef():
+                return True
+            case _:
+                child = above
+    return True
+
+
+class _Given:
+    """What one call passes to a function, as far as it is constant."""
+
+    def __init__(self, program: Program, function: cst.FunctionDef, site: cst.Call) -> None:
+        self._program = program
+        self._function = function
+        self._site = site
+
+    def truth(self, test: cst.BaseExpression) -> bool | None:
+        """Whether a condition of the function holds in the call; None where that is open."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                found = self.truth(inner)
+                return None if found is None else not found
+            case cst.BooleanOperation(left=left, right=right):
+                decides = isinstance(test.operator, cst.Or)
+                sides = {self.truth(left), self.truth(right)}
+                return decides if decides in sides else None if None in sides else not decides
+            case cst.Comparison(left=left, comparisons=[only]):
+                return self._compared(left, only)
+            case _:
+                value = self._value(test)
+                return None if value is _UNKNOWN else bool(value)
+
+    def _compared(self, left: cst.BaseExpression, only: cst.ComparisonTarget) -> bool | None:
+        value, other = self._value(left), only.comparator
+        candidates = [self._value(other)]
+        if isinstance(only.operator, cst.In | cst.NotIn):
+            if not isinstance(other, cst.Tuple | cst.List | cst.Set):
+                return None
+            candidates = [self._value(element.value) for element in other.elements]
+        if value is _UNKNOWN or _UNKNOWN in candidates:
+            return None
+        match only.operator:
+            case cst.Equal() | cst.Is() | cst.In():
+                return value in candidates
+            case cst.NotEqual() | cst.IsNot() | cst.NotIn():
+                return value not in candidates
+            case _:
+                return None
+
+    def _value(self, node: cst.BaseExpression | None) -> object:
+        """Return a constant, or what the call passes for a parameter that stays what it is."""
+        if not isinstance(node, cst.Name) or node.value in _NAMES:
+            return _constant(node)
+        match self._program.flow.reaching(node):
+            case (binding,) if binding.kind is Bind.PARAMETER:
+                return self._passed(binding.value)
+            case _:
+                return _UNKNOWN
+
+    def _passed(self, param: cst.CSTNode | None) -> object:
+        params = self._function.params
+        if param not in (*params.posonly_params, *params.params, *params.kwonly_params):
+            return _UNKNOWN
+        assert isinstance(param, cst.Param)
+        given = self._program.calls.passed(self._function, param, self._site)
+        if given is None and any(arg.star for arg in self._site.args):
+            return _UNKNOWN
+        return _constant(param.default if given is None else given)
+
+
+def _constant(node: cst.BaseExpression | None) -> object:
+    match node:
+        case cst.SimpleString():
+            text = literal(node)
+            return _UNKNOWN if text is None else text
+        case cst.Integer(value=text) if text.isdigit() and len(text) < 10:  # not `0x10`
+            return int(text)
+        case cst.Name(value=name) if name in _NAMES:
+            return _NAMES[name]
+        case _:
+            return _UNKNOWN
+
+
+def _ends_before(block: cst.IndentedBlock, child: cst.CSTNode, given: _Given) -> bool:
+    """Whether the call has left a block before it comes to one of its statements."""
+    for statement in block.body:
+        if statement is child:
+            return False
+        if isinstance(statement, cst.If) and _ends(statement, given):
+            return True
+    return False
+
+
+def _ends(statement: cst.If, given: _Given) -> bool:
+    """Whether the branch that the call takes never runs to its end."""
+    part: cst.If | cst.Else | None = statement
+    while isinstance(part, cst.If):
+        truth = given.truth(part.test)
+        if truth is None:
+            return False
+        if truth:
+            break
+        part = part.orelse
+    return part is not None and leaves(part.body)
