@@ -53,6 +53,7 @@ other work (with `non_blocking=True`).
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
   workers would help as well: the main thread would do the pinning.  Those that only an evaluation
   goes through, whatever they read.
+- Loaders that an evaluation goes through a single time, beside the epochs of a training.
 - Loaders of `batch_size=1`, or of token ids, that nothing is seen to train with: there is nothing
   to gain beside what else is done with a batch.
 
@@ -105,6 +106,7 @@ from torchlint.analysis.pinning import (
     moves_label,
     moves_labels_only,
     small_samples,
+    walked_once,
 )
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
@@ -145,7 +147,9 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
             continue
         if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
-        if not gives_arrays(program, call) and not gains_nothing(program, call):
+        if gives_arrays(program, call) or gains_nothing(program, call):
+            continue
+        if not walked_once(program, call, moves):
             yield finding(program, call, pinned, moves)
 
 

@@ -703,6 +703,52 @@ def test_an_evaluation_that_writes_files_has_little_to_gain(does, severity) -> N
     assert found.severity is severity
 
 
+TRAIN = """
+loader = DataLoader(dataset, num_workers=4)
+held = DataLoader(held_out, num_workers=4)
+def run(batches):
+    with torch.no_grad():
+        for x, y in batches:
+            model(x.to(device), y)
+for epoch in range(9):
+    for x, y in loader:
+        model(x.to(device), y.to(device)).backward()
+        optimizer.step()
+"""
+RECORDED = "model.eval()\nfor x, y in held:\n    print(model(x.to(device)))"
+GLANCE = "    if epoch % 5 == 0:\n        x, y = next(iter(held))\n        model(x.to(device))"
+
+
+@pytest.mark.parametrize(
+    ("after", "rows"),
+    [
+        pytest.param("run(held)", [5], id="once, after the epochs"),
+        pytest.param(RECORDED, [5], id="once, with gradients that nobody asks for"),
+        pytest.param(f"{GLANCE}\nrun(held)", [5], id="and a batch now and then"),
+        pytest.param("    run(held)", [5, 6], id="in each epoch"),
+        pytest.param("    run(loader)\nrun(held)", [5, 6], id="each epoch runs it, perhaps so"),
+        pytest.param("for n in counts:\n    run(held)", [5, 6], id="several times"),
+        pytest.param(
+            "run(held)\nfor x, y in held:\n    model(x.to(device), y).backward()",
+            [5, 6],
+            id="and trained with once",
+        ),
+        pytest.param(
+            "run(held)\nlast = iter(held)\nfor n in counts:\n    model(next(last)[0].to(device))",
+            [5, 6],
+            id="and taken one by one",
+        ),
+    ],
+)
+def test_a_loader_that_an_evaluation_goes_through_once(after, rows):
+    source = script(DEVICE, TRAIN, after)
+    assert [one.location.row for one in check(source, CODE)] == rows
+
+
+def test_an_evaluation_alone_is_all_that_a_script_does():
+    assert check(script(DEVICE, TRAIN.partition("for epoch")[0], "run(held)"), CODE)
+
+
 def test_training_gains_with_a_batch_size_of_one():
     assert check(loaded("num_workers=4, batch_size=1"), CODE)
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.evaluations import evaluations
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
+from torchlint.analysis.loops import Role
+from torchlint.analysis.once import runs_once
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -186,6 +189,34 @@ def is_of_one_sample(move: Move) -> bool:
         len(path) > 1 and isinstance(path[0], str) and isinstance(path[1], int)
         for path in move.parts
     )
+
+
+def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
+    """Whether all moves stand in evaluations that run once, beside the epochs of a training."""
+    once = [
+        (home, loop)
+        for home, loop in program.loaders.loops_everywhere(loader)
+        if _has_epochs(home) and runs_once(home, loop) and _evaluates(home, loop)
+    ]
+    return all(
+        any(
+            home is (move.program or program) and home.index.inside(move.node, loop)
+            for home, loop in once
+        )
+        for move in moves
+    )
+
+
+def _has_epochs(program: Program) -> bool:
+    loops = (*program.index.of(cst.For), *program.index.of(cst.While))
+    return any(program.loops.role(loop) is Role.EPOCH for loop in loops)
+
+
+def _evaluates(program: Program, loop: cst.For) -> bool:
+    """Whether a loop evaluates a model, be it that gradients are recorded for nothing."""
+    role = program.loops.role(loop)
+    recorded = role is Role.OTHER and any(one.place is loop for one in evaluations(program))
+    return role is Role.EVAL or recorded
 
 
 def _given(binding: Binding) -> cst.CSTNode | None:
