@@ -45,6 +45,9 @@ the same first batch each time.
 - Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
   the loop, or whose dataset or sampler is used in it: it may have changed since the last step.
 
+Reported as information: every few steps (`if step % 10 == 0:`), from a loader with workers, which
+are started each time.
+
 Reported without a fix: an iterator made at the start of a step and used in it, a step in a
 function of its own, to which the iterator would have to be passed, and training that a framework
 runs.
@@ -88,6 +91,7 @@ from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddImport, InsertBefore, Replace
+from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -103,6 +107,7 @@ ON_PURPOSE = re.compile(
     r"over-?_?fit|sanity|smoke|(single|same|fixed)[-_ ](mini-?)?batch", re.IGNORECASE
 )
 _SOMETIMES = (cst.If, cst.Else, cst.ExceptHandler)
+FEW = 20  # steps: starting workers takes as long as some of them
 LOADER_NAME = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$")
 
 
@@ -119,19 +124,25 @@ class Draw:
 
 
 def next_iter_in_loop(program: Program) -> Iterator[Finding]:
-    """Find iterators over a loader that are made in every training step."""
+    """Find iterators over a loader that are made in every training step, or every few."""
     found = [
         draw
         for draw in draws(program)
         if may_repeat(program, draw.call)
         and program.value(draw.source).kind is Kind.LOADER
-        and in_every_step(program, draw)
+        and program.context(draw.call).role is Role.TRAIN
     ]
+    every = [draw for draw in found if in_every_step(program, draw)]
     for draw in found:
         made = program.value(draw.source).made
         loader = made if isinstance(made, cst.Call) and program.parent(made) else None
-        if not has_reason(program, draw, loader):
-            yield finding(program, draw, loader, found)
+        steps = 1 if draw in every else steps_between(program, draw, loader)
+        if steps is None or has_reason(program, draw, loader):
+            continue
+        if steps == 1:
+            yield finding(program, draw, loader, every)
+        else:
+            yield of_few_steps(program, draw, steps)
 
 
 def draws(program: Program) -> Iterator[Draw]:
@@ -157,8 +168,9 @@ def draws(program: Program) -> Iterator[Draw]:
 def iterated(program: Program, node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return what ``iter(x)`` or ``enumerate(x)`` makes an iterator of."""
     match node:
-        case cst.Call(
-            func=cst.Name(value="iter" | "enumerate") as func, args=[cst.Arg(value=source)]
+        case (
+            cst.Call(func=cst.Name(value="iter") as func, args=[cst.Arg(value=source)])
+            | cst.Call(func=cst.Name(value="enumerate") as func, args=[cst.Arg(value=source), *_])
         ) if program.is_builtin(func):
             return source
         case _:
@@ -215,6 +227,40 @@ def in_every_step(program: Program, draw: Draw) -> bool:
     return any(next(loops_around(home, site), None) is not None for home, site in sites)
 
 
+def steps_between(program: Program, draw: Draw, loader: cst.Call | None) -> int | None:
+    """Return every how many steps a draw starts workers, if that is every few of them."""
+    loop = next(loops_around(program, draw.call), None)
+    if loop is None or loader is None or not starts_workers(program, draw, loader):
+        return None
+    guards = [one for one in program.index.ancestors(draw.call) if isinstance(one, cst.If)]
+    inside = [one for one in guards if program.index.inside(one, loop)]
+    if len(inside) != 1 or not program.index.inside(draw.call, inside[0].body):
+        return None
+    steps = period(program, inside[0], loop)
+    return steps if steps is not None and 1 < steps <= FEW else None
+
+
+def starts_workers(program: Program, draw: Draw, loader: cst.Call) -> bool:
+    """Whether a loader is told to have workers, which end with the iterator they are made for."""
+    given = program.argument(loader, "num_workers", LOADER).values
+    some = bool(given) and all(program.arguments.number(one) != 0 for one in given)
+    return some and not keeps_workers(program, draw)
+
+
+def period(program: Program, guard: cst.If, loop: Loop) -> int | None:
+    """Return n where a guard is ``if step % n == 0:`` of what counts the turns of a loop."""
+    match guard.test:
+        case cst.Comparison(
+            left=cst.BinaryOperation(
+                operator=cst.Modulo(), left=cst.Name(value=counted), right=cst.Integer() as steps
+            ),
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Integer())],
+        ) if step_counter(program, guard, loop) == counted:
+            return program.arguments.number(steps)
+        case _:
+            return None
+
+
 def has_reason(program: Program, draw: Draw, loader: cst.Call | None) -> bool:
     """Whether the first batch of a new pass is what is wanted here."""
     home = program.function(draw.call) or [*loops_around(program, draw.call)][-1]
@@ -253,6 +299,16 @@ def takes_all(program: Program, loader: cst.Call) -> bool:
     """Whether one batch is the whole dataset."""
     sizes = program.argument(loader, "batch_size", LOADER).values
     return any(isinstance(size, cst.Call) and dotted(size.func) == "len" for size in sizes)
+
+
+def of_few_steps(program: Program, draw: Draw, steps: int) -> Finding:
+    """Tell of workers that are started every few steps: what they load ahead is thrown away."""
+    return Finding(
+        draw.call,
+        f"`{program.brief(draw.call)}` starts the workers anew every {steps} steps, for one batch",
+        severity=Severity.INFO,
+        help="Make one iterator before the loop, and a new one when it has come to its end.",
+    )
 
 
 def finding(program: Program, draw: Draw, loader: cst.Call | None, found: list[Draw]) -> Finding:

@@ -157,6 +157,7 @@ def test_is_silent(source):
         pytest.param(loop("x, y = iter(loader).__next__()"), 7, id="the method"),
         pytest.param(loop("x, y = next(iter(loader), None)"), 7, id="with a default"),
         pytest.param(loop("_, (x, y) = next(enumerate(loader))"), 7, id="next of enumerate"),
+        pytest.param(loop("_, (x, y) = next(enumerate(loader, 0))"), 7, id="counted from 0"),
         pytest.param(loop("it = iter(loader)\nx, y = next(it)"), 8, id="an iterator with a name"),
         pytest.param(loop("it = iter(loader)\nx, y = it.next()"), 8, id="its method"),
         pytest.param(loop("x, y = next(iter(loader))[0].split(4)"), 7, id="inside an expression"),
@@ -212,6 +213,54 @@ def test_is_silent(source):
 def test_reports(source, row):
     (found,) = check(source, CODE)
     assert (found.location.row, found.severity) == (row, Severity.WARNING)
+
+
+SHOWS = "pass\nif step % {steps} == 0:\n    show(next({drawn}))"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "steps", "arguments"),
+    [
+        pytest.param("iter(loader)", 100, "num_workers=4", id="seldom"),
+        pytest.param("iter(loader)", 10, "num_workers=0", id="no workers"),
+        pytest.param("iter(loader)", 10, "shuffle=True", id="no word of workers"),
+        pytest.param(
+            "iter(loader)", 10, "num_workers=4, persistent_workers=True", id="they are kept"
+        ),
+        pytest.param("batches", 10, "num_workers=4", id="one iterator"),
+    ],
+)
+def test_a_look_every_few_steps_that_starts_no_workers(drawn, steps, arguments):
+    made = f"loader = DataLoader(dataset, 8, {arguments})\nbatches = iter(loader)"
+    silent(loop(SHOWS.format(steps=steps, drawn=drawn), made=made), CODE)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param("if step % 10 == n:\n    show(next(iter(loader)))", id="perhaps never"),
+        pytest.param("if x % 10 == 0:\n    show(next(iter(loader)))", id="not the step"),
+        pytest.param(
+            "if step % 10 == 0:\n    if args.show:\n        show(next(iter(loader)))",
+            id="and on request",
+        ),
+        pytest.param(
+            "if quiet:\n    pass\nelif step % 10 == 0:\n    show(next(iter(loader)))",
+            id="unless told otherwise",
+        ),
+    ],
+)
+def test_a_look_that_may_be_seldom(draw):
+    silent(loop(draw, made="loader = DataLoader(dataset, 8, num_workers=4)"), CODE)
+
+
+@pytest.mark.parametrize("workers", ["4", "int(args.workers)"])
+@pytest.mark.parametrize("drawn", ["iter(loader)", "enumerate(loader, 0)"])
+def test_workers_that_are_started_every_few_steps(drawn, workers):
+    made = f"loader = DataLoader(dataset, 8, num_workers={workers})"
+    (found,) = check(loop(SHOWS.format(steps=10, drawn=drawn), made=made), CODE)
+    assert (found.severity, found.fix) == (Severity.INFO, None)
+    assert "starts the workers anew every 10 steps" in found.message
 
 
 @pytest.mark.parametrize(
