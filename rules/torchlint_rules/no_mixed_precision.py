@@ -51,6 +51,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - Reinforcement learning (`env.step`, also in a script that imports the file), and gradients that
   are asked for by hand (`torch.autograd.grad`).
 - Custom autograd functions, which have to say themselves which type they take.
+- Scripts that switch cuDNN off, and models of a single linear layer, or of none: casts take longer
+  there than what they save.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
 
@@ -99,11 +101,13 @@ from torchlint.analysis.lower_precision import (
     chosen_nearby,
     has_recurrence,
     is_proved,
+    is_without_cudnn,
     needs_exact,
     refused_loss,
 )
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.profiling import is_short
+from torchlint.analysis.single_layers import runs_one_layer
 from torchlint.analysis.training_steps import models, plain_step, training_steps
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
@@ -130,7 +134,9 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
     if program.frameworks or not program.devices.gpu or chosen_nearby(program):
         return
     for step in training_steps(program):
-        if not is_trial(program, step) and program.reaches(FIRST) and not needs_exact(program):
+        if is_trial(program, step) or runs_one_layer(program, step):
+            continue
+        if program.reaches(FIRST) and not needs_exact(program) and not is_without_cudnn(program):
             yield of_loop(program, step)
 
 

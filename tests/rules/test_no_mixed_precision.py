@@ -472,7 +472,7 @@ def test_says_what_stands_in_the_way(source, said):
         pytest.param(
             script(
                 head="class Net(nn.Module):\n    def forward(self, x):\n        x[0] = 1\n"
-                "        return x",
+                "        return x @ self.weight",
                 model="Net()",
             ),
             id="a model that writes into tensors",
@@ -521,7 +521,7 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(8, 4)
+        self.layer = nn.Conv2d(8, 4, 3)
 
     def forward(self, x):
         return {}
@@ -605,6 +605,130 @@ def test_files_that_it_leads_to_or_that_import_it(tmp_path, files, found):
     train = script(head="from nets import Net", model="Net()")
     result = check_in(tmp_path, {"train.py": train, **chain, **files}, "train.py", CODE)
     assert len(result) == found
+
+
+# -- nothing to gain -----------------------------------------------------------------------------
+
+REGRESSION = """
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.fc = nn.Linear(n, 2)
+        {more}
+    def forward(self, x):
+        return torch.sigmoid(self.fc(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "head", "count"),
+    [
+        pytest.param("nn.Linear(n, 2)", "", 0, id="a layer"),
+        pytest.param("nn.Sequential(nn.Linear(n, 2), nn.Softmax())", "", 0, id="and its softmax"),
+        pytest.param("Net(8)", REGRESSION.replace("{more}", ""), 0, id="in a class"),
+        pytest.param("nn.Sequential(nn.Embedding(9, n), nn.ReLU())", "", 0, id="none"),
+        pytest.param("nn.Sequential(nn.Linear(n, 9), nn.Linear(9, 2))", "", 1, id="two layers"),
+        pytest.param("nn.Sequential(nn.Embedding(9, n), nn.Linear(n, 9))", "", 1, id="words"),
+        pytest.param("nn.Sequential(nn.Conv2d(3, 9, 3), nn.ReLU())", "", 1, id="a convolution"),
+        pytest.param("nn.Sequential(nn.Linear(n, 2), *more)", "", 1, id="and others, not seen"),
+        pytest.param("nn.Sequential(*layers)", "", 1, id="layers that are not seen"),
+        pytest.param("nn.GRU(n, 2)", "", 1, id="a recurrent layer"),
+        pytest.param(
+            "Net(8)",
+            REGRESSION.replace("{more}", "self.more = nn.Linear(n, 2)"),
+            1,
+            id="two layers in a class",
+        ),
+        pytest.param(
+            "Net(8)",
+            REGRESSION.replace("{more}", "self.more = [nn.ReLU() for _ in range(n)]"),
+            1,
+            id="layers in a loop",
+        ),
+        pytest.param(
+            "Net(8)",
+            REGRESSION.replace("{more}", "self.more = self.cuda()"),
+            1,
+            id="a class that holds itself",
+        ),
+        pytest.param("Net(8)", "from my import Net", 1, id="a class that is not seen"),
+    ],
+)
+def test_one_layer_is_computed_in_no_time(model, head, count):
+    assert len(check(script(model=model, head=head), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("stored", "count"),
+    [
+        ("self.net = self.net.cuda()\n        self.net = copy.deepcopy(self.net)", 0),
+        ("self.net = self.net.cuda()\n        self.net = load()", 1),
+        ("self.net = deeper(self.net.cuda())", 1),
+    ],
+)
+def test_one_layer_is_followed_to_where_it_is_made(stored, count):
+    source = f"""
+import copy, torch
+class Probe:
+    def __init__(self):
+        self.net = torch.nn.Linear(n, 2)
+        {stored}
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+    def train(self, batches):
+        for x, y in batches:
+            loss = torch.nn.functional.mse_loss(self.net(x), y)
+            loss.backward()
+            self.optimizer.step()
+"""
+    assert len(check(source, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("with torch.no_grad():\n    x = encoder(x)\n", id="without gradients"),
+        pytest.param("x = self.encode(x)\n", id="by a method that is not seen"),
+    ],
+)
+def test_another_model_beside_one_layer(before):
+    assert check(script(before + FORWARD, model="nn.Linear(n, 2)"), CODE)
+
+
+OFF = "torch.backends.cudnn.enabled = False\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        pytest.param(OFF, 0, id="always"),
+        pytest.param(f"def main():\n    {OFF}", 0, id="in a function"),
+        pytest.param(f"if args.exact:\n    {OFF}", 1, id="on request"),
+        pytest.param(OFF.replace("False", "args.fast"), 1, id="by an option"),
+        pytest.param(OFF + OFF.replace("False", "True"), 1, id="for a while"),
+        pytest.param(OFF.replace("enabled", "benchmark"), 1, id="another switch"),
+    ],
+)
+def test_a_script_that_switches_cudnn_off(head, count):
+    assert len(check(script(head=head), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("importer", "count"),
+    [
+        pytest.param("import nets.train", 0, id="by its name"),
+        pytest.param("net = importlib.import_module('nets.' + args.net)", 0, id="computed"),
+        pytest.param("net = importlib.import_module(f'nets.{args.net}')", 0, id="written in"),
+        pytest.param("net = __import__('nets.%s' % args.net)", 0, id="by a format"),
+        pytest.param("net = importlib.import_module('other.' + args.net)", 1, id="of others"),
+        pytest.param("net = importlib.import_module(args.net)", 1, id="of any"),
+        pytest.param("import other", 1, id="other files"),
+    ],
+)
+def test_what_imports_a_file_switches_cudnn_off(tmp_path, importer, count):
+    main = f"if __name__ == '__main__':\n    {OFF}    {importer}\n"
+    files = {"main.py": f"import importlib, torch\n{main}", "nets/train.py": script()}
+    (tmp_path / "nets").mkdir()
+    assert len(check_in(tmp_path, files, "nets/train.py", CODE)) == count
 
 
 RUN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,10 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+
+_IMPORTERS = ("import_module(", "__import__(")
+# Of a name that is put together, what it begins with: `"models." + name`, `f"models.{name}"`.
+_COMPUTED = re.compile(r"""(?:import_module|__import__)\(\s*f?["']([\w.]+)\.["'{%]""")
 
 
 def importers(program: Program) -> tuple[str, ...]:
@@ -21,6 +26,28 @@ def texts_of_importers(program: Program) -> Iterator[str]:
     """Yield the texts of the files that import a file."""
     project = program.project
     return iter(()) if project is None else map(project.imports.text, importers(program))
+
+
+def programs_above(program: Program, word: str) -> Iterator[Program]:
+    """Yield the files with a word that import a file, be it as one of a package by its name."""
+    project = program.project
+    if project is None:
+        return
+    having = project.imports.having((word,))
+    computing = project.imports.having(_IMPORTERS) if having else ()
+    for path in sorted(having):
+        text = project.imports.text(path)
+        if path in importers(program) or (path in computing and _may_import(text, program)):
+            other = project.program(path)
+            if other is not None:
+                yield other
+
+
+def _may_import(text: str, program: Program) -> bool:
+    """``import_module("models." + name)``, of a file in a folder ``models``."""
+    folder = () if program.path is None else program.path.parent.parts
+    packages = (package.split(".") for package in _COMPUTED.findall(text))
+    return any(folder[-len(package) :] == tuple(package) for package in packages)
 
 
 def is_imported(program: Program, binding: Binding) -> bool:

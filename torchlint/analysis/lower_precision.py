@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.importing import programs_above
 from torchlint.analysis.index import Bind
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
@@ -115,6 +117,30 @@ def chosen_nearby(program: Program) -> bool:
         return False
     having = project.imports.having(_SWITCHED)
     return any(other in having for other in project.imports.related(str(path)))
+
+
+def is_without_cudnn(program: Program) -> bool:
+    """Whether a file, or one that imports it, always switches cuDNN off: the fast kernels."""
+    switching = (program, *programs_above(program, "cudnn.enabled"))
+    return any(map(_switches_cudnn_off, switching))
+
+
+def _switches_cudnn_off(program: Program) -> bool:
+    """Whether a file switches cuDNN off under no condition, and never on again."""
+    switches = [
+        statement
+        for statement in program.index.of(cst.Assign)
+        if program.qualified(statement.targets[0].target) == "torch.backends.cudnn.enabled"
+    ]
+    return bool(switches) and all(
+        literal(one.value) == "False" and not _is_optional(program, one) for one in switches
+    )
+
+
+def _is_optional(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a condition stands above a statement, other than that a file is run as a script."""
+    tests = (one.test for one in program.index.ancestors(node) if isinstance(one, cst.If))
+    return any("__name__" not in program.code(test) for test in tests)
 
 
 def needs_exact(program: Program) -> bool:

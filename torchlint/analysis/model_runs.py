@@ -39,11 +39,12 @@ _NO_MODEL = re.compile(
 def runs_model(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
     """Whether a call at or below a place may run a model: what is not known may."""
     return depth > _DEPTH or any(
-        _runs(program, call, depth) for call in program.index.below(place, cst.Call)
+        may_run_model(program, call, depth) for call in program.index.below(place, cst.Call)
     )
 
 
-def _runs(program: Program, call: cst.Call, depth: int) -> bool:
+def may_run_model(program: Program, call: cst.Call, depth: int = 0) -> bool:
+    """Whether one call may run a model."""
     if any(program.value(arg.value).kind is Kind.MODULE for arg in call.args):
         return True
     own = program.calls.target(call)

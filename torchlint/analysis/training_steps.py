@@ -193,6 +193,13 @@ def is_model(program: Program, func: cst.BaseExpression) -> bool:
     )
 
 
+def is_loss(program: Program, func: cst.BaseExpression) -> bool:
+    """Whether what is called is a module that computes a loss, by its name or class."""
+    value = program.value(func)
+    name = dotted(func).rpartition(".")[2]
+    return value.kind is Kind.MODULE and any(map(_LOSS.search, (name, value.type)))
+
+
 def _moved_to_a_device(bindings: tuple[Binding, ...]) -> bool:
     """Whether a name is always an instance of some class, put on a device: ``Net().to(device)``."""
     return bool(bindings) and all(
