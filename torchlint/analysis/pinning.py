@@ -208,7 +208,7 @@ def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
 
 
 def _has_epochs(program: Program) -> bool:
-    loops = (*program.index.of(cst.For), *program.index.of(cst.While))
+    loops: list[cst.For | cst.While] = [*program.index.of(cst.For), *program.index.of(cst.While)]
     return any(program.loops.role(loop) is Role.EPOCH for loop in loops)
 
 
