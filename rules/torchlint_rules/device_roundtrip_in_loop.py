@@ -57,7 +57,7 @@ from one copy after the loop.
   clustering; and what stands around the loop of a whole evaluation or generation;
 - gradients of a model in evaluation mode in a file without an optimizer, such as saliency maps;
 - tensors that are on the host already, modules, scripts for the CPU only;
-- actions that a simulator needs on the host, and priorities of a replay.
+- actions that a simulator needs on the host, and priorities of a replay or a sampler.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
 So are those that come right after another wait of the same step, be it in a function that it calls,

@@ -51,7 +51,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once;
 - functions, classes, files and folders that are named after drawing;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
-- actions that a simulator needs on the host, and priorities of a replay;
+- actions that a simulator needs on the host, and priorities of a replay or a sampler;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
 Reads in an evaluation loop are reported as information, and so are those that come right after

@@ -1,4 +1,4 @@
-"""What a simulator, or the memory that its steps are replayed from, needs on the host."""
+"""What a simulator, a memory of its steps or the sampler of a DataLoader needs on the host."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from probing import HEAD, parsed
 SCRIPT = """
 def to_np(t):
     return t.cpu().numpy()
+
+def rank(way, t):
+    if way == "sum":
+        found = 1 - to_np(t.sum(1))
+        found = found / 2
+        found = np.sqrt(found)
+    else:
+        found = to_np(t)
+    return found
 
 class Agent:
     def act(self, state):
@@ -36,6 +45,24 @@ for step in range(99):
         pytest.param("task.step(to_np(loss))", ["t"], id="nothing says that this is a simulator"),
         pytest.param("s, reward, done = task.step(to_np(loss))", [], id="a reward says so"),
         pytest.param("replay.update_priorities(i, loss.cpu())", [], id="priorities of a replay"),
+        pytest.param("loader.sampler.update_weights(i, loss.cpu())", [], id="weights of a sampler"),
+        pytest.param(
+            "w = rank(a, loss); v = [i, w]; loader.sampler.weigh(*v)", [], id="through functions"
+        ),
+        pytest.param(
+            "few = [i]; few.append(loss.cpu()); data[0].sampler.weigh(*few)", [], id="by a list"
+        ),
+        pytest.param(
+            "few = [i]; data[0].sampler.weigh(*few); few.append(loss.cpu())",
+            ["loss"],
+            id="a list that was given away before",
+        ),
+        pytest.param(
+            "few = [i]; few.append(loss.cpu()); few = [0]; loader.sampler.weigh(*few)",
+            ["loss"],
+            id="another list of that name",
+        ),
+        pytest.param("self.sampler.weigh(loss.cpu())", ["loss"], id="who knows of what a sampler"),
         pytest.param("keep(agent.score(x))", ["model(state).sum()"], id="a value that is kept"),
         pytest.param("keep(to_np(loss))", ["t"], id="a copy that is kept"),
         pytest.param("a = loss.cpu(); keep(a); env.step(0)", ["loss"], id="beside an action"),

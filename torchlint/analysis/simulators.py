@@ -1,4 +1,4 @@
-"""What a simulator, or the memory that its steps are replayed from, needs on the host."""
+"""What a simulator, a memory of its steps or the sampler of a DataLoader needs on the host."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _TOLD = re.compile(r"reward|done|terminal|truncat", re.IGNORECASE)  # what a simulator answers
-_HOPS = 4  # names and functions that an action passes through
+_SAMPLERS = ("sampler", "batch_sampler")  # attributes of a DataLoader
+_HOPS = 8  # names and functions that an action passes through
 
 
 def for_simulator(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a value is an action for a simulator, or a priority to replay by.
+    """Whether a value is an action for a simulator, or a priority to replay or to sample by.
 
-    Followed through names, and through functions that return it, in whatever file they are called.
+    Followed through names and lists, and through functions that return it, in whatever file they
+    are called.
     """
     return _reaches(program, node, _HOPS, set())
 
@@ -37,6 +39,11 @@ def _reaches(program: Program, node: cst.CSTNode, hops: int, seen: set[int]) -> 
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
             uses = _uses(program, name)
             return any(_reaches(program, use, hops - 1, seen) for use in uses)
+        case cst.Expr(
+            value=cst.Call(func=cst.Attribute(value=cst.Name() as kept, attr=cst.Name("append")))
+        ):
+            later = _later_uses(program, kept)
+            return any(_reaches(program, use, hops - 1, seen) for use in later)
         case cst.Return():
             function = program.function(node)
             sites = [] if function is None else program.sites_everywhere(function)
@@ -51,6 +58,15 @@ def _uses(program: Program, name: cst.Name) -> Iterator[cst.Name]:
             yield use
 
 
+def _later_uses(program: Program, name: cst.Name) -> Iterator[cst.Name]:
+    """Yield where a list is used after something was put into it."""
+    bound, place = program.flow.reaching(name), program.index.order(name)
+    for use in program.index.named.get(name.value, ()):
+        later = program.index.order(use) > place and program.index.bound(use) is None
+        if later and program.flow.reaching(use) == bound:
+            yield use
+
+
 def _is_given(program: Program, node: cst.CSTNode) -> bool:
     for above in program.index.ancestors(node):
         if isinstance(above, cst.BaseSmallStatement | cst.BaseStatement):
@@ -61,11 +77,20 @@ def _is_given(program: Program, node: cst.CSTNode) -> bool:
                     "env" in dotted(receiver).lower() or _answers(program, above)
                 ):
                     return True
-                if "priorit" in name:
+                if "priorit" in name or _draws_batches(receiver):
                     return True
             case _:
                 pass
     return False
+
+
+def _draws_batches(receiver: cst.BaseExpression) -> bool:
+    """``loader.sampler``: a ``self.sampler`` may as well be one of a diffusion."""
+    match receiver:
+        case cst.Attribute(value=loader, attr=cst.Name(value=name)) if name in _SAMPLERS:
+            return dotted(loader) != "self"
+        case _:
+            return False
 
 
 def _answers(program: Program, call: cst.Call) -> bool:
