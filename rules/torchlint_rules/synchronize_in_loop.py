@@ -55,9 +55,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.conditions import is_statement, past_device_checks, whole_statement
+from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
-from torchlint.analysis.queued import WAITS
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
 
 def synchronize_in_loop(program: Program) -> Iterator[Finding]:
     """Find waits for the whole GPU in training steps."""
-    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
     for call in program.needless_waits:
         forward = program.context(past_device_checks(program, call)).role is Role.FORWARD
         where = "forward pass" if forward else "training step"
@@ -80,17 +78,17 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
         yield Finding(
             call,
             f"`{program.brief(call)}` stops the host until the GPU is idle, in every {where}",
-            None if framework else fix(program, call, calls),
+            None if framework else fix(program, call),
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
 
 
-def fix(program: Program, call: cst.Call, calls: list[cst.Call]) -> Fix:
+def fix(program: Program, call: cst.Call) -> Fix:
     """Return the deletion of the statement, with the condition that holds nothing else."""
     return Fix(
         "Delete the wait",
         Safety.UNSAFE,
-        (DeleteStatement(whole_statement(program, calls, call)),),
+        (DeleteStatement(whole_statement(program, program.needless_waits, call)),),
         changes="errors of the GPU are raised later, and time measured elsewhere changes",
     )

@@ -34,6 +34,7 @@ from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.unreached import Unreached
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
+from torchlint.analysis.waits import calls_that_wait
 from torchlint.preferences import DEFAULT, Preferences
 
 if TYPE_CHECKING:
@@ -208,6 +209,11 @@ class Program:
     def implied_waits(self) -> list[cst.BaseExpression]:
         """Where the host waits by the way: it counts what a mask selects, or asks a tensor."""
         return implied_waits(self)
+
+    @cached_property
+    def calls_that_wait(self) -> list[cst.Call]:
+        """Where a function is called that waits for what it is given before it queues more."""
+        return calls_that_wait(self)
 
     @cached_property
     def removed(self) -> tuple[Limit, ...]:

@@ -57,6 +57,25 @@ def waited(
     return (None if earlier is None else waited(program, earlier)) or last
 
 
+def calls_that_wait(program: Program) -> list[cst.Call]:
+    """Return the calls that wait for what they are given before they queue more.
+
+    Only those in functions that read something as well.
+    """
+    reading = {id(program.function(sync.node)) for sync in program.syncs}
+    return [
+        call
+        for call in program.index.of(cst.Call)
+        if id(program.function(call)) in reading and _waits_first(program, call)
+    ]
+
+
+def _waits_first(program: Program, call: cst.Call) -> bool:
+    given = any(on_gpu(program, arg.value) for arg in call.args)
+    target = target_of(program, call) if given else None
+    return target is not None and _first_wait(*target) is not None
+
+
 def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
     """Return the wait for the whole GPU after a read, with nothing queued in between.
 
@@ -67,7 +86,7 @@ def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
     function, end = program.function(node), index.end(node)
     found = [one for one in _certain(program) if program.function(one) is function]
     found += _settling_calls(program, function)
-    found += _calls_that_wait_first(program, function)
+    found += [call for call in program.calls_that_wait if program.function(call) is function]
     found += [
         one.node
         for one in program.syncs
@@ -125,18 +144,6 @@ def _certain(program: Program) -> list[cst.BaseExpression]:
 def _has_to_stay(program: Program, sync: Sync) -> bool:
     """Whether the step needs what it reads at once."""
     return (sync.copies and needed_now(program, sync)) or decides_step(program, sync)
-
-
-def _calls_that_wait_first(
-    program: Program, function: cst.FunctionDef | None
-) -> Iterator[cst.Call]:
-    """Yield the calls in a function that wait for what they are given before they queue more."""
-    for call in program.index.below(function or program.module, cst.Call):
-        if program.function(call) is function:
-            given = any(on_gpu(program, arg.value) for arg in call.args)
-            target = target_of(program, call) if given else None
-            if target is not None and _first_wait(*target) is not None:
-                yield call
 
 
 def _first_wait(home: Program, function: cst.FunctionDef) -> cst.BaseExpression | None:
