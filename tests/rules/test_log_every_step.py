@@ -955,6 +955,43 @@ def test_a_copy_that_has_to_stay_after_a_read() -> None:
     assert check(source.format("kept.append(y.cpu())"), CODE)
 
 
+def test_a_read_that_must_come_after_another() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model, loader, gaps, log):
+        model = model.cuda()
+        for x in loader:
+            y = model(x.cuda()).abs()
+            gaps.append(y.norm().item())
+            {}
+    """
+    silent(source.format("print(y.max().item())"), CODE)
+    silent(source.format("log.write(str(y.max().item()))"), CODE)
+    for rest in ("gaps.append(y.max().item())", "z = model(x.cuda()); print(z.max().item())"):
+        found = check(source.format(rest), CODE)
+        assert [one.severity.word for one in found][:1] == ["info"], rest
+
+
+def test_a_copy_that_has_to_stay_after_a_read_by_which_it_is_scaled() -> None:
+    source = """\
+    import torch
+
+    def write(y, w):
+        y = {}
+        save(y.cpu())
+
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model = model.cuda()
+        for x in loader:
+            write(model(x.cuda()), model.weight)
+    """
+    silent(source.format("y / max(y.abs().max().item(), 1)"), CODE)
+    assert check(source.format("y @ (w / max(y.abs().max().item(), 1))"), CODE)
+
+
 METERS = """\
 import torch
 

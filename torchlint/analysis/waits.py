@@ -11,6 +11,7 @@ from torchlint.analysis.host_results import (
     decides_step,
     feeds_arrays,
     handed_on,
+    is_due,
     loop_around,
     needed_now,
     picks_step,
@@ -143,7 +144,8 @@ def _certain(program: Program) -> list[cst.BaseExpression]:
 
 def _has_to_stay(program: Program, sync: Sync) -> bool:
     """Whether the step needs what it reads at once."""
-    return (sync.copies and needed_now(program, sync)) or decides_step(program, sync)
+    needed = needed_now(program, sync) if sync.copies else is_due(program, sync)
+    return needed or decides_step(program, sync)
 
 
 def _first_wait(home: Program, function: cst.FunctionDef) -> cst.BaseExpression | None:
@@ -559,18 +561,27 @@ def _queues_between(program: Program, wait: cst.CSTNode, node: cst.CSTNode) -> b
             last = index.end(above)  # in its second turn all of the loop comes before the read
     after = [above for above in index.ancestors(wait) if index.inside(above, around)]
     after = [above for above in after if above is not around and not index.inside(node, above)]
-    if any(queues(program, above) for above in after):
+    queued = [above for above in after if queues(program, above)]
+    if not all(_is_slight(program, above, around) for above in queued):
         return True
-    return _queues_in(program, around, first, last, node)
+    return _queues_in(program, around, first, last, node, slight=len(queued))
 
 
 def _queues_in(
-    program: Program, around: cst.CSTNode, first: int, last: int, node: cst.CSTNode
+    program: Program,
+    around: cst.CSTNode,
+    first: int,
+    last: int,
+    node: cst.CSTNode,
+    *,
+    slight: int = 0,
 ) -> bool:
-    """Whether anything below a node may be queued from one place to another, for a wait there."""
+    """Whether anything below a node may be queued from one place to another, for a wait there.
+
+    ``slight``: how many operations that take no time were queued there before.
+    """
     index = program.index
     holders = {id(node), *(id(above) for above in index.ancestors(node))}
-    slight = 0
     for kind in (cst.Call, *OPERATIONS):
         for found in index.below(around, kind):
             if first <= index.order(found) < last and id(found) not in holders:
