@@ -667,3 +667,65 @@ def test_called_where_a_value_of_the_gpu_asks_for_it(
     found = [one for one in check(loop(statements) + ASKED, CODE) if "rows" in one.message]
     assert [one.severity.name.lower() for one in found] == [severity]
     assert where in found[0].message
+
+
+IN_PAIRS = """\
+import torch
+
+@torch.no_grad()
+def evaluate(model, loader, rows, others):
+    model = model.cuda()
+    for x in loader:
+        out = model(x.cuda())
+        for {}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("a, b in zip(out.cpu(), others): tell(a); rows.append(b)", id="in pairs"),
+        pytest.param("i, (a, b) in enumerate(zip(out.cpu(), others)): tell(a); rows.append(b)",
+                     id="counted"),
+    ],
+)  # fmt: skip
+def test_an_evaluation_that_collects_what_stands_beside_a_copy(line: str) -> None:
+    silent(IN_PAIRS.format(line), CODE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("a, b in zip(out.cpu(), others): tell(b); rows.append(a)", id="in pairs"),
+        pytest.param("b, a in zip(others, out.cpu()): tell(b); rows.append(a)", id="the second"),
+        pytest.param("i, (a, b) in enumerate(zip(out.cpu(), others)): rows.append(a)",
+                     id="counted"),
+        pytest.param("p in zip(out.cpu(), others): rows.append(p)", id="whole pairs"),
+        pytest.param("a, b in zip(*out.cpu()): rows.append(b)", id="of itself"),
+    ],
+)  # fmt: skip
+def test_an_evaluation_that_collects_one_side_of_pairs(line: str) -> None:
+    (found,) = check(IN_PAIRS.format(line), CODE)
+    assert found.severity.word == "info"
+
+
+def test_copies_around_one_that_has_to_stay() -> None:
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model, loader, rows):
+        model = model.cuda()
+        for x in loader:
+            out = model(x.cuda())
+            rows.append(out.max(1)[0].cpu())
+            {}
+            rows.append(out.min(1)[0].cpu())
+    """
+    silent(source.format("tell(out.cpu())"), CODE)
+    assert [d.location.row for d in check(source.format("rows.append(out.cpu())"), CODE)] == [
+        8,
+        9,
+        10,
+    ]
+    assert len(check(source.format("tell(out.cpu()); more = model(x.cuda())"), CODE)) == 1

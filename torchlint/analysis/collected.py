@@ -108,10 +108,31 @@ def _kept_in(taker: cst.CSTNode | None, node: cst.CSTNode, program: Program) -> 
         case cst.Assign(targets=targets):
             for one in targets:
                 yield from bound_by(one.target)
-        case cst.For(target=target):
-            yield from bound_by(target)
+        case cst.For(target=target, iter=needed):
+            for one in _element(program, target, needed, node):
+                yield from bound_by(one)
         case _:
             pass
+
+
+def _element(
+    program: Program, target: cst.BaseExpression, needed: cst.BaseExpression, node: cst.CSTNode
+) -> list[cst.BaseExpression]:
+    """``a`` of ``for a, b in zip(x, y)``, where the node is in ``x``; the target where unsure."""
+    match target, needed:
+        case (
+            cst.Tuple(elements=[_, inner]) | cst.List(elements=[_, inner]),
+            cst.Call(func=cst.Name(value="enumerate") as func, args=[first, *_]),
+        ) if program.is_builtin(func):
+            return _element(program, inner.value, first.value, node)
+        case (
+            cst.Tuple(elements=parts) | cst.List(elements=parts),
+            cst.Call(func=cst.Name(value="zip") as func, args=args),
+        ) if program.is_builtin(func) and len(parts) == len(args) and not any(a.star for a in args):
+            pairs = zip(parts, args, strict=True)
+            return [part.value for part, arg in pairs if program.index.inside(node, arg)]
+        case _:
+            return [target]
 
 
 def bound_by(target: cst.BaseExpression) -> Iterator[str]:

@@ -46,8 +46,8 @@ def waited(
 ) -> cst.BaseExpression | None:
     """Return the wait of the same step after which nothing was queued when a tensor is read.
 
-    Of several reads one after the other the first one waits for the work of the GPU.  Reads that
-    are looked at together are no wait before one another.
+    Of several reads one after the other the first one waits for the work of the GPU, or the last
+    one that will not go.  Reads that are looked at together are no wait before one another.
     """
     alike = {id(one.node) for one in together}
     before = (wait for wait in _before(program, sync) if id(wait) not in alike)
@@ -55,7 +55,9 @@ def waited(
     if last is None or _queues_between(program, last, sync.node):
         return _waiting_update(program, sync)
     earlier = next((s for s in program.syncs if s.node is last), None)
-    return (None if earlier is None else waited(program, earlier)) or last
+    if earlier is None or _is_needed(program, earlier):
+        return last
+    return waited(program, earlier) or last
 
 
 def calls_that_wait(program: Program) -> list[cst.Call]:
@@ -271,9 +273,12 @@ def is_futile(
         decides = isinstance(program.parent(before), _DECIDES) and not picks_step(program, before)
         return sync.context.role is Role.EVAL or not decides
     other = next((one for one in program.syncs if one.node is before), None)
-    return other is not None and (
-        needed_now(program, other) or handed_on(program, other) or decides_step(program, other)
-    )
+    return other is not None and _is_needed(program, other)
+
+
+def _is_needed(program: Program, sync: Sync) -> bool:
+    """Whether a read that comes first is one that will not go."""
+    return needed_now(program, sync) or handed_on(program, sync) or decides_step(program, sync)
 
 
 def _is_lasting(program: Program, after: cst.BaseExpression | None) -> bool:
