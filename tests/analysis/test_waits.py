@@ -499,3 +499,54 @@ def test_an_index_that_is_copied_comes_before_a_read() -> None:
     found = waited(program, program.syncs[-1])
     assert found is not None
     assert program.code(found) == "b_obs[mb_inds]"
+
+
+EACH = (
+    HEAD
+    + """
+device = torch.device("cuda")
+net = nn.Linear(3, 3).to(device)
+
+@torch.no_grad()
+def evaluate(loader, log, words, gaps):
+    for step, batch in enumerate(loader):
+        x, names = batch["x"].to(device), batch["names"]
+        size = len(batch["names"])
+        out = net(x).mean(1)
+        loss = out.sum()
+        gaps.append(loss.item())
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param("for word in words:\n    print(out.item())", "", id="any turns"),
+        pytest.param("for j in range(len(words)):\n    print(out[j].item())", "", id="of no batch"),
+        pytest.param("for a in x[x > 2]:\n    print(a.item())", "", id="what a mask leaves"),
+        pytest.param("for j in range(2, size):\n    print(out[j].item())", "", id="but for a few"),
+        pytest.param("for word in names[step]:\n    print(out.item())", "", id="of one sample"),
+        pytest.param("print(out[torch.tensor(x, device=device)].item())", "", id="no upload"),
+        pytest.param("print(out[torch.zeros(3, device=device)].item())", "", id="filled there"),
+        pytest.param("for j in range(size):\n    print(out[j].item())", "out[j].item()", id="size"),
+        pytest.param("for j in range(x.size(0)):\n    print(out[j].item())", "out[j].item()",
+                     id="of a tensor"),
+        pytest.param("for j in range(x.shape[0]):\n    print(out[j].item())", "out[j].item()",
+                     id="of its shape"),
+        pytest.param("for one in names:\n    print(out.item())", "out.item()", id="each"),
+        pytest.param("for i, one in enumerate(x):\n    print(one.item())", "one.item()",
+                     id="counted"),
+        pytest.param("for one, name in zip(x, words):\n    print(one.item())", "one.item()",
+                     id="with another"),
+        pytest.param("few = torch.tensor(words, device=device)\nprint(out.item())", "out.item()",
+                     id="an upload"),
+        pytest.param("few = out.gather(0, torch.tensor(words, device=x.device)).ne(3)\n"
+                     "print(few.sum().item())", "few.sum().item()", id="little work"),
+    ],
+)  # fmt: skip
+def test_what_an_evaluation_waits_for_after_a_read(lines: str, after: str) -> None:
+    program = parsed(EACH + textwrap.indent(lines, " " * 8))
+    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "loss.item()"]
+    found = waits_anyway(program, sync)
+    assert ("" if found is None else program.code(found)) == after

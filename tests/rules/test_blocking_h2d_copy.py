@@ -449,6 +449,9 @@ validate(model, DataLoader(dataset, 64, num_workers=4, pin_memory=True))
         pytest.param("lengths = torch.IntTensor([3] * size).to(device)", id="a type of tensor"),
         pytest.param("lengths = torch.LongTensor(size, 3).fill_(0).cuda()", id="filled"),
         pytest.param("x.size(0), torch.from_numpy(table).to(device)", id="an array"),
+        pytest.param(
+            "lengths = torch.tensor([len(one) for one in words], device=device)", id="made there"
+        ),
     ],
 )
 def test_is_silent_where_an_evaluation_waits_next_for_what_it_makes_on_the_host(upload):
@@ -467,6 +470,7 @@ def test_is_silent_where_an_evaluation_waits_next_for_what_it_makes_on_the_host(
         pytest.param("if size:\n                z = torch.tensor(words).to(device)", id="perhaps"),
         pytest.param("z = torch.tensor(words).to(device) if size else x", id="perhaps, in a line"),
         pytest.param("z = torch.tensor(x).to(device)", id="a tensor that is there"),
+        pytest.param("z = torch.tensor([3, size], device='cpu')", id="made on the host"),
     ],
 )  # fmt: skip
 def test_an_evaluation_that_need_not_wait(upload):

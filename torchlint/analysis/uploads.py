@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.creation import SAME, goal_of, keywords
+from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.queued import queues
 from torchlint.analysis.values import Kind
 
@@ -36,7 +37,7 @@ def upload_follows(program: Program, copy: cst.Call, moves: Callable[[cst.Call],
         for call in program.index.below(statement, cst.Call):
             if program.index.order(call) <= program.index.order(copy):
                 continue
-            if _is_upload(program, call):
+            if is_upload(program, call):
                 return True
             if queues(program, call) and not moves(call):
                 return False
@@ -62,7 +63,7 @@ def _around(program: Program, copy: cst.Call) -> list[cst.Call]:
     ]
 
 
-def _is_upload(program: Program, call: cst.Call) -> bool:
+def is_upload(program: Program, call: cst.Call) -> bool:
     """Whether a call certainly copies a tensor to the GPU that was just made on the host."""
     statement = program.smallest_statement(call)
     for above in program.index.ancestors(call):
@@ -75,7 +76,16 @@ def _is_upload(program: Program, call: cst.Call) -> bool:
             waits = "non_blocking" not in keywords(call) and len(call.args) < 2
             return waits and _is_made_of_data(program, made) and goal_of(program, call) is not None
         case _:
-            return False
+            return _is_made_there(program, call)
+
+
+def _is_made_there(program: Program, call: cst.Call) -> bool:
+    """``torch.tensor([3], device=device)``: made on the host, and copied while the host waits."""
+    place = keywords(call).get("device")
+    if place is None or program.qualified(call.func) not in _OF_DATA[:2]:
+        return False
+    device = program.values.device(place)
+    return device is not None and device.gpu and _is_data(program, call)
 
 
 def _is_made_of_data(program: Program, node: cst.BaseExpression) -> bool:
@@ -90,7 +100,15 @@ def _is_made_of_data(program: Program, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call) or "device" in keywords(node):
         return False
     name = program.qualified(node.func)
-    kinds = [program.value(arg.value).kind for arg in node.args[:1]]
     if name in _OF_DATA:
-        return bool(kinds) and kinds[0] not in (Kind.TENSOR, Kind.BATCH, Kind.NUMBER)
+        return _is_data(program, node)
+    kinds = [program.value(arg.value).kind for arg in node.args[:1]]
     return name.removeprefix("torch.") in _TYPED and Kind.TENSOR not in kinds
+
+
+def _is_data(program: Program, made: cst.Call) -> bool:
+    """Whether a tensor is made of a list, an array or the like."""
+    given = made.args[0].value if made.args else None
+    if given is None or on_gpu(program, given):
+        return False
+    return program.value(given).kind not in (Kind.TENSOR, Kind.BATCH, Kind.NUMBER)
