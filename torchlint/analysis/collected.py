@@ -109,8 +109,8 @@ def _kept_in(taker: cst.CSTNode | None, node: cst.CSTNode, program: Program) -> 
             for one in targets:
                 yield from bound_by(one.target)
         case cst.For(target=target, iter=needed):
-            for one in _element(program, target, needed, node):
-                yield from bound_by(one)
+            for element in _element(program, target, needed, node):
+                yield from bound_by(element)
         case _:
             pass
 

@@ -18,6 +18,7 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
+from torchlint.analysis.per_sample import is_over_batch
 from torchlint.analysis.queued import OPERATIONS, asks_gpu, queues, target_of
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.uploads import is_upload
@@ -37,7 +38,6 @@ _SLIGHT = frozenset(
      "log_softmax", "lt", "max", "mean", "min", "ne", "sigmoid", "softmax", "sqrt", "sum",
      "l1_loss", "mse_loss", "smooth_l1_loss", "binary_cross_entropy"}
 )  # fmt: skip
-_COPIES = frozenset({"cpu", "cuda", "detach", "float", "long", "numpy", "to"})
 _TURNS = (cst.For, cst.While, cst.CompFor)
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
@@ -246,7 +246,7 @@ def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool
                 pass
             case cst.If(test=test) if "cuda" in program.code(test) and child is above.body:
                 pass
-            case cst.For() if child is above.body and _is_over_batch(program, above):
+            case cst.For() if child is above.body and is_over_batch(program, above):
                 pass
             case cst.BaseCompoundStatement() if not isinstance(above, cst.With):
                 return False
@@ -256,69 +256,6 @@ def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool
                 pass
         child = above
     return False
-
-
-def _is_over_batch(program: Program, loop: cst.For) -> bool:
-    """Whether a loop has a turn for each sample of a batch, so that it has one."""
-    outer = loop_around(program, loop)
-    match loop.iter:
-        case cst.Call(func=cst.Name(value="range") as func, args=[only]):
-            sizes = origins(program, only.value) if program.is_builtin(func) else []
-            made = [_sized(one) for one in sizes]
-        case cst.Call(func=cst.Name(value="enumerate" | "zip") as func, args=[first, *_]):
-            made = origins(program, first.value) if program.is_builtin(func) else []
-        case needed:
-            made = origins(program, needed)
-    return bool(made) and all(
-        one is not None and isinstance(outer, cst.For) and _is_taken(program, one, outer)
-        for one in made
-    )
-
-
-def _sized(node: cst.CSTNode) -> cst.CSTNode | None:
-    """``x`` of ``len(x)``, ``x.size(0)`` and ``x.shape[0]``."""
-    match node:
-        case cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=batch)]):
-            return batch
-        case cst.Call(
-            func=cst.Attribute(value=batch, attr=cst.Name("size")),
-            args=[cst.Arg(value=cst.Integer(value="0"))],
-        ):
-            return batch
-        case cst.Subscript(
-            value=cst.Attribute(value=batch, attr=cst.Name("shape")),
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))],
-        ):
-            return batch
-        case _:
-            return None
-
-
-def _is_taken(program: Program, node: cst.CSTNode, loop: cst.For) -> bool:
-    """Whether a value is what a loop takes in each turn, a part of it by name, or a copy."""
-    todo, seen = [node], set[int]()
-    while todo:
-        one = todo.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        made = origins(program, one)
-        match one:
-            case cst.Subscript(
-                value=part, slice=[cst.SubscriptElement(slice=cst.Index(value=key))]
-            ):
-                if not isinstance(key, cst.SimpleString | cst.Integer):
-                    return False
-                todo.append(part)
-            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name(name))) if name in _COPIES:
-                todo.append(part)
-            case _ if made != [one]:
-                todo += made
-            case _ if not program.index.inside(one, loop.target):
-                return False
-            case _:
-                pass
-    return True
 
 
 def is_futile(
