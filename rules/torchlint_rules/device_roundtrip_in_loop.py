@@ -49,7 +49,7 @@ from one copy after the loop.
 - those in functions, classes, files and folders that are named after drawing;
 - those of evaluations whose turn makes its next input of them, or runs a whole chain of the model;
 - those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
-  around what is timed, an index of the host, a mask, `nms`;
+  around what is timed, an index of the host, a mask, `nms`, also before each call of the function;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
   `torch.cuda.empty_cache()`;
 - helpers that every step gives what is on the host already, whatever other calls give them;

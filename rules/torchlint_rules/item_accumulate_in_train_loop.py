@@ -44,8 +44,8 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 - scripts that run on the CPU only: reading is free there;
 - totals that are read in every step, also as `totals["loss"]` or on one rank: `log-every-step`
   reports those.
-- reads right after a wait that has to stay, such as `torch.cuda.synchronize()` around what is
-  timed.
+- reads right beside a wait that has to stay, such as `torch.cuda.synchronize()` around what is
+  timed, or what an evaluation prints.
 
 Totals of an evaluation loop are reported as information, and so are reads that come right after
 another wait of the same step: they wait for their own copy alone, but would wait for the GPU in

@@ -48,7 +48,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
 - evaluations whose turn makes its next input of what it reads, or runs a whole chain of the model;
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
-  around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once;
+  around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once; also
+  where it stands before each call of the function that reads;
 - functions, classes, files and folders that are named after drawing;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay or a sampler;

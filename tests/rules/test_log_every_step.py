@@ -974,6 +974,63 @@ def test_a_read_that_must_come_after_another() -> None:
         assert [one.severity.word for one in found][:1] == ["info"], rest
 
 
+CALLED = """\
+import torch
+
+def share(y):
+    y = y.abs()
+    return y.mean().item()
+
+def part(y):
+    return y.mean().item()
+
+def parts(y):
+    return [part(y)]
+
+def twice(y):
+    for _ in range(2):
+        top = y.mean().item()
+        model(y)
+    return top
+
+def after_work(y):
+    return model(y).mean().item()
+
+@torch.no_grad()
+def evaluate(loader, gaps):
+    for x in loader:
+        y = model(x.cuda())
+        {}
+
+model = torch.nn.Linear(3, 3).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        pytest.param("gaps.append(share(y))", [5], id="no wait before it"),
+        pytest.param("gaps.append(y.max().item()); gaps.append(share(y))", [5, 26],
+                     id="a wait that may go"),
+        pytest.param("print(y.max().item()); z = model(x.cuda()); gaps.append(share(z))", [5],
+                     id="work in between"),
+        pytest.param("print(y.max().item()); gaps.append(share(model(x.cuda())))", [5],
+                     id="work for the call"),
+        pytest.param("gaps.append(share(y)); print(y.max().item()); gaps.append(share(y))", [5],
+                     id="one call of two"),
+        pytest.param("if step: print(y.max().item())\n        gaps.append(share(y))", [5],
+                     id="perhaps"),
+        pytest.param("print(y.max().item()); gaps.append(twice(y))", [15], id="in turns"),
+        pytest.param("print(y.max().item()); gaps.append(after_work(y))", [20], id="after work"),
+        pytest.param("print(y.max().item()); gaps.append(share(y))", [], id="a wait that stays"),
+        pytest.param("print(y.max().item()); gaps.append(parts(y))", [], id="through another"),
+        pytest.param("print(y.max().item()); gaps.append(share(y.exp()))", [], id="little work"),
+    ],
+)  # fmt: skip
+def test_a_function_that_is_called_right_after_a_wait(lines: str, rows: list[int]) -> None:
+    assert [found.location.row for found in check(CALLED.format(lines), CODE)] == rows
+
+
 def test_a_copy_that_has_to_stay_after_a_read_by_which_it_is_scaled() -> None:
     source = """\
     import torch

@@ -38,6 +38,7 @@ _SLIGHT = frozenset(
      "log_softmax", "lt", "max", "mean", "min", "ne", "sigmoid", "softmax", "sqrt", "sum",
      "l1_loss", "mse_loss", "smooth_l1_loss", "binary_cross_entropy"}
 )  # fmt: skip
+_DEPTH = 3  # functions that call the one that reads
 _TURNS = (cst.For, cst.While, cst.CompFor)
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
@@ -51,15 +52,22 @@ def waited(
     Of several reads one after the other the first one waits for the work of the GPU, or the last
     one that will not go.  Reads that are looked at together are no wait before one another.
     """
-    alike = {id(one.node) for one in together}
-    before = (wait for wait in _before(program, sync) if id(wait) not in alike)
-    last = max(before, key=program.index.order, default=None)
+    last = _last_wait(program, sync.node, together)
     if last is None or _queues_between(program, last, sync.node):
         return _waiting_update(program, sync)
     earlier = next((s for s in program.syncs if s.node is last), None)
     if earlier is None or _is_needed(program, earlier):
         return last
     return waited(program, earlier) or last
+
+
+def _last_wait(
+    program: Program, node: cst.CSTNode, together: Sequence[Sync] = ()
+) -> cst.BaseExpression | None:
+    """Return the last of the waits that always come before a read or a call, in its function."""
+    alike = {id(one.node) for one in together}
+    before = (wait for wait in _before(program, node) if id(wait) not in alike)
+    return max(before, key=program.index.order, default=None)
 
 
 def calls_that_wait(program: Program) -> list[cst.Call]:
@@ -270,14 +278,42 @@ def is_futile(
     evaluation, it is whatever nobody reports.
     """
     if before is None:
-        return _is_lasting(program, after)
-    if any(one is before for one in _certain(program)):
-        return not any(one is before for one in program.needless_waits)
-    if any(one is before for one in program.implied_waits):
-        decides = isinstance(program.parent(before), _DECIDES) and not picks_step(program, before)
+        return _is_lasting(program, after) or _begins_after_wait(program, sync.node, sync)
+    return _stays(program, before, sync)
+
+
+def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
+    """Whether a wait before a read is one that will not go."""
+    if any(one is wait for one in _certain(program)):
+        return not any(one is wait for one in program.needless_waits)
+    if any(one is wait for one in program.implied_waits):
+        decides = isinstance(program.parent(wait), _DECIDES) and not picks_step(program, wait)
         return sync.context.role is Role.EVAL or not decides
-    other = next((one for one in program.syncs if one.node is before), None)
+    other = next((one for one in program.syncs if one.node is wait), None)
     return other is not None and _is_needed(program, other)
+
+
+def _begins_after_wait(program: Program, node: cst.CSTNode, sync: Sync, depth: int = 0) -> bool:
+    """Whether a function has queued nothing when it gets to a read, or to the call that reads.
+
+    And whoever calls it has just waited for something that stays.
+    """
+    function, index = program.function(node), program.index
+    if function is None or depth == _DEPTH or loop_around(program, node) is not None:
+        return False
+    start = index.order(function.body)
+    if _queues_in(program, function.body, start, index.end(node), node):
+        return False
+    sites = program.sites_everywhere(function)
+    return bool(sites) and all(_follows_wait(home, site, sync, depth) for home, site in sites)
+
+
+def _follows_wait(home: Program, call: cst.Call, sync: Sync, depth: int) -> bool:
+    """Whether a wait that stays comes right before a call."""
+    last = _last_wait(home, call)
+    if last is None:
+        return _begins_after_wait(home, call, sync, depth + 1)
+    return _stays(home, last, sync) and not _queues_between(home, last, call)
 
 
 def _is_needed(program: Program, sync: Sync) -> bool:
@@ -344,14 +380,14 @@ def costs(
     )
 
 
-def _before(program: Program, sync: Sync) -> Iterator[cst.BaseExpression]:
-    """Yield the waits that always come before a read, in its function."""
-    index, node = program.index, sync.node
+def _before(program: Program, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the waits that always come before a read or a call, in its function."""
+    index = program.index
     function, place = program.function(node), index.order(node)
     waits: list[cst.BaseExpression] = [s.node for s in program.syncs if not s.context.guarded]
     certain = [*_certain(program), *program.implied_waits, *_unknown_reads(program, function)]
     waits += [one for one in certain if not program.context(one).guarded]
-    waits += _waiting_calls(program, sync)
+    waits += _waiting_calls(program, node)
     for wait in waits:
         ahead = index.order(wait) < place and not index.inside(node, wait)
         if ahead and program.function(wait) is function and _always_first(program, wait, node):
@@ -366,12 +402,12 @@ def _unknown_reads(program: Program, function: cst.FunctionDef | None) -> Iterat
             yield call
 
 
-def _waiting_calls(program: Program, sync: Sync) -> Iterator[cst.Call]:
+def _waiting_calls(program: Program, node: cst.CSTNode) -> Iterator[cst.Call]:
     """Yield the calls of the function around a read that wait for the GPU in what they run."""
-    function, index = program.function(sync.node), program.index
+    function, index = program.function(node), program.index
     place = function or program.module
     for call in index.below(place, cst.Call):
-        if index.order(call) < index.order(sync.node) and program.function(call) is function:
+        if index.order(call) < index.order(node) and program.function(call) is function:
             target = target_of(program, call)
             if target is not None and not program.context(call).guarded and _ends_waiting(*target):
                 yield call
