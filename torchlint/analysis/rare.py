@@ -102,8 +102,9 @@ def _is_of_turn(program: Program, branch: cst.If, node: cst.BaseExpression) -> b
 def _is_number(program: Program, branch: cst.If, node: cst.BaseExpression) -> bool:
     """``i`` of ``for i, x in enumerate(loader)`` and ``for i in range(n)`` around a branch."""
     loop = _turn(program, branch)
-    bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
-    for binding in bindings if isinstance(loop, cst.For) else ():
+    if not isinstance(loop, cst.For) or not isinstance(node, cst.Name):
+        return False
+    for binding in program.flow.reaching(node):
         match binding.value:
             case cst.Call(func=cst.Name(value="enumerate" | "range" as counts)) as iterated:
                 whole = binding.path == () if counts == "range" else binding.path == (0,)
@@ -201,8 +202,8 @@ def _stores(program: Program, kept: cst.BaseExpression, turn: cst.CSTNode) -> li
         for one in index.below(turn, cst.Assign)
         if any(dotted(bound) == name for target in one.targets for bound in _bound(target.target))
     ]
-    for kind in (cst.AugAssign, cst.AnnAssign):
-        found += [one for one in index.below(turn, kind) if dotted(one.target) == name]
+    found += [one for one in index.below(turn, cst.AugAssign) if dotted(one.target) == name]
+    found += [one for one in index.below(turn, cst.AnnAssign) if dotted(one.target) == name]
     return found
 
 
