@@ -726,7 +726,8 @@ def test_a_script_that_switches_cudnn_off(head, count):
 )
 def test_what_imports_a_file_switches_cudnn_off(tmp_path, importer, count):
     main = f"if __name__ == '__main__':\n    {OFF}    {importer}\n"
-    files = {"main.py": f"import importlib, torch\n{main}", "nets/train.py": script()}
+    net = f"{script()}\ntrain(loader)\n"
+    files = {"main.py": f"import importlib, torch\n{main}", "nets/train.py": net}
     (tmp_path / "nets").mkdir()
     assert len(check_in(tmp_path, files, "nets/train.py", CODE)) == count
 
