@@ -96,6 +96,11 @@ def training(body: str, head: str = "", step: str = "") -> str:
     )
 
 
+def deeper(source: str) -> str:
+    """The same script with a second layer: casts cost more than they save in one."""
+    return source.replace("nn.Linear(4, 2)", "nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))")
+
+
 def batches(count: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
     torch.manual_seed(1)
     return [(torch.randn(8, 4), torch.randint(0, 2, (8,))) for _ in range(count)]
@@ -237,7 +242,7 @@ def test_04_unscale_is_not_written_where_it_would_raise(body, message):
 
 
 def test_04_parameters_in_float16_get_no_scaler():
-    source = training("").replace("to(device)\nopt", "cuda(){}\nopt")
+    source = deeper(training("")).replace("to(device)\nopt", "cuda(){}\nopt")
     half = Preferences(amp_dtype="float16")
     assert "GradScaler" in fixed(source.format(""), "TL501", preferences=half)
     silent(source.format(".half()"), "TL501")
@@ -838,7 +843,7 @@ def test_17_the_new_autocast_does_what_the_old_one_did(old, device, enabled):
 
 
 def test_17_the_type_is_written_and_the_cpu_left_out():
-    source = training("")
+    source = deeper(training(""))
     after = fixed(source, "TL501")
     assert "dtype=torch.bfloat16" in after
     assert (torch.get_autocast_dtype("cuda"), torch.get_autocast_dtype("cpu")) == (
@@ -850,7 +855,8 @@ def test_17_the_type_is_written_and_the_cpu_left_out():
 
 
 def test_17_what_raises_in_autocast_is_left_out_of_it():
-    source = training("").replace("F.cross_entropy", "F.binary_cross_entropy_with_logits")
+    source = deeper(training(""))
+    source = source.replace("F.cross_entropy", "F.binary_cross_entropy_with_logits")
     assert "autocast" in fixed(source, "TL501")
     no_fix(source.replace("_with_logits", ""), "TL501")
     outputs = torch.rand(3)
