@@ -39,8 +39,9 @@ training step the difference is paid again and again.
   every n steps, what an object or an epoch starts with, a metric of all results; what the first
   step makes and keeps (`if self.mask is None: self.mask = ...`); and the forward passes of a script
   that only explains what a model answers to one request (gradients in evaluation mode, no steps).
-- Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`); `torch.randperm` in
-  code for a torch before 1.9, which puts few numbers in order on the host in any case.
+- Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`), and may be for 0.3,
+  which has no `device=`; `torch.randperm` in code for a torch before 1.9, which puts few numbers in
+  order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
 
 Reported as information for `torch.randperm`, which saves no more than the wait for a small copy,
@@ -97,6 +98,7 @@ from torchlint.analysis.importing import importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
+from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -135,7 +137,7 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
         goal = None if made is None else goal_of(program, move)
         if made is None or goal is None or in_test(program, move) or is_rare(program, move):
             continue
-        if program.reaches(FIRST if factory(program, made) != "randperm" else SHUFFLES):
+        if has_device(program, made):
             yield moved(program, move, made, goal)
     yield from scalars(program)
     yield from arrays(program)
@@ -156,6 +158,13 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         Severity.INFO if factory(program, made) == "randperm" else severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
     )
+
+
+def has_device(program: Program, made: cst.Call) -> bool:
+    """Whether the torch that the code runs on can make a tensor on the GPU, and faster."""
+    if factory(program, made) == "randperm":
+        return program.reaches(SHUFFLES)
+    return program.reaches(FIRST) or takes_device(program)
 
 
 def is_rare(program: Program, move: cst.Call) -> bool:

@@ -536,3 +536,23 @@ def test_an_evaluation_beside_an_explanation_is_a_loop():
     loop = "for x in loader:\n        z = torch.ones(3).cuda()\n        net(x)\n"
     source = f"import torch\n{EXPLAINS}\n@torch.no_grad()\ndef evaluate(net, loader):\n    {loop}"
     assert len(check(source, CODE)) == 1
+
+
+LEFT = "def f(loss):\n    loss.backward()\n    print(loss.data[0])\n"
+OLD = "from torch.utils.serialization import load_lua\n"
+
+
+@pytest.mark.parametrize(
+    ("main", "count"),
+    [
+        pytest.param("import net\n", 0, id="for torch 0.4 or 0.3"),
+        pytest.param("import net\nwith torch.no_grad():\n    net.run()\n", 1, id="for 0.4"),
+    ],
+)
+def test_old_code_makes_tensors_there_where_it_is_seen_to_be_for_torch_0_4(tmp_path, main, count):
+    net = forward("return torch.ones(3).cuda()", f"import torch\n{OLD}")
+    old = "from torch.autograd import Variable\nVariable(x, volatile=True)\n"
+    files = {"net.py": net, "main.py": main, "old.py": old}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == count
+    left = {"net.py": net.replace(OLD, LEFT)}
+    assert not check_in(tmp_path, left, "net.py", CODE), "left over from 0.3"

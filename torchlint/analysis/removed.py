@@ -129,12 +129,31 @@ def limit(program: Program) -> Limit | None:
 
 def _is_volatile(program: Program, found: Limit) -> bool:
     """Whether what torch 1.0 cannot run is written for 0.3: gradients are turned off as there."""
-    if found.version > _INDEXED or _NEWER.search(program.text):
+    if found.version > _INDEXED or _NEWER.search(program.text) or _is_for_04(program, found):
         return False
     project = program.project
     return "volatile=True" in program.text or (
         project is not None and bool(project.imports.having(("volatile=True",)))
     )
+
+
+def takes_device(program: Program) -> bool:
+    """Whether code that ends with torch 0.4 is seen to be for it: 0.3 knows no ``device=``."""
+    return program.limit is not None and _is_for_04(program, program.limit)
+
+
+def _is_for_04(program: Program, found: Limit) -> bool:
+    """Whether what is gone was in use up to 0.4, and the file or one near it needs that version.
+
+    ``loss.data[0]`` is no such thing: it was left over from 0.3 by then.
+    """
+    if found.code not in _REMOVED:
+        return False
+    project, path = program.project, program.path
+    if _NEWER.search(program.text) or project is None or path is None:
+        return _NEWER.search(program.text) is not None
+    imports = project.imports
+    return any(_NEWER.search(imports.text(name)) for name in imports.related(str(path)))
 
 
 def _of_siblings(program: Program) -> Limit | None:
