@@ -108,9 +108,9 @@ def test_what_a_killed_harness_leaves_is_swept_by_the_next(here: Place, verify: 
     harness.communicate(timeout=60)
     assert here.processes() != []
     assert list(here.temporary.iterdir()) != []
-    done = verify("raise ValueError('second')\n" + TRAINING)  # looks that nothing is left
+    done = verify("int('second')\n" + TRAINING)  # looks that nothing is left
     assert done.code == FAULT
-    assert done.says("ValueError: second")
+    assert done.says("ValueError: invalid literal for int() with base 10: 'second'")
 
 
 def test_no_torch(verify: Caller, here: Place) -> None:

@@ -87,7 +87,7 @@ def test_a_plan_says_all_that_the_worker_needs(tmp_path) -> None:
         root=tmp_path / "copy",
         original=tmp_path / "mine",
         lines={"a.py": frozenset({9, 3})},
-        turns=Turns(8, tmp_path / "go", tmp_path / "done"),
+        turns=Turns(8, tmp_path / "go", tmp_path / "done", 1),
     )
     assert json.loads(path.read_text()) == {
         "version": 1,
@@ -101,5 +101,10 @@ def test_a_plan_says_all_that_the_worker_needs(tmp_path) -> None:
         "root": str(tmp_path / "copy"),
         "original": str(tmp_path / "mine"),
         "lines": {"a.py": [3, 9]},
-        "turns": {"size": 8, "go": str(tmp_path / "go"), "done": str(tmp_path / "done")},
+        "turns": {
+            "size": 8,
+            "go": str(tmp_path / "go"),
+            "done": str(tmp_path / "done"),
+            "warm": 1,
+        },
     }

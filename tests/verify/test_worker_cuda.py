@@ -66,6 +66,9 @@ def test_every_step_is_looked_at_where_events_mark_it(torch, state) -> None:
     state.plan.turns = Turns(4, "go", "done")
     window = Window(state, lambda: None)
     assert [window.due(count) for count in (0, 2, 3, 6)] == [2, 6, 6, 10]
+    state.plan.turns = Turns(4, "go", "done", warm=1)
+    window = Window(state, lambda: None)
+    assert [window.due(count) for count in (0, 2, 3, 6, 7)] == [2, 3, 7, 7, 8]
 
 
 def test_memory_is_that_of_all_devices(torch) -> None:

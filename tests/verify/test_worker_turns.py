@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 from worker_tools import TOY, Project
@@ -18,8 +19,8 @@ BOUNDS = Bounds(steps=10, warmup=2, seconds=60, anchor=Anchor("optimizer", 0))
 class Partner:
     """The harness's side of the two FIFOs; answers with the given lines, in their order."""
 
-    def __init__(self, folder, answers) -> None:
-        self.turns = Turns(4, folder / "go", folder / "done")
+    def __init__(self, folder, answers, warm: int = 0) -> None:
+        self.turns = Turns(4, folder / "go", folder / "done", warm)
         for path in (self.turns.go, self.turns.done):
             os.mkfifo(path)
         self.heard: list[dict[str, object]] = []
@@ -52,3 +53,14 @@ def test_turns_are_made_until_the_harness_ends_them(tmp_path, answers, steps) ->
     assert [said["seconds"] for said in partner.heard] == [None, *record.turns]
     assert len(record.turns) == len(answers) - 1
     assert all(0 < length <= record.steps[0][-1] - record.steps[0][0] for length in record.turns)
+
+
+def test_the_first_step_of_a_turn_is_not_timed(tmp_path) -> None:
+    partner = Partner(tmp_path, ["go", "go", "end"], warm=1)
+    ran = Project(tmp_path).run(
+        TOY + "while True: step()\n", Phase.TIMING, replace(BOUNDS, steps=12), turns=partner.turns
+    )
+    partner.thread.join(10)
+    ends = ran.only.steps[0]
+    assert len(ends) == 12
+    assert ran.only.turns == pytest.approx([ends[6] - ends[2], ends[11] - ends[7]], abs=1e-6)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.verify.record import Turns
-from torchlint.verify.steptimes import TURN
+from torchlint.verify.steptimes import TURN, WARM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def turns_in(bounds: Bounds) -> int:
 def widened(bounds: Bounds) -> Bounds:
     """Return bounds with time for two runs, in which it is us who say which turn is the last."""
     warmup = max(1, bounds.warmup)
-    steps = warmup + (turns_in(bounds) + 1) * TURN
+    steps = warmup + (turns_in(bounds) + 1) * (WARM + TURN)
     return replace(bounds, steps=steps, warmup=warmup, seconds=2 * bounds.seconds)
 
 
@@ -53,7 +53,7 @@ class Channel:
     @property
     def turns(self) -> Turns:
         """What the worker is told."""
-        return Turns(TURN, self.go, self.done)
+        return Turns(TURN, self.go, self.done, WARM)
 
 
 @contextlib.contextmanager

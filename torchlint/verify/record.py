@@ -22,11 +22,15 @@ INJECT = Path(__file__).parent / "inject"  # the folder that goes first in PYTHO
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Lockstep: turns of ``size`` steps; the worker reads from the FIFO ``go``, writes ``done``."""
+    """Lockstep: ``size`` steps of a turn are timed, after ``warm`` others.
+
+    The worker reads from the FIFO ``go`` and writes to ``done``.
+    """
 
     size: int
     go: Path
     done: Path
+    warm: int = 0
 
 
 def write_plan(
@@ -58,7 +62,13 @@ def write_plan(
         "root": str(root),
         "original": str(original),
         "lines": {name: sorted(numbers) for name, numbers in (lines or {}).items()},
-        "turns": turns and {"size": turns.size, "go": str(turns.go), "done": str(turns.done)},
+        "turns": turns
+        and {
+            "size": turns.size,
+            "go": str(turns.go),
+            "done": str(turns.done),
+            "warm": turns.warm,
+        },
     }
     path.write_text(json.dumps(plan), encoding="utf-8")
 

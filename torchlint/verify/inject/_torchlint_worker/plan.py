@@ -15,11 +15,15 @@ class Anchor(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Lockstep: this process and another take turns of ``size`` steps, told through two FIFOs."""
+    """Lockstep: this process and another take turns, told through two FIFOs.
+
+    A turn is ``warm`` steps and then the ``size`` steps that are timed.
+    """
 
     size: int
     go: str
     done: str
+    warm: int = 0
 
 
 class Plan(NamedTuple):
@@ -54,5 +58,5 @@ def read(path: str) -> Plan:
         root=os.path.realpath(told["root"]),
         original=os.path.realpath(told["original"]),
         lines=told["lines"],
-        turns=Turns(turns["size"], turns["go"], turns["done"]) if turns else None,
+        turns=Turns(**turns) if turns else None,
     )

@@ -35,8 +35,12 @@ class Window:
             self.state.device.mark()
             if self.state.trace is not None:
                 self.state.trace.window_step(self.state.device)
-        if self.turn and (count - self.first) % self.turn.size == 0:
-            self._take_turns(times)
+        if self.turn:
+            made = (count - self.first) % self.turn.length
+            if made == 0:
+                self._take_turns(times)
+            elif made == self.turn.warm:
+                self._begin(times)
 
     def due(self, count: int) -> float:
         """Return the number of the first step after ``count`` with something to do."""
@@ -45,7 +49,8 @@ class Window:
         if self.state.trace is not None or self.state.device.is_cuda():
             return count + 1
         if self.turn:
-            return count + self.turn.size - (count - self.first) % self.turn.size
+            made = (count - self.first) % self.turn.length
+            return count + (self.turn.warm if made < self.turn.warm else self.turn.length) - made
         return inf
 
     def close(self) -> None:
@@ -61,6 +66,12 @@ class Window:
             self.state.trace.window_opens(self.state.device)
         self.times = times
         times[-1] = perf_counter_ns()
+
+    def _begin(self, times: list[int]) -> None:
+        """Time a turn from here on: what the other process left in the caches is replaced."""
+        if self.turn:
+            self.state.device.wait()
+            self.turn.began = times[-1] = perf_counter_ns()
 
     def _take_turns(self, times: list[int]) -> None:
         """Say that a turn is over and wait until the harness says how it goes on."""
@@ -80,7 +91,7 @@ class Turn:
     """The two FIFOs; opened when they are first used, ``done`` before ``go``."""
 
     def __init__(self, turns: Turns) -> None:
-        self.size = turns.size
+        self.warm, self.length = turns.warm, turns.warm + turns.size  # in steps
         self.paths = turns.done, turns.go
         self.began = 0
         self._done = self._go = -1
