@@ -38,6 +38,7 @@ what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of 
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
 loop with the optimizer's steps (once an epoch), in a test, once in a script before there is a
 gradient to fill, or after a change (`if task != self.task: ...; self.task = task`);
+loops in which nothing goes back (`torch.autograd.grad` adds to no gradient);
 gradients that are only looked at (a heat map of a model in evaluation mode), and
 those of the few parameters that a script asserts (`assert len(parameters) == 2`);
 a condition as the argument
@@ -90,6 +91,7 @@ from packaging.version import Version
 from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.debugging import in_test
+from torchlint.analysis.filled import may_be_filled
 from torchlint.analysis.gradients import Gradients, gradients, shares_gradients
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
@@ -170,6 +172,8 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     if in_test(program, call) or follows_change(program, call):
         return True
     if program.loops.only_looks(call) or has_few(program, call):
+        return True
+    if not may_be_filled(program, over_optimizers(program, call)):
         return True
     function, place = program.function(call), program.index.order(call)
     role = program.context(over_optimizers(program, call)).role

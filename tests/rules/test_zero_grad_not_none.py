@@ -399,6 +399,7 @@ def test_optimizers_of_this_file():
     opt = Lookahead(model.parameters())
     for x in data:
         opt.zero_grad()
+        model(x).sum().backward()
     """
     [found] = check(source, CODE)
     assert found.fix is not None
@@ -412,6 +413,7 @@ def test_optimizers_of_other_libraries():
     opt = Lion(model.parameters())
     for x in data:
         opt.zero_grad()
+        model(x).sum().backward()
     """
     [found] = check(source, CODE)
     assert found.fix is None, "its zero_grad may take no argument"
@@ -912,6 +914,41 @@ def test_gradients_that_are_only_looked_at(change, then, count):
     alone = MAPS.replace(*change).replace("{then}", then)
     assert len(check(alone, CODE, "1.13")) == count
     assert len(check(alone + LEARNS, CODE, "1.13")) == count
+
+
+ASKS = """
+import torch
+
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def gradients(out):
+    return torch.autograd.grad(out.sum(), list(model.parameters()))
+
+def learn(loss):
+    loss.backward()
+
+for x in data:
+    model.zero_grad()
+    {line}
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        pytest.param("keep(gradients(model(x)))", 0, id="gradients that are returned"),
+        pytest.param("keep([g.cpu() for g in gradients(model(x))])", 0, id="and moved"),
+        pytest.param("learn(model(x).sum())", 1, id="a function of the file goes back"),
+        pytest.param("keep(gradients(model(x))); model(x).sum().backward()", 1, id="both"),
+        pytest.param("agent.update(x)", 1, id="what an unknown method does, by its name"),
+        pytest.param("run(model, optimizer, x)", 1, id="a function that gets the optimizer"),
+        pytest.param("jobs[0](x)", 1, id="a function without a name"),
+    ],
+)
+def test_nothing_adds_to_gradients_that_are_cleared(line, count):
+    assert len(check(ASKS.replace("{line}", line), CODE, "1.13")) == count
 
 
 PROBE = """
