@@ -263,9 +263,14 @@ class Loops:
     def _trains(self, function: cst.FunctionDef) -> bool:
         """Whether a function speaks of an optimizer, or sets a model to training mode."""
         calls = self._program.index.below(function, cst.Call)
-        modes = (call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute))
+        switched = any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "train"
+            and not any(_is_kept_mode(arg.value) for arg in call.args)
+            for call in calls
+        )
         updates = _UPDATES.search(self._program.code(function)) is not None
-        return updates or "train" in modes or self.takes_step(function)
+        return updates or switched or self.takes_step(function)
 
     def takes_step(self, place: cst.CSTNode) -> bool:
         """Whether a function takes steps, or calls one of its file that does outside any loop."""
@@ -895,6 +900,11 @@ def _counts_turns(node: cst.BaseExpression) -> bool:
 
 def _is_none(binding: Binding) -> bool:
     return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+
+def _is_kept_mode(node: cst.BaseExpression) -> bool:
+    """``mode``, of ``model.train(mode)``: what it was before."""
+    return isinstance(node, cst.Name) and node.value != "True"
 
 
 def _empty(test: cst.BaseExpression) -> str | None:
