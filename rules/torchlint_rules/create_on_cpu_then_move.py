@@ -32,6 +32,7 @@ training step the difference is paid again and again.
 ## Leaves alone
 - Tensors that are given a `device`, a `generator`, `out` or `pin_memory`: where they are made is a
   choice.
+- Tensors without elements: `torch.zeros(0, n)`.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
@@ -137,7 +138,7 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
         goal = None if made is None else goal_of(program, move)
         if made is None or goal is None or in_test(program, move) or is_rare(program, move):
             continue
-        if has_device(program, made):
+        if has_device(program, made) and not is_empty(program, made):
             yield moved(program, move, made, goal)
     yield from scalars(program)
     yield from arrays(program)
@@ -165,6 +166,16 @@ def has_device(program: Program, made: cst.Call) -> bool:
     if factory(program, made) == "randperm":
         return program.reaches(SHUFFLES)
     return program.reaches(FIRST) or takes_device(program)
+
+
+def is_empty(program: Program, made: cst.Call) -> bool:
+    """``torch.zeros((0, n))``: a size is 0, and there is nothing to copy."""
+    if factory(program, made) not in ("zeros", "ones", "empty", "rand", "randn"):
+        return False
+    sizes = [arg.value for arg in made.args if arg.keyword is None]
+    if sizes and isinstance(sizes[0], cst.Tuple | cst.List):
+        sizes = [element.value for element in sizes[0].elements]
+    return any(isinstance(one, cst.Integer) and one.evaluated_value == 0 for one in sizes)
 
 
 def is_rare(program: Program, move: cst.Call) -> bool:

@@ -39,6 +39,21 @@ def forward(line: str, head: str = HEAD) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        ("torch.zeros((0,))", 0),
+        ("torch.zeros(0, n)", 0),
+        ("torch.empty([0, n])", 0),
+        ("torch.zeros((n, 10))", 1),
+        ("torch.arange(0, n)", 1),
+        ("torch.full((n,), 0)", 1),
+    ],
+)
+def test_a_tensor_without_elements_is_not_copied(made: str, count: int) -> None:
+    assert len(check(step(f"y = {made}.to(device)"), CODE)) == count
+
+
 TOP = """
 def accuracy(output, target, topk):
     pred = output.topk(5)[1].t()
