@@ -92,6 +92,7 @@ class Imports:
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
+        self._where: dict[Callable[[str], bool], frozenset[str]] = {}
         self._names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
@@ -170,7 +171,7 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
-        for facts in (self._nearby, self._having, self._near, self._names):
+        for facts in (self._nearby, self._having, self._where, self._near, self._names):
             facts.clear()
         self.__dict__.pop("_reverse", None)
         return True
@@ -327,6 +328,14 @@ class Imports:
             texts = ((file, self.text(file)) for file in self.files)
             found = frozenset(file for file, text in texts if any(word in text for word in words))
             self._having[words] = found
+        return found
+
+    def where(self, holds: Callable[[str], bool]) -> frozenset[str]:
+        """Return the files of the project of whose text a function holds."""
+        found = self._where.get(holds)
+        if found is None:
+            found = frozenset(file for file in self.files if holds(self.text(file)))
+            self._where[holds] = found
         return found
 
     def related(self, path: str) -> tuple[str, ...]:

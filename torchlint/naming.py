@@ -23,17 +23,31 @@ _METADATA = {
     "setup.cfg": r"^\[(metadata|options)\]",
     "pyproject.toml": r"^\[(build-system|project|tool\.(poetry|flit|pdm))\b",
 }
-# What imports modules, or finds functions and classes, by names that stand anywhere.
+# What finds functions and classes by names that stand anywhere.
 _LOADERS = (
-    "import_module", "__import__", "spec_from_file", "SourceFileLoader", "runpy", "pkgutil",
     "locate(", "hydra", "jsonargparse", "LightningCLI", "import gin", "__subclasses__",
     "__init_subclass__", "entry_points",
 )  # fmt: skip
+# What imports modules by such names: who does may mean any module of the project.
+_IMPORTERS = (
+    "import_module", "__import__", "spec_from_file", "SourceFileLoader", "runpy", "pkgutil",
+)  # fmt: skip
 # What finds the functions and classes of the file itself, or of a module that it imports.
 _FINDERS = re.compile(
-    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|__dict__|sys\.modules|getmembers|\bFire\("
+    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)__dict__|sys\.modules"
+    r"|getmembers|\bFire\("
     r"|\bgetattr\(\s*(?!(?:self|args|opts?|cfg|config|torch|nn|F|optim)\b)[^,()]+,\s*[^\"'\s]"
 )
+# The same of a module that is imported by a name: ``getattr(import_module(name), kind)``.
+_OF_IMPORTED = re.compile(
+    r"\bgetattr\(\s*[\w.]+(?:\(|\[|\.\w+,\s*[^\"'\s])|__getattribute__|attrgetter|\bdir\("
+)
+# What is only asked about, or written down, is not called.
+_ASKED = re.compile(r"\b(?:callable|isinstance|print|add_scalar)\((?:[^()]*,\s*)?getattr\(")
+_HINTS = (
+    "getattr", "globals", "vars", "locals", "__dict__", "sys.modules", "getmembers", "Fire",
+    "eval(", "exec(",
+)  # fmt: skip
 _EVALUATES = re.compile(r"(?<![\w.])(?:eval|exec)\(")
 
 
@@ -46,15 +60,32 @@ def is_closed(path: str, imports: Imports) -> bool:
         and not _is_installed(Path(path), imports.root)
         and bool(imports.having(_STARTED))
         and not imports.having(_LOADERS)
-        and not any(_finds(imports.text(one)) for one in _users(path, imports))
+        and _users(path, imports).isdisjoint(imports.where(_finds))
+        and not (imports_by_name(imports) and imports.where(_finds_in_imported))
     )
+
+
+def imports_by_name(imports: Imports) -> bool:
+    """Whether a project imports modules by names that stand anywhere."""
+    return bool(imports.having(_IMPORTERS))
+
+
+def is_quoted(name: str, text: str) -> bool:
+    """Whether a text has a name in quotes: ``__all__``, or a table of functions by their names."""
+    return re.search(rf"[\"'.:]{name}[\"']", text) is not None
 
 
 def _finds(text: str) -> bool:
     """Whether a text finds functions or classes otherwise than by writing their names."""
-    if _FINDERS.search(text) is not None:
+    if not any(hint in text for hint in _HINTS):
+        return False  # soon told of most
+    if _FINDERS.search(_ASKED.sub("", text)) is not None:
         return True
     return "def eval(" not in text and _EVALUATES.search(text) is not None
+
+
+def _finds_in_imported(text: str) -> bool:
+    return _OF_IMPORTED.search(text) is not None
 
 
 def _is_installed(path: Path, root: Path) -> bool:
@@ -73,7 +104,9 @@ def _is_installed(path: Path, root: Path) -> bool:
 
 
 def _users(path: str, imports: Imports) -> frozenset[str]:
-    """Return a file and those that import it, be it by way of others."""
+    """Return a file and those that import it, be it by way of others or by a name they compute."""
+    if imports_by_name(imports):
+        return frozenset(imports.files)
     seen, todo = {path}, [path]
     while todo:
         new = set(imports.importers(todo.pop())) - seen

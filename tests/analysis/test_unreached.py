@@ -207,7 +207,9 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
 @pytest.mark.parametrize(
     ("source", "files"),
     [
-        pytest.param(FUNCTION, {"main.py": "from net import apply\n" + SCRIPT}, id="imported"),
+        pytest.param(
+            FUNCTION, {"main.py": "from net import apply\napply(3)\n" + SCRIPT}, id="called"
+        ),
         pytest.param(CLASS, {"main.py": "import net\nnet.Net()\n" + SCRIPT}, id="by its module"),
         pytest.param(
             CLASS, {"main.py": "import net\n# x = net.Net()\n" + SCRIPT}, id="one of a choice"
@@ -216,16 +218,45 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         pytest.param(FUNCTION, MAIN | {"b.py": "run('net.apply')\n"}, id="by its path"),
         pytest.param(
             FUNCTION,
-            MAIN | {"b.py": "import sys\nsys.path.append('..')\nfrom x.net import apply\n"},
+            MAIN
+            | {"b.py": "import sys\nsys.path.append('..')\nfrom x.net import apply\napply(3)\n"},
             id="by way of a changed path",
         ),
         pytest.param(
             FUNCTION,
-            MAIN | {"c.py": "from net import *\n", "b.py": "from c import apply\n"},
+            MAIN | {"c.py": "from net import *\n", "b.py": "from c import apply\napply(3)\n"},
             id="by way of another module",
         ),
         pytest.param(FUNCTION + "apply(3)\n", MAIN, id="called in its own file"),
         pytest.param(FUNCTION + "run(apply)\n", MAIN, id="passed on"),
+        pytest.param(
+            FUNCTION + "def run():\n    apply(3)\nrun()\n", MAIN, id="called by what is called"
+        ),
+        pytest.param(
+            FUNCTION + "def more(x=apply(3)):\n    pass\n", MAIN, id="called for a default"
+        ),
+        pytest.param(FUNCTION + "@apply\ndef more():\n    pass\n", MAIN, id="a decorator"),
+        pytest.param(FUNCTION + "class A:\n    x = apply(3)\n", MAIN, id="called in a class"),
+        pytest.param(
+            CLASS + "class More(Net):\n    pass\n",
+            {"main.py": "from net import More\nMore()\n" + SCRIPT},
+            id="the base of what is used",
+        ),
+        pytest.param(
+            FUNCTION,
+            {"main.py": "from net import apply\ndef main():\n    apply(3)\n" + SCRIPT},
+            id="called by what a launcher starts",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "from net import apply\ndef test_it():\n    apply(3)\n"},
+            id="tested",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "from net import apply\n@hook\ndef f():\n    apply(3)\n"},
+            id="called by what is registered",
+        ),
         pytest.param(FUNCTION + "# apply(3)\n", MAIN, id="called by uncommenting it"),
         pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="offered to others"),
         pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
@@ -238,7 +269,17 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(CLASS, MAIN | {"b.py": "import net\neval(args.name)()\n"}, id="evaluated"),
         pytest.param(
-            CLASS, MAIN | {"b.py": "import_module(args.module)\n"}, id="imported by option"
+            CLASS,
+            MAIN | {"b.py": "getattr(import_module(args.module), args.name)()\n"},
+            id="of a module imported by option",
+        ),
+        pytest.param(
+            CLASS, MAIN | {"b.py": "x = import_module(args.x)\nx.Net()\n"}, id="an attribute of it"
+        ),
+        pytest.param(
+            CLASS,
+            MAIN | {"b.py": "self.x = import_module(y)\ngetattr(self.x, name)()\n"},
+            id="it is kept",
         ),
         pytest.param(CLASS, MAIN | {"b.py": "Base.__subclasses__()\n"}, id="found by its base"),
         pytest.param(FUNCTION, MAIN | {"b.ipynb": '"from net import apply"'}, id="in a notebook"),
@@ -341,7 +382,133 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             MAIN | {"b.py": "import net\ngetattr(args, name)\n"},
             id="an option by its name",
         ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "import net\nlog.add_scalar(name, getattr(x, name))\n"},
+            id="a number by its name",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "import_module(args.module).Model(3)\n"},
+            id="a module by its name, for something else",
+        ),
+        pytest.param(
+            FUNCTION, {"main.py": "from net import apply\n" + SCRIPT}, id="imported in vain"
+        ),
+        pytest.param(FUNCTION + "def more():\n    apply(3)\n", MAIN, id="named in vain"),
+        pytest.param(
+            FUNCTION + "class A(B):\n    def f(self):\n        apply(3)\n", MAIN, id="by a class"
+        ),
+        pytest.param(CLASS + "class More(Net):\n    pass\n", MAIN, id="the base of another"),
+        pytest.param(
+            "def apply(x):\n    probe(x)\n    more()\ndef more():\n    apply(3)\n",
+            MAIN,
+            id="a circle",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN | {"b.py": "from net import apply\ndef more():\n    apply(3)\n"},
+            id="named in vain elsewhere",
+        ),
     ],
 )
 def test_definitions_that_nothing_names(tmp_path: Path, source: str, files: dict[str, str]):
+    assert unreached_in(tmp_path, source, files)
+
+
+# -- methods --------------------------------------------------------------------------------------
+
+NET = (
+    "from torch import nn\n\n\nclass Net(nn.Module):\n"
+    "    def __init__(self):\n        super(Net, self).__init__()\n        self.a = nn.ReLU()\n"
+    "    def forward(self, x):\n        probe(x)\n"
+    "    def encode(self, x):\n        return self.a(x)\n"
+)
+LOSS = NET.replace(
+    "x):\n        probe(x)", "x, mask=None):\n        if mask is None:\n            probe(x)"
+)
+
+
+def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str, str]:
+    """Return a script whose trainer keeps a net and does something with it."""
+    does = "".join(f"        {line}\n" for line in lines)
+    return {
+        "main.py": "from torch import nn\nfrom net import Net\n"
+        f"class Trainer({base}):\n    def __init__(self):\n        self.net = {made}\n"
+        f"    def step(self, x, m):\n{does}Trainer().step(1, 2)\n{SCRIPT}"
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(NET, kept("self.net(x)"), id="called"),
+        pytest.param(NET, kept("self.net.forward(x)"), id="called by its name"),
+        pytest.param(NET, kept("self.net.cuda()(x)"), id="called as it is moved"),
+        pytest.param(NET, kept("run(self.net)"), id="passed on"),
+        pytest.param(NET, kept("run(self.net.forward)"), id="its method is passed on"),
+        pytest.param(NET, kept("return self.net.eval()"), id="returned"),
+        pytest.param(NET, kept("nets = [self.net]"), id="in a list"),
+        pytest.param(NET, kept("net = self.net"), id="by another name"),
+        pytest.param(NET, kept("getattr(self, x)(m)"), id="found by a name"),
+        pytest.param(NET, kept("run('net')"), id="its name is passed on"),
+        pytest.param(NET, kept("# self.net(x)", "pass"), id="called by uncommenting it"),
+        pytest.param(NET, kept("for one in self.children():", "    one(x)"), id="as one of all"),
+        pytest.param(NET, kept("pass", base="nn.Sequential"), id="called by what keeps it"),
+        pytest.param(NET, kept("pass", base="Other"), id="kept for others"),
+        pytest.param(NET, kept("pass", made="nn.DataParallel(Net())"), id="wrapped"),
+        pytest.param(NET, kept("pass", made="[Net()]"), id="made in a list"),
+        pytest.param(NET, kept("pass", made="Net() if x else Net()"), id="made in two ways"),
+        pytest.param(NET, kept("pass") | {"b.py": "t = make()\nt.net(3)\n"}, id="elsewhere"),
+        pytest.param(NET, kept("pass") | {"b.ipynb": '"t.net(3)"'}, id="in a notebook"),
+        pytest.param(NET, kept("pass") | {"setup.py": ""}, id="installed"),
+        pytest.param(NET + "class More(Net):\n    pass\nMore()\n", kept("pass"), id="a base"),
+        pytest.param(NET + "    def f(self):\n        self(3)\n", kept("pass"), id="by itself"),
+        pytest.param(NET + "    def f(self):\n        return self\n", kept("pass"), id="out"),
+        pytest.param(NET.replace("nn.Module", "Base"), kept("pass"), id="called by its base"),
+        pytest.param(
+            NET, {"main.py": f"from net import Net\ndef f():\n    return Net()\n{SCRIPT}f()\n"},
+            id="returned where it is made",
+        ),
+        pytest.param(
+            NET, {"main.py": f"from net import Net\nnet = Net()\n{SCRIPT}"}, id="a global name"
+        ),
+        pytest.param(LOSS, kept("self.net(x)"), id="left at its default"),
+        pytest.param(LOSS, kept("self.net(x, None)", "self.net(x, m)"), id="now and then"),
+    ],
+)  # fmt: skip
+def test_methods_that_may_be_called(tmp_path: Path, source: str, files: dict[str, str]) -> None:
+    assert not unreached_in(tmp_path, source, files)
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(NET, kept("self.net.encode(x)"), id="only another method is called"),
+        pytest.param(
+            NET, kept("self.net.cuda().train()", "f(self.net.parameters())"), id="harmless uses"
+        ),
+        pytest.param(NET, kept("pass", made="Net().cuda()"), id="moved as it is made"),
+        pytest.param(
+            NET,
+            {
+                "main.py": "from net import Net\ndef f(x):\n    net = Net()\n    net.encode(x)\n"
+                f"f(1)\n{SCRIPT}"
+            },
+            id="a variable",
+        ),
+        pytest.param(
+            LOSS.replace("mask is None", "mask is not None"), kept("self.net(x)"), id="not passed"
+        ),
+        pytest.param(
+            LOSS.replace("mask is None", "mask"), kept("self.net(x, None)"), id="None is passed"
+        ),
+        pytest.param(
+            LOSS.replace("mask is None", "mask").replace("forward", "measure"),
+            kept("self.net.measure(x)"),
+            id="of another method",
+        ),
+    ],
+)  # fmt: skip
+def test_methods_that_no_call_reaches(tmp_path: Path, source: str, files: dict[str, str]) -> None:
     assert unreached_in(tmp_path, source, files)

@@ -1,8 +1,9 @@
 """Code that nothing reaches: nobody pays for what it costs.
 
 That is what follows a ``return`` or ``sys.exit()``, what stands below ``if False:`` or below a
-condition with which no call of its function is made, and a function or class of the module that
-nothing names, in a project that is started and not installed.
+condition with which no call of its function is made, a function or class of the module that only
+others of the kind name, and the ``forward`` of a module that is only used otherwise, in a project
+that is started and not installed.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import Bind
+from torchlint.analysis.instances import calls_of
 from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
-from torchlint.naming import is_closed, namers
+from torchlint.naming import imports_by_name, is_closed, is_quoted, namers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
 
-    _Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
+    Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
 
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 # What is started by its name: by Python, a test runner, or a launcher.
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
+_TEST = re.compile(r"[tT]est")
+_MOST = 20  # functions and classes that name one another
 
 
 class Unreached:
@@ -40,8 +44,10 @@ class Unreached:
         """Nothing is computed before it is asked for."""
         self._program = program
         self._unnamed: dict[int, bool] = {}
+        self._named_by: dict[int, list[tuple[Program, Definition]] | None] = {}
         self._outcomes: dict[int, bool | None] = {}
         self._calls: dict[int, list[tuple[Program, cst.Call]]] = {}
+        self._of_methods: dict[int, list[tuple[Program, cst.Call]] | None] = {}
 
     def at(self, node: cst.CSTNode) -> bool:
         """Whether a node is never run, whatever is started."""
@@ -51,6 +57,8 @@ class Unreached:
                 return True
             if isinstance(above, cst.FunctionDef | cst.ClassDef):
                 outermost = above
+                if self._is_never_called(above):
+                    return True
             child = above
         return outermost is not None and self._is_unnamed(outermost)
 
@@ -115,8 +123,22 @@ class Unreached:
             self._outcomes[key] = outcome(self._program, test, _all_calls)
         return self._outcomes[key]
 
+    def _is_never_called(self, node: Definition) -> bool:
+        """Whether a node is the ``forward`` of a module whose instances are all used otherwise."""
+        if not isinstance(node, cst.FunctionDef) or node.name.value != "forward":
+            return False
+        return self._method_calls(node) == []
+
+    def _method_calls(self, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]] | None:
+        key = id(function)
+        if key not in self._of_methods:
+            self._of_methods[key] = calls_of(self._program, function)
+        return self._of_methods[key]
+
     def calls(self, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:
-        """Return all the calls of a function of the module; none where there may be others."""
+        """Return all the calls of a function or method; none where there may be others."""
+        if self._program.is_method(function):
+            return self._method_calls(function) or []
         key = id(function)
         if key not in self._calls:
             known = calls_seen(self._program, function) if self._is_of_module(function) else []
@@ -126,52 +148,108 @@ class Unreached:
     def _are_all(self, function: cst.FunctionDef, calls: list[tuple[Program, cst.Call]]) -> bool:
         """Whether nothing but some calls uses a function."""
         name = function.name.value
-        if not self._is_closed or self._is_quoted(name):
+        if not self.is_closed or self._is_quoted(name):
             return False
         project, path = self._program.project, self._program.path
         assert project is not None
         homes = [self._program, *map(project.program, namers(str(path), name, project.imports))]
         known = {id(call.func) for _, call in calls}
+        unsure = imports_by_name(project.imports)
         return all(
             home is not None
-            and all(id(use) in known for use in _uses(home, name, own=home is self._program))
+            and all(
+                id(use) in known
+                for use in _uses(home, name, own=home is self._program, unsure=unsure)
+            )
             for home in homes
         )
 
     # -- functions and classes ------------------------------------------------------------------
 
-    def _is_unnamed(self, node: _Definition) -> bool:
-        """Whether nothing in the project names a function or class of the module but itself."""
+    def _is_unnamed(self, node: Definition) -> bool:
+        """Whether only what is unnamed as well names a function or class of the module."""
         key = id(node)
         if key not in self._unnamed:
             self._unnamed[key] = self._find_unnamed(node)
         return self._unnamed[key]
 
-    def _find_unnamed(self, node: _Definition) -> bool:
-        name, index = node.name.value, self._program.index
+    def _find_unnamed(self, node: Definition) -> bool:
+        found, seen = [(self._program, node)], {id(node)}
+        for program, one in found:
+            namers = program.unreached.named_by(one)
+            if namers is None or len(found) > _MOST:
+                return False
+            for home, namer in namers:
+                if _TEST.match(namer.name.value):
+                    return False
+                if id(namer) not in seen:
+                    seen.add(id(namer))
+                    found.append((home, namer))
+        return True
+
+    def named_by(self, node: Definition) -> list[tuple[Program, Definition]] | None:
+        """Return the functions and classes in which one of the module is named.
+
+        None where it may be named otherwise.
+        """
+        key = id(node)
+        if key not in self._named_by:
+            self._named_by[key] = self._find_namers(node)
+        return self._named_by[key]
+
+    def _find_namers(self, node: Definition) -> list[tuple[Program, Definition]] | None:
+        name, program = node.name.value, self._program
         if node.decorators or not self._is_of_module(node) or _STARTED.fullmatch(name):
-            return False
-        if any(not index.inside(use, node) for use in _uses(self._program, name, own=True)):
-            return False
-        if self._is_quoted(name) or self._is_in_comment(name) or not self._is_closed:
-            return False
+            return None
+        found: list[tuple[Program, Definition]] = []
+        uses = _uses(program, name, own=True)
+        for use in (one for one in uses if not program.index.inside(one, node)):
+            if (within := _run_in(program, use)) is None:
+                return None
+            found.append((program, within))
+        if self._is_quoted(name) or self._is_in_comment(name) or not self.is_closed:
+            return None
+        elsewhere = self.mentions(name)
+        for home, use in elsewhere or ():
+            if (within := _run_in(home, use)) is None:
+                return None
+            found.append((home, within))
+        return None if elsewhere is None else found
+
+    def is_named_only(self, node: cst.ClassDef) -> bool:
+        """Whether a class of the module is found by writing its name in code, and not otherwise."""
+        name = node.name.value
+        return self._is_of_module(node) and self.is_closed and not is_told_of(self._program, name)
+
+    def own_uses(self, name: str) -> list[cst.CSTNode]:
+        """Return where the file itself uses what its module has under a name."""
+        return list(_uses(self._program, name, own=True))
+
+    def mentions(self, name: str) -> list[tuple[Program, cst.CSTNode]] | None:
+        """Return where other files may mean what the module has under a name; None where unsure."""
         project, path = self._program.project, self._program.path
         assert project is not None
-        return not any(namers(str(path), name, project.imports))
+        found: list[tuple[Program, cst.CSTNode]] = []
+        for file in namers(str(path), name, project.imports):
+            home = project.program(file)
+            if home is None or is_told_of(home, name):
+                return None
+            found += [(home, use) for use in _uses(home, name, own=False, unsure=True)]
+        return found
 
-    def _is_of_module(self, node: _Definition) -> bool:
+    def _is_of_module(self, node: Definition) -> bool:
         return self._program.index.scope(node).parent is None
 
     def _is_quoted(self, name: str) -> bool:
-        """``__all__``, or a table of functions by their names."""
-        return re.search(rf"[\"'.:]{name}[\"']", self._program.text) is not None
+        return is_quoted(name, self._program.text)
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
         return re.search(rf"#[^\n]*(?<![\w.]){name}\b", self._program.text) is not None
 
     @cached_property
-    def _is_closed(self) -> bool:
+    def is_closed(self) -> bool:
+        """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
 
@@ -188,12 +266,16 @@ def _parts(statement: cst.If) -> Iterator[cst.If | cst.Else]:
         part = part.orelse if isinstance(part, cst.If) else None
 
 
-def _uses(program: Program, name: str, *, own: bool) -> Iterator[cst.CSTNode]:
-    """Yield what may use a function of a name: of the file's own module, or of one it imports."""
+def _uses(program: Program, name: str, *, own: bool, unsure: bool = False) -> Iterator[cst.CSTNode]:
+    """Yield what may use a function of a name: of the file's own module, or of one it imports.
+
+    With ``unsure``, an attribute of what is not known to be a module as well.
+    """
     for node in program.index.named.get(name, ()):
         above = program.parent(node)
         if is_label(program, node):
-            if not own and isinstance(above, cst.Attribute) and program.qualified(above):
+            known = unsure or program.qualified(above)
+            if known and not own and isinstance(above, cst.Attribute):
                 yield above
         elif isinstance(above, cst.ImportAlias):
             if own or above.asname is not None:
@@ -202,6 +284,30 @@ def _uses(program: Program, name: str, *, own: bool) -> Iterator[cst.CSTNode]:
             pass
         elif own or not _is_of_file(program, node):
             yield node
+
+
+def is_told_of(program: Program, name: str) -> bool:
+    """Whether a file has a name elsewhere than in its code: in a comment, or in a text."""
+    spelled = re.findall(rf"\b{name}\b", program.text)
+    return len(spelled) > len(program.index.named.get(name, ()))
+
+
+def _run_in(program: Program, use: cst.CSTNode) -> Definition | None:
+    """Return the function or class without which a name is not looked up.
+
+    None where it is looked up as the module is imported: as a default, or by a decorator.
+    """
+    outermost: Definition | None = None
+    later, child = False, use
+    for above in program.index.ancestors(use):
+        match above:
+            case cst.FunctionDef():
+                outermost, later = above, later or child is above.body
+            case cst.ClassDef():
+                is_base = isinstance(child, cst.Arg) and child.value is use
+                outermost, later = above, later or (is_base and child in above.bases)
+        child = above
+    return outermost if later else None
 
 
 def _is_of_file(program: Program, name: cst.Name) -> bool:
