@@ -471,9 +471,14 @@ def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str,
             id="returned where it is made",
         ),
         pytest.param(
-            NET, {"main.py": f"from net import Net\nnet = Net()\n{SCRIPT}"}, id="a global name"
+            NET, {"main.py": f"from net import Net\nmodel = Net()\n{SCRIPT}"}, id="a global name"
         ),
         pytest.param(LOSS, kept("self.net(x)"), id="left at its default"),
+        pytest.param(
+            LOSS.replace("mask is None", "mask"),
+            kept("self.net(x)", "run(self.net.forward)"),
+            id="called by others as well",
+        ),
         pytest.param(LOSS, kept("self.net(x, None)", "self.net(x, m)"), id="now and then"),
     ],
 )  # fmt: skip
