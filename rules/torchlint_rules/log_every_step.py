@@ -100,7 +100,14 @@ from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
-from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
+from torchlint.analysis.waits import (
+    asked_before,
+    costs,
+    is_futile,
+    reads_again,
+    waited,
+    waits_anyway,
+)
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 from torchlint_rules.item_accumulate_in_train_loop import running_total
@@ -188,7 +195,7 @@ def purpose(program: Program, sync: Sync) -> str:
 
 def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> str:
     """What to write instead."""
-    if before is not None and program.code(before) == program.code(sync.node):
+    if before is not None and reads_again(program, before, sync):
         return AGAIN
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))

@@ -9,7 +9,7 @@ import pytest
 from probing import HEAD, parsed
 
 from torchlint.analysis.project import Project
-from torchlint.analysis.waits import waited, waits_anyway
+from torchlint.analysis.waits import reads_again, waited, waits_anyway
 from torchlint.imports import Imports
 
 if TYPE_CHECKING:
@@ -222,12 +222,6 @@ def test_has_been_waited_for(lines: str, before: str) -> None:
         pytest.param("bank[:] = out.detach() * 2\nloss.item()", "larc.step()", id="little work"),
         pytest.param("net(x)\nloss.item()", "", id="a forward pass"),
         pytest.param("optimizer.step()\nloss.backward()\nloss.item()", "", id="a backward pass"),
-        pytest.param(
-            "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\n"
-            "optimizer.step()\nloss.item()",
-            "amp.scale_loss(loss, optimizer)",
-            id="the scaler of apex",
-        ),
     ],
 )
 def test_optimizers_of_apex_wait_by_themselves(lines: str, before: str) -> None:
@@ -237,6 +231,67 @@ def test_optimizers_of_apex_wait_by_themselves(lines: str, before: str) -> None:
     program = parsed(script + textwrap.indent(lines, "    "), HEAD + head)
     found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
     assert ("" if found is None else program.code(found)) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "before"),
+    [
+        pytest.param(", loss_scale=args.loss_scale", "", id="a scale that may be fixed"),
+        pytest.param(", opt_level='O2', loss_scale=1.0", "", id="a fixed scale"),
+        pytest.param(", opt_level=args.level", "", id="a level that may have a fixed scale"),
+        pytest.param(", opt_level='O0'", "", id="a level with a fixed scale"),
+        pytest.param(", **args.apex", "", id="options that are not known"),
+        pytest.param("", "amp.scale_loss(loss, optimizer)", id="the scale of the level"),
+        pytest.param(", opt_level='O2'", "amp.scale_loss(loss, optimizer)", id="a higher level"),
+        pytest.param(
+            ", loss_scale='dynamic'", "amp.scale_loss(loss, optimizer)", id="asked for by name"
+        ),
+    ],
+)
+def test_apex_waits_for_gradients_only_where_it_finds_the_scale(options: str, before: str) -> None:
+    head = f"from apex import amp\nnet, optimizer = amp.initialize(net, optimizer{options})\n"
+    lines = (
+        "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\n"
+        "optimizer.step()\nloss.item()"
+    )
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD + head)
+    found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
+    assert ("" if found is None else program.code(found)) == before
+
+
+def test_a_scale_that_apex_is_given_elsewhere_is_no_reason() -> None:
+    lines = "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\nloss.item()"
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD + "from apex import amp\n")
+    assert waited(program, max(program.syncs, key=lambda s: program.index.order(s.node))) is None
+
+
+@pytest.mark.parametrize(
+    ("between", "again"),
+    [
+        pytest.param("if args.extra:\n    loss += args.extra", False, id="added to in place"),
+        pytest.param("if args.extra:\n    loss = loss + 1", False, id="another value"),
+        pytest.param("if args.debug:\n    loss.clamp_(0, 1)", False, id="a method in place"),
+        pytest.param("if args.debug:\n    loss.data.mul_(2)", False, id="its data in place"),
+        pytest.param("if args.debug:\n    loss[0] = 1", False, id="an entry"),
+        pytest.param("", True, id="nothing"),
+        pytest.param("if args.debug:\n    other += 1", True, id="another name"),
+        pytest.param("if args.debug:\n    loss.data_ptr()", True, id="a method of another end"),
+    ],
+)
+def test_a_value_is_read_again_where_nothing_changed_it(between: str, again: bool) -> None:
+    lines = f"a = loss.item()\n{between}\nb = loss.item()\n"
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "))
+    sync = max(program.syncs, key=lambda s: program.index.order(s.node))
+    first = waited(program, sync)
+    assert first is not None
+    assert reads_again(program, first, sync) is again
+
+
+def test_a_value_that_later_turns_change_is_not_read_again() -> None:
+    lines = "a = loss.item()\nfor extra in args:\n    b = loss.item()\n    loss += extra\n"
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "))
+    first, second = sorted(program.syncs, key=lambda s: program.index.order(s.node))[-2:]
+    assert not reads_again(program, first.node, second)
 
 
 def test_a_read_in_another_function_comes_before_where_that_is_called() -> None:

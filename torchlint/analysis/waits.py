@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.collected import bound_by, whole
 from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.host_results import (
     decides_step,
@@ -16,6 +17,7 @@ from torchlint.analysis.host_results import (
     needed_now,
     picks_step,
 )
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.per_sample import is_over_batch
@@ -40,6 +42,8 @@ _SLIGHT = frozenset(
 )  # fmt: skip
 _DEPTH = 3  # functions that call the one that reads
 _TURNS = (cst.For, cst.While, cst.CompFor)
+_NAMES = (cst.Name, cst.Attribute)
+_DYNAMIC = ("O1", "O2")  # levels of apex that look for a scale by themselves
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
 
@@ -372,12 +376,55 @@ def costs(
     if before is None:
         return f"waits for the GPU {often}"
     first = program.brief(before)
-    if program.code(before) == program.code(sync.node):
+    if reads_again(program, before, sync):
         return f"copies anew {often} what `{first}` has already read"
     return (
         f"waits for its own copy alone {often}, as `{first}` has just waited for the GPU: they "
         "have to go together"
     )
+
+
+def reads_again(program: Program, before: cst.BaseExpression, sync: Sync) -> bool:
+    """Whether the wait before a read has read the very value, which nothing has changed since."""
+    if program.code(before) != program.code(sync.node):
+        return False
+    index, below = program.index, program.index.below
+    names = {dotted(one) for kind in _NAMES for one in below(sync.node, kind)}
+    last = index.end(_repeated(program, before, sync.node))
+    return not any(
+        index.end(before) <= index.order(place) < last
+        for name, place in _changes(program, program.function(sync.node) or program.module)
+        if name.removesuffix(".data") in names
+    )
+
+
+def _repeated(program: Program, first: cst.CSTNode, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the outermost loop around a node that does not hold an earlier one, or the node."""
+    found = node
+    for above in program.index.ancestors(node):
+        if program.index.inside(first, above):
+            break
+        if isinstance(above, cst.For | cst.While):
+            found = above
+    return found
+
+
+def _changes(program: Program, place: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield what a function assigns to or changes in place (``x += y``, ``x.add_(y)``), and where.
+
+    Attributes with their dots, of entries the whole.
+    """
+    below = program.index.below
+    for bound in (*below(place, cst.AssignTarget), *below(place, cst.For)):
+        yield from ((name, bound) for name in bound_by(bound.target))
+    for one in (*below(place, cst.AugAssign), *below(place, cst.AnnAssign)):
+        yield dotted(whole(one.target)), one
+    for call in below(place, cst.Call):
+        match call.func:
+            case cst.Attribute(value=changed, attr=cst.Name(method)) if method.endswith("_"):
+                yield dotted(whole(changed)), call
+            case _:
+                pass
 
 
 def _before(program: Program, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -539,9 +586,26 @@ def _steps_of_larc(program: Program) -> Iterator[cst.Call]:
 
 def _scaled_losses(program: Program) -> Iterator[cst.Call]:
     """Yield ``scale_loss(...)`` of ``with amp.scale_loss(loss, optimizer) as scaled: ...``."""
-    for call, _ in program.method_calls("scale_loss"):
+    calls = program.method_calls("scale_loss") if _scale_changes(program) else ()
+    for call, _ in calls:
         if isinstance(program.parent(call), cst.WithItem):
             yield call
+
+
+def _scale_changes(program: Program) -> bool:
+    """Whether the file has apex look at each gradient to set its scale; a fixed one asks nothing.
+
+    ``amp.initialize(model, optimizer, opt_level="O1")``, or with ``loss_scale="dynamic"``.
+    """
+    calls = list(program.calls_of("apex.amp.initialize"))
+    return bool(calls) and all(_is_dynamic(program, call) for call in calls)
+
+
+def _is_dynamic(program: Program, call: cst.Call) -> bool:
+    scale, level = (program.argument(call, name) for name in ("loss_scale", "opt_level"))
+    if not scale.absent:
+        return (scale.literal() or "").strip("'\"") == "dynamic"
+    return level.absent or (level.literal() or "").strip("'\"") in _DYNAMIC
 
 
 def _computes_between(program: Program, start: int, node: cst.CSTNode) -> bool:
