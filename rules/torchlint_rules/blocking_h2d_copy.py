@@ -90,6 +90,7 @@ from torchlint.analysis.batches import (
     pinned,
     unviewed,
 )
+from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
@@ -284,12 +285,7 @@ def is_drained(program: Program, copy: Copy) -> bool:
     index, loop = program.index, loop_around(program, copy.call)
     if loop is None:
         return False
-    waits_in = [
-        sync.node
-        for sync in program.syncs
-        if not sync.context.guarded and loop_around(program, sync.node) is loop
-    ]
-    last = max(waits_in, key=index.order, default=None)
+    last = max(reads(program, loop), key=index.order, default=None)
     if last is None or index.order(last) < index.order(copy.call):
         return False
     around = {id(above) for above in index.ancestors(last)}
@@ -300,6 +296,19 @@ def is_drained(program: Program, copy: Copy) -> bool:
         or index.order(one) > index.end(last)
         or id(one) in around
     )
+
+
+def reads(program: Program, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
+    """Return what each turn of a loop waits for, also where its batch has steps of its own."""
+    found: list[cst.BaseExpression] = [
+        sync.node for sync in program.syncs if not sync.context.guarded
+    ]
+    found += [
+        call
+        for call, func in program.method_calls("item")
+        if not program.context(call).guarded and on_gpu(program, func.value)
+    ]
+    return [one for one in found if loop_around(program, one) is loop]
 
 
 def moves_batch(program: Program, call: cst.Call) -> bool:

@@ -138,3 +138,46 @@ def test_a_count_of_steps(source: str, rare: bool) -> None:
 )
 def test_one_sample_of_all_batches(test: str, body: str, rare: bool) -> None:
     assert guarded(f"{LOOP}if {test}:\n        {body}\n        probe()\n") is rare
+
+
+@pytest.mark.parametrize(
+    ("test", "last", "rare"),
+    [
+        pytest.param("not hasattr(self, 'seen')", "self.seen = 1", True, id="an attribute"),
+        pytest.param(
+            "not hasattr(self, 'seen')", "self.register_buffer('seen', x)", True, id="a buffer"
+        ),
+        pytest.param("not hasattr(self.net, 'seen')", "self.net.seen = 1", True, id="of a part"),
+        pytest.param("hasattr(self, 'seen')", "self.seen = 1", False, id="which is there"),
+        pytest.param("not hasattr(self, 'seen')", "self.other = 1", False, id="another one"),
+        pytest.param(
+            "not hasattr(self, 'seen')", "self.register_buffer('b', x)", False, id="another buffer"
+        ),
+        pytest.param("not hasattr(self, 'seen')", "other.seen = 1", False, id="of another object"),
+        pytest.param("not hasattr(task, 'seen')", "task.seen = 1", False, id="of what is passed"),
+        pytest.param(
+            "not hasattr(self, 'seen')",
+            "if go:\n                self.seen = 1",
+            False,
+            id="which only some branches make",
+        ),
+        pytest.param(
+            "not hasattr(self, 'seen')", "self.seen = 1\n        del self.seen", False, id="deleted"
+        ),
+    ],
+)
+def test_an_attribute_that_the_first_turn_makes(test: str, last: str, rare: bool) -> None:
+    assert guarded(in_method("pass", test, last)) is rare
+
+
+@pytest.mark.parametrize(
+    ("owner", "rare"),
+    [
+        pytest.param("model", True, id="of an object from before the loop"),
+        pytest.param("x", False, id="of the batch"),
+        pytest.param("out", False, id="of a result"),
+    ],
+)
+def test_an_attribute_of_what_outlasts_the_turn(owner: str, rare: bool) -> None:
+    lines = f"out = f(x)\n    if not hasattr({owner}, 'a'):\n        {owner}.a = 1\n        probe()"
+    assert guarded(f"model = make()\n{LOOP}{lines}\n") is rare

@@ -403,6 +403,34 @@ def test_a_step_that_ends_with_a_wait(first: str, last: str, severity: str) -> N
     assert found.severity.word == severity
 
 
+REPLAYED = """\
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    x = x.to(device)
+    for _ in range(8):
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "severity"),
+    [
+        pytest.param("total += loss.item()", "info", id="ends waiting"),
+        pytest.param("pass", "warning", id="ends at once"),
+        pytest.param("total += loss.item(); model(noise)", "warning", id="then works"),
+        pytest.param("total += len(x); counts.item()", "warning", id="of the host"),
+    ],
+)
+def test_a_batch_that_is_trained_on_several_times(last: str, severity: str) -> None:
+    (found,) = check(script("pass", loop="if True:") + REPLAYED.format(last=last), CODE)
+    assert found.severity.word == severity
+
+
 SAMPLES = """\
 import torch
 from torch.utils.data import DataLoader, Dataset

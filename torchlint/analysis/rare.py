@@ -1,4 +1,4 @@
-"""Branches that few turns take: for a change, for a full count, for one sample of all batches.
+"""Branches that few turns take: for a change, a full count, a first turn, one sample of all.
 
 What stands in such a branch costs a step nothing.  A comparison with an option that never changes
 is no such thing: it holds in all of the turns, or in none.
@@ -27,9 +27,13 @@ _TURNS = (cst.For, cst.While, cst.FunctionDef, cst.Module)
 
 def is_rare(program: Program, branch: cst.If) -> bool:
     """Whether few of the turns that come to a branch take it."""
-    return notes_change(program, branch) or any(
-        _is_full(program, branch, one) or _finds_sample(program, branch, one)
-        for one in _compared(branch.test)
+    return (
+        notes_change(program, branch)
+        or _makes_attribute(program, branch)
+        or any(
+            _is_full(program, branch, one) or _finds_sample(program, branch, one)
+            for one in _compared(branch.test)
+        )
     )
 
 
@@ -75,7 +79,7 @@ def _notes(
         return False
     if program.value(seen).kind is Kind.TENSOR:
         return False
-    stores = _stores(program, kept, _turn(program, branch))
+    stores = _stores(program, dotted(kept), _turn(program, branch))
     code = program.code(seen)
     return any(_stands_in(program, one, branch.body) for one in stores) and all(
         isinstance(one, cst.Assign)
@@ -115,6 +119,54 @@ def _is_number(program: Program, branch: cst.If, node: cst.BaseExpression) -> bo
     return False
 
 
+def _makes_attribute(program: Program, branch: cst.If) -> bool:
+    """``if not hasattr(self, "seen"): self.seen = ...`` of what stays: the first turn alone."""
+    match branch.test:
+        case cst.UnaryOperation(
+            operator=cst.Not(),
+            expression=cst.Call(
+                func=cst.Name("hasattr"),
+                args=[cst.Arg(value=owner), cst.Arg(value=cst.SimpleString() as text)],
+            ),
+        ) if _outlasts(program, branch, owner):
+            name = text.raw_value
+        case _:
+            return False
+    made = f"{dotted(owner)}.{name}"
+    turn = _turn(program, branch)
+    gone = any(dotted(one.target) == made for one in program.index.below(turn, cst.Del))
+    return not gone and any(
+        _stands_in(program, program.smallest_statement(one), branch.body)
+        for one in (
+            *_stores(program, made, branch.body),
+            *_registered(program, branch.body, dotted(owner), name),
+        )
+    )
+
+
+def _outlasts(program: Program, branch: cst.If, owner: cst.BaseExpression) -> bool:
+    """Whether no turn makes the object anew: ``self``, or what is bound outside the loop."""
+    root = owner
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if not isinstance(root, cst.Name):
+        return False
+    turn = _turn(program, branch)
+    return root.value == "self" or (
+        _is_step(program, turn)
+        and not any(program.index.inside(b.node, turn) for b in program.flow.reaching(root))
+    )
+
+
+def _registered(program: Program, block: cst.CSTNode, owner: str, name: str) -> Iterator[cst.Call]:
+    """Yield ``owner.register_buffer("name", ...)`` in a block."""
+    for call, func in program.method_calls("register_buffer", "register_parameter"):
+        if dotted(func.value) == owner and program.index.inside(call, block) and call.args:
+            text = call.args[0].value
+            if isinstance(text, cst.SimpleString) and text.raw_value == name:
+                yield call
+
+
 def _is_full(program: Program, branch: cst.If, test: cst.Comparison) -> bool:
     """``self.seen += len(x)`` in each turn, and ``if self.seen == self.size:`` after it."""
     if not isinstance(test.comparisons[0].operator, cst.Equal):
@@ -130,7 +182,7 @@ def _counts(program: Program, branch: cst.If, node: cst.BaseExpression) -> bool:
     if _is_number(program, branch, node):
         return True
     turn = _turn(program, branch)
-    stores = _stores(program, node, turn)
+    stores = _stores(program, dotted(node), turn)
     return any(
         isinstance(one, cst.AugAssign)
         and isinstance(one.operator, cst.AddAssign | cst.SubtractAssign)
@@ -186,7 +238,7 @@ def _body(turn: cst.CSTNode) -> cst.CSTNode | None:
     return turn.body if isinstance(turn, cst.For | cst.While | cst.FunctionDef) else None
 
 
-def _stands_in(program: Program, line: _Store, block: cst.CSTNode | None) -> bool:
+def _stands_in(program: Program, line: cst.CSTNode, block: cst.CSTNode | None) -> bool:
     """Whether a statement runs each time that a block does."""
     above = program.parent(line)
     if isinstance(above, cst.SimpleStatementLine):
@@ -194,9 +246,9 @@ def _stands_in(program: Program, line: _Store, block: cst.CSTNode | None) -> boo
     return above is block
 
 
-def _stores(program: Program, kept: cst.BaseExpression, turn: cst.CSTNode) -> list[_Store]:
+def _stores(program: Program, name: str, turn: cst.CSTNode) -> list[_Store]:
     """Return what gives a name or an attribute a value in a turn, by its text."""
-    name, index = dotted(kept), program.index
+    index = program.index
     found: list[_Store] = [
         one
         for one in index.below(turn, cst.Assign)

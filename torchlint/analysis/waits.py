@@ -36,7 +36,7 @@ _DECIDES = (cst.If, cst.While, cst.IfExp, cst.UnaryOperation, cst.BooleanOperati
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
 _FEW = 6  # operations that are over before a read could wait for them
 _SLIGHT = frozenset(
-    {"abs", "argmax", "clamp", "eq", "exp", "float", "gather", "ge", "gt", "le", "log",
+    {"abs", "argmax", "clamp", "clone", "eq", "exp", "float", "gather", "ge", "gt", "le", "log",
      "log_softmax", "lt", "max", "mean", "min", "ne", "sigmoid", "softmax", "sqrt", "sum",
      "l1_loss", "mse_loss", "smooth_l1_loss", "binary_cross_entropy"}
 )  # fmt: skip
