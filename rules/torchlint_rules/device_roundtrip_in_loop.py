@@ -39,7 +39,9 @@ from one copy after the loop.
 - copies under a periodic condition, on one rank, or asked for by an option;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
-- copies once an epoch or after the loop, to save or to plot;
+- copies once an epoch or after the loop, to save or to plot, or in the branch that makes an
+  attribute (`if not hasattr(self, "seen"): self.seen = ...`);
+- pickled objects that a function gathers from all processes, which are unpickled on the host;
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
   also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
 - those by whose values the turn of an evaluation picks or decides on the host (`np.where`, a mask,

@@ -40,10 +40,13 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   value that no call in the project passes (`if criterion is not None:`);
 - reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`),
   or whether the loop around them has one more turn (`while error > 0.1:`);
+- what a function returns, if each of its callers decides by it at once
+  (`loss = learner.observe(x)`, `assert not math.isnan(loss)`);
+- sizes of pickled objects that a function gathers from all processes;
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
-  (`if best is None: best = loss.item()`);
+  (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
 - evaluations whose turn makes its next input of what it reads, or runs a whole chain of the model;

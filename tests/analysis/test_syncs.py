@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
 from probing import HEAD, parsed
+
+from torchlint.analysis.syncs import every_step
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -89,3 +92,46 @@ def test_a_framework_logs_without_waiting() -> None:
 def test_whole_numbers() -> None:
     program = parsed(SCRIPT.format("int(loss), float(loss), loss.item()"), HEAD)
     assert sorted(sync.reads_whole for sync in program.syncs) == [False, False, True]
+
+
+GATHERS = """
+import pickle
+import torch.distributed as dist
+
+def gather(data):
+    mine = torch.ByteTensor(list(pickle.dumps(data))).to("cuda")
+    sizes = [torch.IntTensor([1]).to("cuda") for _ in range(2)]
+    dist.{gathers}(sizes, torch.IntTensor([mine.numel()]).to("cuda"))
+    longest = max([int(size.item()) for size in sizes])
+    parts = [torch.empty(longest, dtype=torch.uint8, device="cuda") for _ in sizes]
+    dist.{gathers}(parts, mine)
+    return [{made}(part.cpu().numpy().tobytes()) for part in parts]
+
+model = nn.Linear(3, 3).cuda()
+for x, y in DataLoader(data):
+    loss = F.mse_loss(model(x.cuda()), y.cuda())
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    everyone = gather(names)
+"""
+
+
+@pytest.mark.parametrize(
+    ("gathers", "made", "count"),
+    [
+        pytest.param("all_gather", "pickle.loads", 0, id="objects"),
+        pytest.param("all_gather", "bytes", 2, id="no objects"),
+        pytest.param("get_rank", "pickle.loads", 2, id="nothing gathered"),
+    ],
+)
+def test_objects_that_are_gathered_are_needed_on_the_host(
+    gathers: str, made: str, count: int
+) -> None:
+    program = parsed(GATHERS.format(gathers=gathers, made=made), HEAD)
+    assert len(list(every_step(program))) == count
+
+
+def test_a_step_beside_objects_that_are_gathered_still_waits() -> None:
+    step = "dist.all_gather(parts, mine); names = pickle.loads(kept); print(loss.item())"
+    source = "import pickle\nimport torch.distributed as dist\ndef train(data, optimizer, kept):\n"
+    program = parsed(HEAD + source + textwrap.indent(SCRIPT.format(step), "    "))
+    assert len(list(every_step(program))) == 1

@@ -9,7 +9,7 @@ import pytest
 from probing import HEAD, parsed
 
 from torchlint.analysis.project import Project
-from torchlint.analysis.waits import reads_again, waited, waits_anyway
+from torchlint.analysis.waits import is_futile, reads_again, waited, waits_anyway
 from torchlint.imports import Imports
 
 if TYPE_CHECKING:
@@ -263,6 +263,36 @@ def test_a_scale_that_apex_is_given_elsewhere_is_no_reason() -> None:
     lines = "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\nloss.item()"
     program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD + "from apex import amp\n")
     assert waited(program, max(program.syncs, key=lambda s: program.index.order(s.node))) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        ("print((out > 2).nonzero()[:, 0].tolist())", "(out > 2).nonzero()"),
+        ("print(out[out > 2].sum().item())", "out[out > 2]"),
+        ("print(net(out[out > 2]).sum().item())", ""),
+        ("print(out[:, 0].tolist())", ""),
+    ],
+)
+def test_what_is_read_may_have_waited_itself(line: str, before: str) -> None:
+    assert of_last(line) == before
+
+
+@pytest.mark.parametrize(
+    ("branch", "futile"),
+    [
+        pytest.param("if not torch.isnan(top):\n    loss = loss + top", True, id="left out"),
+        pytest.param("if torch.isfinite(top).all():\n    loss += top", True, id="added to"),
+        pytest.param("if torch.isnan(top):\n    print('NaN')", False, id="told alone"),
+        pytest.param("if top > 3:\n    loss = loss + top", False, id="a limit, for a mask"),
+    ],
+)
+def test_what_is_not_finite_is_left_out_by_a_branch(branch: str, futile: bool) -> None:
+    program = parsed(SCRIPT + textwrap.indent(f"{branch}\nb = top.item()\n", "    "), HEAD)
+    sync = max(program.syncs, key=lambda s: program.index.order(s.node))
+    before = waited(program, sync)
+    assert before is not None
+    assert is_futile(program, sync, before, None) is futile
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ _DRAWN = re.compile(r"visuali[sz]|grad_?cam", re.IGNORECASE)  # a network may be
 _CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
 _MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
 _ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
+_GATHERS = re.compile(r"torch\.distributed\.(\w*gather|broadcast|i?recv|all_to_all)")
+_UNPICKLES = ("pickle.loads", "dill.loads", "cloudpickle.loads", "torch.load")
 _ENDS = (cst.Break, cst.Return)
 _IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
 _ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
@@ -240,6 +242,18 @@ def _last(branch: cst.If) -> cst.CSTNode | None:
     """Return the last statement of a branch."""
     last = branch.body.body[-1] if branch.body.body else None
     return last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+
+
+def unpickles(program: Program, sync: Sync) -> bool:
+    """Whether a function gathers pickled objects: it makes buffers of the sizes that it reads.
+
+    ``pickle.loads`` needs the bytes on the host.
+    """
+    function = program.function(sync.node)
+    if function is None or _has_own_loop(program, sync, function):
+        return False
+    names = [program.qualified(call.func) for call in program.index.below(function, cst.Call)]
+    return any(name in _UNPICKLES for name in names) and any(_GATHERS.match(n) for n in names)
 
 
 # -- what training decides by its results in the very turn ----------------------------------------

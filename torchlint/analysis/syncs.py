@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
+from torchlint.analysis.decided import is_decided_by_callers
 from torchlint.analysis.host_results import (
     decides_step,
     handed_on,
     is_for_drawing,
     is_given_gpu,
+    unpickles,
 )
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
@@ -115,6 +117,7 @@ def every_step(program: Program) -> Iterator[Sync]:
         )
         seldom = seldom or is_for_drawing(program, sync.node)
         needed = handed_on(program, sync) or decides_step(program, sync)
+        needed = needed or unpickles(program, sync) or is_decided_by_callers(program, sync)
         if trains and not seldom and not needed and is_given_gpu(program, sync):
             yield sync
 

@@ -43,6 +43,7 @@ _SLIGHT = frozenset(
 _DEPTH = 3  # functions that call the one that reads
 _TURNS = (cst.For, cst.While, cst.CompFor)
 _NAMES = (cst.Name, cst.Attribute)
+_FINITE = ("torch.isnan", "torch.isinf", "torch.isfinite")
 _DYNAMIC = ("O1", "O2")  # levels of apex that look for a scale by themselves
 # What stands in functions that wait.
 _READS = frozenset({"item", "cpu", "tolist", "to", "float", "int", "synchronize"})
@@ -56,6 +57,9 @@ def waited(
     Of several reads one after the other the first one waits for the work of the GPU, or the last
     one that will not go.  Reads that are looked at together are no wait before one another.
     """
+    own = _own_wait(program, sync)
+    if own is not None:
+        return own
     last = _last_wait(program, sync.node, together)
     if last is None or _queues_between(program, last, sync.node):
         return _waiting_update(program, sync)
@@ -63,6 +67,16 @@ def waited(
     if earlier is None or _is_needed(program, earlier):
         return last
     return waited(program, earlier) or last
+
+
+def _own_wait(program: Program, sync: Sync) -> cst.BaseExpression | None:
+    """``mask.nonzero()`` in ``mask.nonzero()[:, 0].tolist()``: what waits in the read itself."""
+    node = sync.node
+    for wait in program.implied_waits:
+        within = wait is not node and program.index.inside(wait, node)
+        if within and not _queues_between(program, wait, node):
+            return wait
+    return None
 
 
 def _last_wait(
@@ -291,10 +305,25 @@ def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
     if any(one is wait for one in _certain(program)):
         return not any(one is wait for one in program.needless_waits)
     if any(one is wait for one in program.implied_waits):
-        decides = isinstance(program.parent(wait), _DECIDES) and not picks_step(program, wait)
+        decides = isinstance(program.parent(wait), _DECIDES) and not (
+            picks_step(program, wait) or _keeps_out_nan(program, wait)
+        )
         return sync.context.role is Role.EVAL or not decides
     other = next((one for one in program.syncs if one.node is wait), None)
     return other is not None and _is_needed(program, other)
+
+
+def _keeps_out_nan(program: Program, wait: cst.BaseExpression) -> bool:
+    """``if not torch.isnan(term): loss = loss + term``: masked by `where`, NaN has gradients."""
+    asks = [wait, *program.index.below(wait, cst.Call)]
+    if not any(isinstance(c, cst.Call) and program.qualified(c.func) in _FINITE for c in asks):
+        return False
+    branch = next(a for a in program.index.ancestors(wait) if isinstance(a, cst.BaseStatement))
+    return isinstance(branch, cst.If) and any(
+        on_gpu(program, line.value)
+        for kind in (cst.Assign, cst.AugAssign)
+        for line in program.index.below(branch, kind)
+    )
 
 
 def _begins_after_wait(program: Program, node: cst.CSTNode, sync: Sync, depth: int = 0) -> bool:
