@@ -42,7 +42,8 @@ whole batch, and the memory is not used again before the copy is done.
 - Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies in a loop that evaluates, where the host waits next for a tensor that it makes there
-  (`torch.tensor(lengths).to(device)`) anyway.
+  (`torch.tensor(lengths).to(device)`) anyway, or whose turn calls what waits in each of its own
+  turns (an attack of many steps that counts samples in each).
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
   are not pinned, whatever the loader is told.
@@ -102,6 +103,7 @@ from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.uploads import upload_follows
 from torchlint.analysis.values import Device, Kind
+from torchlint.analysis.waits import runs_what_waits
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -147,8 +149,11 @@ def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -
 
 
 def is_futile(program: Program, found: list[Copy]) -> bool:
-    """Whether a loop that evaluates waits at once for what it makes on the host and copies."""
-    return evaluates(program, found) and waits_next(program, found)
+    """Whether a loop that evaluates waits anyway: for another copy, or all through its turn."""
+    return evaluates(program, found) and (
+        waits_next(program, found)
+        or all(runs_what_waits(program, loop_around(program, one.call)) for one in found)
+    )
 
 
 def waits_next(program: Program, found: list[Copy]) -> bool:

@@ -49,7 +49,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
-- evaluations whose turn makes its next input of what it reads, or runs a whole chain of the model;
+- evaluations whose turn makes its next input of what it reads, runs a whole chain of the model, or
+  calls what runs it and waits in each turn of its own (an attack of many steps);
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
   around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once; also
   where it stands before each call of the function that reads;

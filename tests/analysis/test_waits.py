@@ -181,6 +181,7 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("a = loss.item()\nimport time\nend = time.time() - 3\nb = top.item()", "loss.item()"),
         ("writer.meters['a'].update(loss.item(), n=x.shape[0])\nb = top.item()", "loss.item()"),
         ("a = loss.item()\ngathered_each(a)\nb = top.item()", "loss.item()"),
+        ("a = loss.item()\nb = top.clone().item()", "loss.item()"),
         ("a = loss.item()\nif a is None:\n    pass\nb = top.item()", "loss.item()"),
         ("c = share(out, y)\nb = top.item()", "share(out, y)"),
         ("a = loss.item()\nc = top * 2\nb = top.item()", "loss.item()"),
@@ -293,6 +294,51 @@ def test_what_is_not_finite_is_left_out_by_a_branch(branch: str, futile: bool) -
     before = waited(program, sync)
     assert before is not None
     assert is_futile(program, sync, before, None) is futile
+
+
+ATTACK = """
+def attack(net, x, y):
+    for _ in {turns}:
+        out = {runs} > torch.zeros(3, device="cuda")
+        {waits}
+    return x
+
+def evaluate(loader, net):
+    net.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in loader:
+            x, y = x.cuda(), y.cuda()
+            {calls}
+            total += F.mse_loss(net(x), y).item()
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "futile"),
+    [
+        pytest.param({}, True, id="counts in each turn"),
+        pytest.param({"turns": "range(2)"}, False, id="of which there are two"),
+        pytest.param({"runs": "x * 2"}, False, id="runs no model"),
+        pytest.param({"waits": "wrong = out"}, False, id="counts nothing"),
+        pytest.param({"waits": "if go: wrong = torch.where(out)"}, False, id="now and then"),
+        pytest.param({"calls": "if step % 9 == 0: attack(net, x, y)"}, False, id="called seldom"),
+        pytest.param({"calls": "pass"}, False, id="not called"),
+    ],
+)
+def test_an_evaluation_that_calls_what_waits_in_its_own_turns(
+    changed: dict[str, str], futile: bool
+) -> None:
+    lines = {
+        "turns": "range(steps)",
+        "runs": "net(x)",
+        "waits": "wrong = torch.where(out)",
+        "calls": "x = attack(net, x, y)",
+    }
+    program = parsed(ATTACK.format(**{**lines, **changed}), HEAD)
+    sync = max(program.syncs, key=lambda s: program.index.order(s.node))
+    assert is_futile(program, sync, None, None) is futile
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,33 @@ def test_a_batch_that_is_trained_on_several_times(last: str, severity: str) -> N
     assert found.severity.word == severity
 
 
+ATTACKED = """\
+def attack(model, x):
+    for _ in range(steps):
+        out = model(x) > torch.zeros(4, device="cuda")
+        {waits}
+    return x
+
+@torch.no_grad()
+def evaluate(model, book):
+    for x, y in loader:
+        x = x.to(device)
+        book.add(model(attack(model, x)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "count"),
+    [
+        pytest.param("wrong = torch.where(out)", 0, id="counts in each turn"),
+        pytest.param("wrong = out", 1, id="counts nothing"),
+    ],
+)
+def test_an_evaluation_that_calls_what_waits_in_its_own_turns(waits: str, count: int) -> None:
+    source = script("pass", loop="if True:") + ATTACKED.format(waits=waits)
+    assert len(check(source, CODE)) == count
+
+
 SAMPLES = """\
 import torch
 from torch.utils.data import DataLoader, Dataset

@@ -16,7 +16,7 @@ from torchlint.analysis.syncs import Read, is_sink
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchlint.analysis.program import Program
 
@@ -146,25 +146,29 @@ def implied_waits(program: Program) -> list[cst.BaseExpression]:
     It has to know how many values a mask selects, and what a tensor says that decides something.
     """
     reading = {id(program.function(sync.node)) for sync in program.syncs}
+    return list(_implied(program, lambda node: id(program.function(node)) in reading))
+
+
+def implied_waits_in(program: Program, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield where the host waits by the way at a place, which may read nothing itself."""
+    return _implied(program, lambda node: program.index.inside(node, place))
+
+
+def _implied(
+    program: Program, is_asked: Callable[[cst.CSTNode], bool]
+) -> Iterator[cst.BaseExpression]:
     of = program.index.of
     deciding: list[cst.If | cst.While | cst.Assert | cst.IfExp] = [*of(cst.If), *of(cst.While)]
     deciding += [*of(cst.Assert), *of(cst.IfExp)]
-    found: list[cst.BaseExpression] = [
-        part
-        for node in deciding
-        if id(program.function(node)) in reading
-        for part in _decided_by(node.test)
-        if _is_of_gpu(program, part)
-    ]
-    found += [
-        node
-        for node in program.index.of(cst.Subscript)
-        if id(program.function(node)) in reading and _selects(program, node)
-    ]
-    for call in program.index.of(cst.Call):
-        if id(program.function(call)) in reading and _counts(program, call):
-            found.append(call)
-    return found
+    for node in deciding:
+        if is_asked(node):
+            yield from (part for part in _decided_by(node.test) if _is_of_gpu(program, part))
+    for entry in of(cst.Subscript):
+        if is_asked(entry) and _selects(program, entry):
+            yield entry
+    for call in of(cst.Call):
+        if is_asked(call) and _counts(program, call):
+            yield call
 
 
 def asks_gpu(program: Program, test: cst.BaseExpression) -> bool:

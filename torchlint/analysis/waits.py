@@ -19,9 +19,10 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.origins import origins
 from torchlint.analysis.per_sample import is_over_batch
-from torchlint.analysis.queued import OPERATIONS, asks_gpu, queues, target_of
+from torchlint.analysis.queued import OPERATIONS, asks_gpu, implied_waits_in, queues, target_of
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.uploads import is_upload
 from torchlint.analysis.values import Kind
@@ -295,9 +296,48 @@ def is_futile(
     That one measures, copies or counts what the step needs, or decides whether to take it; in an
     evaluation, it is whatever nobody reports.
     """
+    if sync.context.role is Role.EVAL and runs_what_waits(program, sync.context.loop):
+        return True
     if before is None:
         return _is_lasting(program, after) or _begins_after_wait(program, sync.node, sync)
     return _stays(program, before, sync)
+
+
+def runs_what_waits(program: Program, turn: cst.CSTNode | None) -> bool:
+    """Whether each turn of a loop calls a function that runs a model, and waits, in its own turns.
+
+    Beside an attack of many steps, each of which has to count samples, one more wait is nothing.
+    """
+    if not isinstance(turn, cst.For | cst.While):
+        return False
+    targets = (
+        target_of(program, call)
+        for call in program.index.below(turn.body, cst.Call)
+        if loop_around(program, call) is turn and not program.context(call).guarded
+    )
+    return any(target is not None and _waits_in_turns(*target) for target in targets)
+
+
+def _waits_in_turns(home: Program, function: cst.FunctionDef) -> bool:
+    """Whether a loop of a function runs a model and waits in each of its turns."""
+    loops: list[cst.For | cst.While] = [*home.index.below(function, cst.For)]
+    loops += home.index.below(function, cst.While)
+    for loop in loops:
+        if runs_model(home, loop.body) and not _is_short(home, loop):
+            waits = implied_waits_in(home, loop.body)
+            if any(_runs_where(home, wait, loop.body) for wait in waits):
+                return True
+    return False
+
+
+def _is_short(home: Program, loop: cst.For | cst.While) -> bool:
+    """``for _ in range(2)``."""
+    match loop:
+        case cst.For(iter=cst.Call(func=cst.Name("range"), args=[arg])):
+            turns = home.arguments.number(arg.value)
+            return turns is not None and turns < _FEW
+        case _:
+            return False
 
 
 def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
@@ -319,11 +359,10 @@ def _keeps_out_nan(program: Program, wait: cst.BaseExpression) -> bool:
     if not any(isinstance(c, cst.Call) and program.qualified(c.func) in _FINITE for c in asks):
         return False
     branch = next(a for a in program.index.ancestors(wait) if isinstance(a, cst.BaseStatement))
-    return isinstance(branch, cst.If) and any(
-        on_gpu(program, line.value)
-        for kind in (cst.Assign, cst.AugAssign)
-        for line in program.index.below(branch, kind)
-    )
+    below = program.index.below
+    values = [line.value for line in below(branch, cst.Assign)]
+    values += [line.value for line in below(branch, cst.AugAssign)]
+    return isinstance(branch, cst.If) and any(on_gpu(program, value) for value in values)
 
 
 def _begins_after_wait(program: Program, node: cst.CSTNode, sync: Sync, depth: int = 0) -> bool:
@@ -444,10 +483,14 @@ def _changes(program: Program, place: cst.CSTNode) -> Iterator[tuple[str, cst.CS
     Attributes with their dots, of entries the whole.
     """
     below = program.index.below
-    for bound in (*below(place, cst.AssignTarget), *below(place, cst.For)):
+    for bound in below(place, cst.AssignTarget):
         yield from ((name, bound) for name in bound_by(bound.target))
-    for one in (*below(place, cst.AugAssign), *below(place, cst.AnnAssign)):
-        yield dotted(whole(one.target)), one
+    for loop in below(place, cst.For):
+        yield from ((name, loop) for name in bound_by(loop.target))
+    for added in below(place, cst.AugAssign):
+        yield dotted(whole(added.target)), added
+    for annotated in below(place, cst.AnnAssign):
+        yield dotted(whole(annotated.target)), annotated
     for call in below(place, cst.Call):
         match call.func:
             case cst.Attribute(value=changed, attr=cst.Name(method)) if method.endswith("_"):
