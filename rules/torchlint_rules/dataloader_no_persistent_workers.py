@@ -37,8 +37,9 @@ epoch instead.
   those that only steps go through which save as well (`if step % n == 0: test(); torch.save(...)`);
   those whose sampler is told the number of epochs (it draws all of them in one pass), and those
   that are made anew for each pass.
-- Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`): persistent workers
-  would go on with their first copy.
+- Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`), be it in a function
+  that the loop calls: persistent workers would go on with their first copy.  A method that is seen
+  to read only changes nothing.
 - Loops over one loader inside of each other, which would share the workers.
 - Tensors in memory (`TensorDataset`): they need no workers at all.
 - Projects for a torch below 1.7, by what they declare, a README names or the code uses
@@ -73,12 +74,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.dataset_changes import changes_dataset
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
-from torchlint.analysis.passes import Turns, repeating
+from torchlint.analysis.passes import repeating
 from torchlint.analysis.rewrites import AddArgument
-from torchlint.analysis.values import Kind
 from torchlint.analysis.workers import Workers, in_hook, workers_of
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
@@ -150,27 +151,10 @@ def turns(program: Program, call: cst.Call) -> str:
     if in_hook(program, call):
         return "in every epoch"
     outer = repeating(program, call)
-    if outer is None or changes(program, call, outer):
+    if outer is None or changes_dataset(program, call, outer):
         return ""
     how = "for each of its passes in" if outer.rarely else "in every turn of"
     return f"{how} `{outer.header}`"
-
-
-def changes(program: Program, call: cst.Call, outer: Turns) -> bool:
-    """Whether the loop changes the dataset, or asks it to change."""
-    given = program.argument(call, "dataset").values
-    names = {dotted(node) for node in given if dotted(node)}
-    home = outer.program
-    for node in home.index.below(outer.loop.body, cst.Attribute):
-        above = home.parent(node)
-        called = isinstance(above, cst.Call) and above.func is node
-        if (called or isinstance(above, cst.AssignTarget | cst.AugAssign)) and (
-            dotted(node.value) in names
-            or "dataset" in dotted(node.value).rpartition(".")[2].lower()
-            or home.value(node.value).kind is Kind.DATASET
-        ):
-            return True
-    return False
 
 
 def fix(program: Program, call: cst.Call, workers: Workers) -> Fix | None:

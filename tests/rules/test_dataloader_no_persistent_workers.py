@@ -329,3 +329,76 @@ def test_passes_as_rare_as_checkpoints() -> None:
     after = "if epoch % 2 == 0: listen(loader); torch.save(1, path)"
     source = SAVES.format(save="", after=after).replace("  listen(loader)", "  pass", 1)
     assert check(source, CODE), "an epoch is long"
+
+
+ROLLOUTS = """\
+import random
+from torch.utils.data import Dataset
+
+class Rollouts(Dataset):
+    def __init__(self, files):
+        self.files = files
+        self.buffer = files[:9]
+    def __len__(self):
+        return len(self.buffer)
+    def __getitem__(self, index):
+        return self.buffer[index]
+    def load_next(self):
+        self.buffer = self.files[9:]
+    def reorder(self):
+        random.shuffle(self.buffer)
+    def advance(self):
+        self.load_next()
+    def describe(self):
+        return f"{len(self.files)} files, {self.buffer[0]}"
+
+"""
+
+
+def passes(statement: str, given: str = "rollouts, loader") -> str:
+    """Return epochs that call a function which does something and goes through a loader."""
+    return (
+        f"{HEAD}{ROLLOUTS}rollouts, others = Rollouts(files), Rollouts(more)\n"
+        "loader = DataLoader(rollouts, num_workers=4)\nrest = DataLoader(others)\n"
+        f"def train(data, batches):\n    {statement}\n    for x in batches:\n"
+        "        x = x.to(device)\n        model(x).backward()\n        optimizer.step()\n\n"
+        f"for epoch in range(epochs):\n    train({given})\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("rollouts.load_next()", id="a method of a global that stores"),
+        pytest.param("data.load_next()", id="of what is passed"),
+        pytest.param("batches.dataset.load_next()", id="of what the loader keeps"),
+        pytest.param("data.advance()", id="by another method"),
+        pytest.param("data.reorder()", id="by a function that shuffles"),
+        pytest.param("data.files = []", id="an attribute is stored"),
+        pytest.param("data.buffer[0] = None", id="an item of an attribute is stored"),
+        pytest.param("data.buffer.append(None)", id="an attribute grows"),
+        pytest.param("data.curriculum(3)", id="a method that is not seen"),
+    ],
+)
+def test_a_dataset_that_is_changed_in_a_function_of_the_loop(statement: str) -> None:
+    silent(passes(statement), CODE)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("print(len(data), data.files)", id="plain reads"),
+        pytest.param("print(data.describe())", id="a method that reads only"),
+        pytest.param("rest.dataset.load_next()", id="the dataset of another loader"),
+        pytest.param("mine = Rollouts(files)", id="another dataset is made"),
+        pytest.param("others = datasets.Rollouts()", id="a module called datasets"),
+    ],
+)
+def test_a_dataset_that_is_only_read(statement: str) -> None:
+    assert check(passes(statement).replace("import os,", "import datasets, os,"), CODE)
+
+
+def test_a_global_of_the_name_of_a_batch() -> None:
+    source = loaded("num_workers=4", f"{FUNCTIONS}x = load()", "for e in n:\n    train(loader)\n")
+    source = source.replace("(dataset,", "(x,").replace("model(x)", "x.mean()", 1)
+    assert check(source, CODE)
