@@ -56,6 +56,8 @@ processes prepare the next batches while the current one is computed.
   that cannot be seen at all.  For tensors in memory (`TensorDataset`, lists, arrays) workers make
   it slower: each batch has to be sent from process to process.
 - Single rows of Hugging Face `datasets` (`batch_size=1`) that nothing transforms.
+- Datasets that may have four samples or fewer (`def __len__(self): return 1`, also through a
+  dataset around it): workers would be started anew for each of these short passes.
 - `IterableDataset`: each worker would give every sample unless the dataset shares them out.
 - Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
@@ -95,6 +97,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.analysis.datasets import HUGGING_FACE, IN_MEMORY, TENSOR_DATASET
 from torchlint.analysis.early_ends import only_looks
+from torchlint.analysis.lengths import may_have_few
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
@@ -145,7 +148,7 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
             continue
         datasets = program.datasets.of_loader(call)
         cost = cost_of(program, call, datasets)
-        if not cost or yields_gpu_tensors(program, call):
+        if not cost or yields_gpu_tensors(program, call) or may_have_few(program, call):
             continue
         slow = Slow(call, given, datasets, tuple(steps(program, call)))
         if slow.steps or in_hook(program, call):

@@ -419,3 +419,65 @@ def train(model, optimizer):
 def test_rows_of_hugging_face_cost_little_by_themselves(arguments, before, severity) -> None:
     source = ROWS.replace("{arguments}", arguments).replace("{before}", before)
     assert [one.severity for one in check(source, CODE)] == ([severity] if severity else [])
+
+
+ONE_PHOTO = """\
+class Photo(Dataset):
+    def __init__(self, path):
+        self.image = Image.open(path)
+    def __len__(self):
+        return LENGTH
+    def __getitem__(self, index):
+        return self.image
+
+class Scaled(Dataset):
+    def __init__(self, photos, transform):
+        self.photos = photos
+        self.transform = transform
+    def __len__(self):
+        return len(self.photos)
+    def __getitem__(self, index):
+        return self.transform(self.photos[index])
+
+"""
+EPOCHS = f"for epoch in range(100):\n{textwrap.indent(LOOP, '    ')}"
+
+
+def of_photo(length: str, dataset: str = "Scaled(Photo(p), resize)", before: str = "") -> str:
+    """Return a script that goes through a dataset around one of the given length."""
+    head = HEAD + ONE_PHOTO.replace("LENGTH", length)
+    return loaded(f"DataLoader({dataset}, batch_size=1)", before, EPOCHS, head)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(of_photo("1"), id="by the dataset inside"),
+        pytest.param(of_photo("4"), id="a few samples"),
+        pytest.param(of_photo("1", "Scaled(Scaled(Photo(p), crop), resize)"), id="twice inside"),
+        pytest.param(of_photo("1", "Subset(Scaled(Photo(p), crop), [0])"), id="a part of it"),
+        pytest.param(
+            of_photo("1", "Scaled(Photo(p), crop) if one else Photos(p, crop)"),
+            id="one of two datasets",
+        ),
+    ],
+)
+def test_workers_for_a_pass_of_a_few_samples_would_cost_more(source: str) -> None:
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(of_photo("5000"), id="many samples"),
+        pytest.param(of_photo("len(self.image)"), id="the length of something else"),
+        pytest.param(of_photo("1", "Scaled(photos, resize)"), id="a dataset that is not seen"),
+        pytest.param(of_photo("1", "Scaled(Photos(p), resize)"), id="around another dataset"),
+        pytest.param(
+            of_photo("1", "ConcatDataset([Scaled(Photo(p), crop) for p in paths])"), id="many of it"
+        ),
+        pytest.param(of_photo("1 if self.image else 900"), id="one of two lengths"),
+    ],
+)
+def test_workers_for_more_samples(source: str) -> None:
+    assert check(source, CODE)
