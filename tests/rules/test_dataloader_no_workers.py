@@ -476,7 +476,8 @@ def test_workers_for_a_pass_of_a_few_samples_would_cost_more(source: str) -> Non
         pytest.param(
             of_photo("1", "ConcatDataset([Scaled(Photo(p), crop) for p in paths])"), id="many of it"
         ),
-        pytest.param(of_photo("1 if self.image else 900"), id="one of two lengths"),
+        pytest.param(of_photo("1 if one else 900"), id="one of two lengths"),
+        pytest.param(of_photo("1\n        return 900"), id="one of two returns"),
     ],
 )
 def test_workers_for_more_samples(source: str) -> None:
