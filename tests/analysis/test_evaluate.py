@@ -434,6 +434,14 @@ CASES = [
     pytest.param("probe(nn.LSTM(1, 2)(x))", "TUPLE", id="the output of an LSTM"),
     pytest.param("probe(nn.Linear(1, 2).cuda()(x))", "TENSOR @CUDA", id="of a layer on a GPU"),
     pytest.param(
+        "probe(nn.Upsample(size=(2, 2))(net(x).cpu()))", "TENSOR @CPU", id="of a layer on the host"
+    ),
+    pytest.param("probe(nn.MSELoss()(x.cpu(), y))", "TENSOR", id="of the host and elsewhere"),
+    pytest.param("probe(nn.Sequential(net)(x.cpu()))", "TENSOR", id="of modules that may move it"),
+    pytest.param(
+        "def f(net: nn.DataParallel): probe(net(x.cpu()))", "TENSOR", id="of one that moves it"
+    ),
+    pytest.param(
         "probe(nn.DataParallel(x))", "MODULE torch.nn.DataParallel @CUDA", id="DataParallel"
     ),
     pytest.param("probe(torch.compile(nn.Linear(1, 2)))", "MODULE torch.nn.Linear", id="compile"),

@@ -43,6 +43,10 @@ def loop(statements: str) -> str:
         pytest.param("kept.append(out.to(torch.float16))", id="a cast"),
         pytest.param("kept.append(out.detach())", id="stays on the device"),
         pytest.param("rows = torch.zeros(3).tolist()", id="made on the host"),
+        pytest.param(
+            "rows = nn.Upsample(size=(8, 8))(thing(step).cpu())\nkept.append(rows.data.cpu())",
+            id="made by a layer on the host",
+        ),
     ],
 )
 def test_leaves_alone(statements: str) -> None:

@@ -47,6 +47,9 @@ _PLAIN = (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT,
 # What functions are seen to return says more of these than their annotation does.
 _SEEN = (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE, Kind.NUMBER, Kind.BOOL, Kind.STRING)
 _SCALARS = {"int": NUMBER, "float": NUMBER, "bool": BOOL, "str": STRING}
+# Modules of torch that run other modules, or may: what these do with a tensor is not known.
+_HOLDERS = frozenset({"Module", "Sequential", "ModuleList", "ModuleDict", "DataParallel",
+                      "DistributedDataParallel"})  # fmt: skip
 _TRANSPARENT = frozenset({"functools.lru_cache", "functools.cache", "functools.wraps",
                           "typing.overload", "typing.no_type_check"})  # fmt: skip
 _LEGACY_TENSORS = frozenset(
@@ -691,10 +694,10 @@ class Evaluator:
 
     def _forward(self, module: Value, node: cst.Call) -> Value:
         """Return what calling a module gives."""
-        device = shared_device(
-            (*(self._value(arg.value).device for arg in node.args), module.device)
-        )
-        if device is Device.CPU and module.device is not Device.CPU:
+        given = {self._value(arg.value).device for arg in node.args}
+        device = shared_device((*given, module.device))
+        computes_there = given == {Device.CPU} and _is_layer(module)
+        if device is Device.CPU and module.device is not Device.CPU and not computes_there:
             device = Device.UNKNOWN if module.device is Device.UNKNOWN else module.device
         tensor = Value(Kind.TENSOR, device=device)
         if module.type in torch_api.RECURRENT or module.type == "torch.nn.MultiheadAttention":
@@ -1112,6 +1115,12 @@ def _batch_method(batch: Value, method: str) -> Value:
             return Value(Kind.ITERATOR, element=batch)
         case _:
             return batch
+
+
+def _is_layer(module: Value) -> bool:
+    """Whether a module is a layer of torch: it moves nothing, and runs where its input lives."""
+    last = module.type.rpartition(".")[2]
+    return module.type.startswith("torch.nn.") and last not in _HOLDERS
 
 
 def _placed(value: Value, device: Device) -> Value:
