@@ -59,7 +59,8 @@ from one copy after the loop.
 - loops that run no model and take no batches: over results, texts or parameters, or the turns of a
   clustering; and what stands around the loop of a whole evaluation or generation;
 - gradients of a model in evaluation mode in a file without an optimizer, such as saliency maps;
-- tensors that are on the host already, modules, scripts for the CPU only;
+- tensors that are on the host already, such as parts of a batch that its loop does not move, while
+  it moves others; modules, scripts for the CPU only;
 - actions that a simulator needs on the host, and priorities of a replay or a sampler.
 
 Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.

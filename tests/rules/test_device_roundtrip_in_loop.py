@@ -733,3 +733,80 @@ def test_copies_around_one_that_has_to_stay() -> None:
         10,
     ]
     assert len(check(source.format("tell(out.cpu()); more = model(x.cuda())"), CODE)) == 1
+
+
+def parts(target: str, before: str, collected: str) -> str:
+    """Return an evaluation that moves parts of its batches, and collects something."""
+    lines = "\n".join([*before.splitlines(), "net(x)", f"rows.append({collected})"])
+    return (
+        "import torch\n\ndef evaluate(net, loader, device):\n    rows = []\n"
+        f"    with torch.no_grad():\n        for {target} in loader:\n"
+        f"{textwrap.indent(lines, ' ' * 12)}\n    return torch.cat(rows)\n"
+    )
+
+
+UNPACKED = "x, y, index = batch[0], batch[1], batch[-1]\nx, y = x.to(device), y.to(device)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(parts("batch", UNPACKED, "index.detach().cpu()"), id="one of three parts"),
+        pytest.param(
+            parts("x, index", "x = x.cuda()", "index.detach().view(-1).cpu()"), id="of a target"
+        ),
+        pytest.param(
+            parts("batch", "x = batch['x'].to(device)", "batch['index'].detach().cpu()"),
+            id="of a dictionary",
+        ),
+        pytest.param(
+            parts("batch", "x, index = batch\nx = x.to(device)", "index.detach().cpu()"),
+            id="unpacked in the loop",
+        ),
+    ],
+)
+def test_parts_of_a_batch_that_are_not_moved_stay_on_the_host(source: str) -> None:
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(parts("batch", UNPACKED, "y.detach().cpu()"), id="a part that is moved"),
+        pytest.param(parts("x, y", "x.cuda()", "net(y).detach().cpu()"), id="what a model gives"),
+        pytest.param(
+            parts("x, index", "index = net.pick(index)\nx = x.cuda()", "index.detach().cpu()"),
+            id="a name that stands for something else",
+        ),
+        pytest.param(
+            parts(
+                "x, index",
+                "x = x.cuda()\nif net.picks:\n    index = net.pick(index)",
+                "index.detach().cpu()",
+            ),
+            id="a name that may stand for something else",
+        ),
+        pytest.param(
+            parts("x, index", "net.cuda()\nx = net.prepare(x)", "index.detach().cpu()"),
+            id="no part is moved",
+        ),
+        pytest.param(
+            parts("batch", "net.move(batch)\nx = batch[0].cuda()", "batch[1].detach().cpu()"),
+            id="the batch is handed on before",
+        ),
+        pytest.param(
+            parts(
+                "batch",
+                "for k in batch:\n    batch[k] = batch[k].cuda()\nx = batch['x'].cuda()",
+                "batch['y'].detach().cpu()",
+            ),
+            id="put back into the batch",
+        ),
+        pytest.param(
+            parts("batch", "batch['x'].to(device)", "batch['x']['y'].detach().cpu()"),
+            id="a part of what moves itself",
+        ),
+    ],
+)
+def test_parts_of_a_batch_that_may_be_on_the_gpu(source: str) -> None:
+    assert check(source, CODE)

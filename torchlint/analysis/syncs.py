@@ -25,6 +25,7 @@ from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
+from torchlint.analysis.unmoved import stays_unmoved
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -218,6 +219,8 @@ def _sync(
     sure = value.kind is Kind.TENSOR
     derived = value.kind is Kind.UNKNOWN and value.device.gpu and not proved
     if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
+        return
+    if value.device is Device.UNKNOWN and stays_unmoved(program, tensor):
         return
     context = program.context(node)
     if context.role in _STEPS and not without_gpu(program, node):
