@@ -781,8 +781,8 @@ def test_parts_of_a_batch_that_are_not_moved_stay_on_the_host(source: str) -> No
         pytest.param(
             parts(
                 "x, index",
-                "x = x.cuda()\nif net.picks:\n    index = net.pick(index)",
-                "index.detach().cpu()",
+                "x = x.cuda()\nkey = net.pick()\nif net.picks:\n    key = index",
+                "key.detach().cpu()",
             ),
             id="a name that may stand for something else",
         ),
