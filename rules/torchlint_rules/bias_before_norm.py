@@ -38,6 +38,8 @@ not become measurably faster, so this is information.
   imports which freezes norms.
 - Models into which their file loads weights from the web: those have the bias (`strict=False`
   aside).
+- Layers that a function sets up which is applied to their model, in this file or another, and
+  which uses the bias of each without a check for None; models whose `train` hands on `False`.
 - Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
   they build, only to evaluate it: the mean that a norm has stored there holds the bias.
 
@@ -76,7 +78,9 @@ import libcst as cst
 from torchlint.analysis import module_uses
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.flattening import takes_rows
+from torchlint.analysis.held_in_evaluation import stays_in_evaluation
 from torchlint.analysis.importing import importers
+from torchlint.analysis.initialisers import needs_bias
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
@@ -116,6 +120,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         if module_uses.is_evaluated_only(program, link.producer):
             continue
         if module_uses.is_published(program, link.producer):
+            continue
+        if stays_in_evaluation(program, link.producer) or is_initialised(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(
@@ -201,6 +207,11 @@ def is_toy(program: Program) -> bool:
     if program.devices.named or "optim" in program.text or not is_script(program):
         return False
     return program.project is not None and program.path is not None and not importers(program)
+
+
+def is_initialised(program: Program, layer: cst.Call) -> bool:
+    """Whether what sets up the layers of a model fails on one of this kind without a bias."""
+    return needs_bias(program, layer, program.qualified(layer.func).rpartition(".")[2])
 
 
 def why_not(program: Program, layer: cst.Call, loading: str | None) -> str:

@@ -524,6 +524,224 @@ for m in model.modules():
             "for m in model.modules():\n    if hasattr(m, 'bias'):\n        m.bias.data.zero_()\n",
             id="hasattr says nothing of None",
         ),
+    ],
+)
+def test_silent_where_the_layers_are_set_up_with_their_biases(tail):
+    """Without one the script fails as it starts."""
+    silent(chain("nn.ReLU()", CONV, NORM, tail=tail), CODE)
+
+
+SETUP = """
+from torch import nn
+
+def start(m):
+    if isinstance(m, {kind}):
+        nn.init.zeros_(m.bias)
+"""
+APPLIED = "import net\nfrom setup_layers import start\n"
+SETS_ITSELF = """
+for m in self.modules():
+    if isinstance(m, nn.Conv2d):
+        m.bias.data.zero_()
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "kind", "found"),
+    [
+        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Conv2d", 0, id="applied"),
+        pytest.param(
+            "import net\nimport setup_layers as s\nmodel = net.Net()\nmodel.to(0).apply(s.start)\n",
+            "(nn.Conv2d, nn.Linear)", 0, id="by its module",
+        ),
+        pytest.param(
+            APPLIED + "for m in net.Net().modules():\n    start(m)\n", "nn.Conv2d", 0,
+            id="in a loop",
+        ),
+        pytest.param(
+            APPLIED + "from torch import nn\n\nclass Whole(nn.Module):\n    def __init__(self):\n"
+            "        super().__init__()\n        self.net = net.Net()\n        self.apply(start)\n",
+            "nn.Conv2d", 0, id="by what holds the model",
+        ),
+        pytest.param(
+            APPLIED + "def build(model):\n    model.apply(start)\n\nbuild(net.Net())\n",
+            "nn.Conv2d", 0, id="passed on",
+        ),
+        pytest.param(APPLIED + "net.Net()\n", "nn.Conv2d", 1, id="never applied"),
+        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Linear", 1, id="of others"),
+        pytest.param(
+            APPLIED + "net.Net().apply(start)\n", "nn.Conv2d) and (m.bias is not None", 1,
+            id="checked",
+        ),
+        pytest.param(
+            "from setup_layers import start\nhead().apply(start)\n", "nn.Conv2d", 1,
+            id="applied to models that do not come from the file",
+        ),
+        pytest.param(
+            APPLIED + "from torch import nn\nhead = nn.Conv2d(3, 8, 1)\nhead.apply(start)\n",
+            "nn.Conv2d", 1, id="applied to another layer",
+        ),
+        pytest.param(
+            APPLIED + "net.Other().apply(start)\n", "nn.Conv2d", 1,
+            id="applied to another model of the file",
+        ),
+        pytest.param(
+            APPLIED + "def build(model):\n    model.apply(start)\n\nbuild(net.Other())\n",
+            "nn.Conv2d", 1, id="another passed on",
+        ),
+        pytest.param(
+            APPLIED + "first = net.Net().conv\nstart(first)\n", "nn.Conv2d", 1,
+            id="called for one layer",
+        ),
+    ],
+)  # fmt: skip
+def test_layers_that_another_file_sets_up(tmp_path, train, kind, found):
+    other = "\nclass Other(nn.Module):\n    pass\n"
+    files = {"net.py": NET + other, "setup_layers.py": SETUP.format(kind=kind), "train.py": train}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param(module(PLAIN + SETS_ITSELF, DIRECT), 0, id="in its own constructor"),
+        pytest.param(
+            module(PLAIN, DIRECT) + SETUP + "\nclass Head(nn.Module):\n    def __init__(self):\n"
+            "        self.apply(start)\n", 1, id="of another class",
+        ),
+        pytest.param(
+            module(PLAIN, DIRECT, bases="Base") + SETUP + "\nclass Base(nn.Module):\n"
+            "    def __init__(self):\n        self.apply(start)\n", 0, id="of its base",
+        ),
+        pytest.param(
+            module(PLAIN, DIRECT) + SETUP + "\nclass Whole(nn.Module):\n    def __init__(self):\n"
+            "        self.net = Net()\n        self.net.apply(start)\n", 0, id="of what holds it",
+        ),
+        pytest.param(
+            NET + "def make(gain):\n    def start(m):\n        if isinstance(m, nn.Conv2d):\n"
+            "            m.bias.data.zero_()\n    return start\n\nNet().apply(make(3))\n", 0,
+            id="a function that another makes",
+        ),
+        pytest.param(
+            NET + SETUP + "class Head(nn.Module):\n    pass\n\nHead().apply(start)\n", 1,
+            id="called on another class",
+        ),
+        pytest.param(
+            NET + SETUP + "from functools import partial\nNet().apply(partial(start))\n", 0,
+            id="a partial function",
+        ),
+    ],
+)  # fmt: skip
+def test_layers_that_the_file_itself_sets_up(source, found):
+    assert len(check(source.replace("{kind}", "nn.Conv2d"), CODE)) == found
+
+
+def test_a_model_that_another_file_is_told_to_set_up(tmp_path):
+    setup = SETUP.format(kind="nn.Conv2d") + "\ndef begin(model):\n    model.apply(start)\n"
+    train = "import net\nfrom setup_layers import begin\nbegin(net.{model}())\n"
+    net = NET + "\nclass Other(nn.Module):\n    pass\n"
+    for model, found in ("Net", 0), ("Other", 1):
+        files = {"net.py": net, "setup_layers.py": setup, "train.py": train.format(model=model)}
+        assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+
+
+def test_models_of_a_file_that_has_nothing_to_do_with_it(tmp_path):
+    net = "from setup_layers import size\n" + NET
+    train = "from setup_layers import start\nhead().apply(start)\n"
+    files = {"net.py": net, "setup_layers.py": SETUP.format(kind="nn.Conv2d"), "train.py": train}
+    [_] = check_in(tmp_path, files, "net.py", CODE)
+
+
+def test_layers_that_a_base_in_another_file_sets_up(tmp_path):
+    base = SETUP.format(kind="nn.Conv2d") + (
+        "\nclass Base(nn.Module):\n    def begin(self):\n        self.apply(start)\n"
+    )
+    files = {
+        "base.py": base,
+        "net.py": "from base import Base\n" + module(PLAIN, DIRECT, bases="Base"),
+    }
+    assert check_in(tmp_path, files, "net.py", CODE) == []
+
+
+STAYS = """
+    def train(self, mode=True):
+        {body}
+"""
+HOLDER = """
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return super().train(False)", id="always in evaluation mode"),
+        pytest.param("super().train(mode=False)\n        return self", id="by keyword"),
+        pytest.param("return super(Net, self).train(False)", id="the old super"),
+        pytest.param("return super().eval()", id="eval"),
+    ],
+)
+def test_silent_where_a_model_is_never_in_training_mode(tmp_path, body):
+    """The norm subtracts a mean that it has stored, which the bias is no part of."""
+    stays = STAYS.format(body=body)
+    silent(NET + stays, CODE)
+    silent(NET + HOLDER + stays, CODE)
+    base = f"{HEAD}class Base(nn.Module):\n{stays}"
+    files = {
+        "base.py": base,
+        "net.py": "from base import Base\n" + module(PLAIN, DIRECT, bases="Base"),
+    }
+    assert check_in(tmp_path, files, "net.py", CODE) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(NET + STAYS.format(body="return super().train(mode)"), id="passed on"),
+        pytest.param(
+            NET + STAYS.format(body="super().train(mode)\n        super().train(False)"),
+            id="passed on first",
+        ),
+        pytest.param(
+            NET + STAYS.format(body="if self.done:\n            super().train(False)"),
+            id="at times",
+        ),
+        pytest.param(NET + STAYS.format(body="self.head.train(False)"), id="of a part"),
+        pytest.param(NET + "    def train(self, data):\n        fit(data)\n", id="another train"),
+        pytest.param(NET + "    def train(self):\n        super().eval()\n", id="takes no mode"),
+        pytest.param(
+            NET + "class Other(nn.Module):" + STAYS.format(body="super().train(False)"),
+            id="of another model",
+        ),
+        pytest.param(
+            NET + HOLDER + STAYS.format(body="super().train(False)") + "net = Net()\n",
+            id="made elsewhere too",
+        ),
+        pytest.param(
+            NET + HOLDER + STAYS.format(body="super().train(False)") + "def f():\n    g(Net())\n",
+            id="made in a function too",
+        ),
+    ],
+)  # fmt: skip
+def test_reported_where_a_model_may_be_trained(source):
+    [_] = check(source, CODE)
+
+
+def test_reported_where_another_file_makes_what_a_model_holds(tmp_path):
+    net = NET + HOLDER + STAYS.format(body="super().train(False)")
+    files = {"net.py": net, "train.py": "from net import Net\nNet()\n"}
+    [_] = check_in(tmp_path, files, "net.py", CODE)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(
+            "for m in other.parts():\n    m.bias.data.zero_()\n", id="of what is not known"
+        ),
         pytest.param("model[3].bias.data.zero_()\n", id="by place"),
         pytest.param(
             "from weights import start\nmodel.apply(start)\n", id="a function of another file"
