@@ -60,6 +60,27 @@ def unreached_in(root: Path, source: str, files: dict[str, str]) -> bool:
         pytest.param("if False:\n    f()\nelif x:\n    probe(x)", id="the next branch"),
         pytest.param("while True:\n    probe(x)", id="a loop without end"),
         pytest.param("if x or True:\n    probe(x)", id="either"),
+        pytest.param(
+            "def f(x, y):\n    if x:\n        probe(x)\n    assert not x", id="asserted later"
+        ),
+        pytest.param(
+            "def f(x, y):\n    assert not x\n    x = g()\n    if x:\n        probe(x)",
+            id="asserted of another value",
+        ),
+        pytest.param(
+            "def f(x, y):\n    assert not y\n    if x:\n        probe(x)", id="of another"
+        ),
+        pytest.param(
+            "def f(x):\n    assert x\n    if x:\n        probe(x)", id="asserted to be so"
+        ),
+        pytest.param(
+            "def f(x, y):\n    if y:\n        assert not x\n    if x:\n        probe(x)",
+            id="asserted at times",
+        ),
+        pytest.param(
+            "def f(x):\n    assert not x\n    if x:\n        g()\n    else:\n        probe(x)",
+            id="the branch that is left",
+        ),
         pytest.param("DEBUG = False\nif DEBUG:\n    probe(x)", id="a switch with a name"),
     ],
 )
@@ -86,6 +107,11 @@ def test_places_that_may_be_reached(source: str) -> None:
         pytest.param("if False:\n    probe(x)", id="if False"),
         pytest.param("if 0 and x:\n    probe(x)", id="if 0 and"),
         pytest.param("while 0:\n    probe(x)", id="while 0"),
+        pytest.param(
+            "def f(x):\n    'Text.'\n    assert not x, 'no'\n    for y in g():\n"
+            "        if x:\n            probe(x)",
+            id="what an assertion rules out",
+        ),
         pytest.param("if not False:\n    f()\nelse:\n    probe(x)", id="the other branch"),
         pytest.param("if 1:\n    f()\nelif x:\n    probe(x)", id="the next branch"),
         pytest.param("y = probe(x) if '' else x", id="an expression"),

@@ -273,6 +273,7 @@ def test_a_scale_that_apex_is_given_elsewhere_is_no_reason() -> None:
         ("print(out[out > 2].sum().item())", "out[out > 2]"),
         ("print(net(out[out > 2]).sum().item())", ""),
         ("print(out[:, 0].tolist())", ""),
+        ("print(torch.multinomial(out, 1).item())", ""),
     ],
 )
 def test_what_is_read_may_have_waited_itself(line: str, before: str) -> None:

@@ -1,15 +1,16 @@
 """Code that nothing reaches: nobody pays for what it costs.
 
-That is what follows a ``return`` or ``sys.exit()``, what stands below ``if False:`` or below a
-condition with which no call of its function is made, a function or class of the module that only
-others of the kind name, and the ``forward`` of a module that is only used otherwise, in a project
-that is started and not installed.
+That is what follows a ``return`` or ``sys.exit()``, what stands below ``if False:``, below a
+condition with which no call of its function is made, or below one that an assertion before it
+rules out, a function or class of the module that only others of the kind name, and the ``forward``
+of a module that is only used otherwise, in a project that is started and not installed.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,7 +23,7 @@ from torchlint.analysis.uses import is_label
 from torchlint.naming import imports_by_name, is_closed, is_quoted, namers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
     from torchlint.analysis.program import Program
@@ -68,7 +69,7 @@ class Unreached:
         """Whether what surrounds a part of it never comes to that part."""
         match above:
             case cst.If() | cst.IfExp() | cst.While() if child is above.body:
-                return self._outcome(above.test) is False
+                return self._outcome(above.test) is False or self._is_asserted(above.test)
             case cst.If() | cst.IfExp() if child is above.orelse:
                 return self._outcome(above.test) is True
             case cst.Module() | cst.BaseSuite() | cst.SimpleStatementLine():
@@ -85,6 +86,17 @@ class Unreached:
             if self._leaves(statement):
                 return True
         return False
+
+    def _is_asserted(self, test: cst.BaseExpression) -> bool:
+        """Whether an ``assert`` at the head of the function says that a parameter is not so."""
+        function, flow = self._program.function(test), self._program.flow
+        if function is None or not isinstance(test, cst.Name):
+            return False
+        head = takewhile(lambda one: isinstance(one, cst.SimpleStatementLine), function.body.body)
+        return any(
+            denied.value == test.value and {*flow.reaching(denied)} == {*flow.reaching(test)}
+            for denied in _denied(head)
+        )
 
     def _leaves(self, node: cst.CSTNode) -> bool:
         """Whether what follows a statement, or a block, is never run after it."""
@@ -252,6 +264,17 @@ class Unreached:
         """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
+
+
+def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:
+    """Yield the names of which some lines assert that they are false: ``assert not x``."""
+    for line in lines:
+        match line:
+            case cst.SimpleStatementLine(body=[cst.Assert(test=cst.UnaryOperation() as test)]):
+                if isinstance(test.operator, cst.Not) and isinstance(test.expression, cst.Name):
+                    yield test.expression
+            case _:
+                pass
 
 
 def _all_calls(program: Program, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:

@@ -71,10 +71,15 @@ def waited(
 
 
 def _own_wait(program: Program, sync: Sync) -> cst.BaseExpression | None:
-    """``mask.nonzero()`` in ``mask.nonzero()[:, 0].tolist()``: what waits in the read itself."""
+    """``mask.nonzero()`` in ``mask.nonzero()[:, 0].tolist()``: what waits in the read itself.
+
+    A number that is drawn in each turn could be drawn for all turns at once.
+    """
     node = sync.node
     for wait in program.implied_waits:
         within = wait is not node and program.index.inside(wait, node)
+        if isinstance(wait, cst.Call) and program.qualified(wait.func) == "torch.multinomial":
+            continue
         if within and not _queues_between(program, wait, node):
             return wait
     return None
