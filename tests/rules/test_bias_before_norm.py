@@ -642,6 +642,7 @@ def test_a_model_that_another_file_is_told_to_set_up(tmp_path):
     net = NET + "\nclass Other(nn.Module):\n    pass\n"
     for model, found in ("Net", 0), ("Other", 1):
         files = {"net.py": net, "setup_layers.py": setup, "train.py": train.format(model=model)}
+        files["more.py"] = "from setup_layers import begin\nbegin(head())\n"
         assert len(check_in(tmp_path, files, "net.py", CODE)) == found
 
 
