@@ -420,6 +420,24 @@ def test_context(source: str, role: str) -> None:
     assert context(source) == role
 
 
+@pytest.mark.parametrize(
+    ("lines", "role"),
+    [
+        ("if phase == 'valid': probe()", "EVAL"),
+        ("if self.mode == 'test':\n        show()\n        probe()", "EVAL"),
+        ("if phase != 'train': probe()", "EVAL"),
+        ("if phase == 'train': show()\n    else: probe()", "EVAL"),
+        ("if phase == 'train': probe()", "TRAIN"),
+        ("if phase != 'train': show()\n    else: probe()", "TRAIN"),
+        ("if phase == 'valid': show()\n    else: probe()", "TRAIN"),
+        ("if loss_type == 'mse': probe()", "TRAIN"),
+        ("if phase == 'test':\n        probe()\n        loss.backward()", "TRAIN"),
+    ],
+)
+def test_the_branch_for_an_evaluation_of_a_loop_that_does_both(lines: str, role: str) -> None:
+    assert context(TRAINING + lines) == role
+
+
 def test_only_unguarded_steps_are_per_step() -> None:
     program = parsed(TRAINING + "probe()\n    if i % 9 == 0:\n        probe()\nprobe()", HEAD)
     assert [program.context(call).per_step for call in probes(program)] == [True, False, False]

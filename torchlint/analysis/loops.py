@@ -97,6 +97,8 @@ _NO_GRAD = frozenset(
 _TRAIN_HOOKS = frozenset({"training_step", "train_step", "optimizer_step"})
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 _UPDATES = re.compile(r"optimi[sz]er|torch\.optim|\.step\(|\bSGD\b|\bAdam", re.IGNORECASE)
+_EVALUATES = re.compile(r"val|valid|validat(e|ion)|test|eval|evaluat(e|ion)|dev", re.IGNORECASE)
+_TRAINS = re.compile(r"train|training", re.IGNORECASE)
 _SCHEDULES = ("sched", "lr", "env", "warmup")  # have steps that update no parameter
 _OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
@@ -527,10 +529,19 @@ class Loops:
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
                 return self._of_function(above)
+            case cst.If() if around.role is Role.TRAIN and self._evaluates(above, child):
+                return Context(Role.EVAL, loop=around.loop)
             case _ if not around.guarded and self._guards(above, child):
                 return replace(around, guarded=True)
             case _:
                 return around
+
+    def _evaluates(self, branch: cst.If, child: cst.CSTNode) -> bool:
+        """Whether a branch is for the passes of an evaluation, and does not go back."""
+        calls = self._program.index.below(child, cst.Attribute)
+        return _is_of_evaluation(branch, child) and not any(
+            call.attr.value == "backward" for call in calls
+        )
 
     def _evaluation(self, loop: Loop) -> Context:
         """Return a loop without gradients: evaluation, or a metric of every training step."""
@@ -900,6 +911,28 @@ def _counts_turns(node: cst.BaseExpression) -> bool:
 
 def _is_none(binding: Binding) -> bool:
     return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+
+def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
+    """``if phase == "valid":``, or what is no training, in a loop that does both in turn."""
+    match branch.test:
+        case cst.Comparison(
+            left=cst.Name() | cst.Attribute(),
+            comparisons=[
+                cst.ComparisonTarget(operator=operator, comparator=cst.SimpleString() as to)
+            ],
+        ):
+            phase = str(to.evaluated_value)
+        case _:
+            return False
+    if isinstance(operator, cst.Equal):
+        chosen = _EVALUATES.fullmatch(phase) if child is branch.body else _TRAINS.fullmatch(phase)
+    elif isinstance(operator, cst.NotEqual) and child is branch.body:
+        chosen = _TRAINS.fullmatch(phase)
+    else:
+        return False
+    alone = child is branch.body or isinstance(child, cst.Else)
+    return chosen is not None and alone
 
 
 def _is_kept_mode(node: cst.BaseExpression) -> bool:
