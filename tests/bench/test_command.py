@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,7 +118,9 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
     monkeypatch.setattr(runner, "SECONDS", 0.0)
     options = {"device": "cpu", "time_budget": "60s", "python": None, "json": None, "html": None,
                "color": "never", "quiet": True}  # fmt: skip
+    before = signal.getsignal(signal.SIGTERM)
     assert command.bench([], options) == 1
+    assert signal.getsignal(signal.SIGTERM) is before
     said = capsys.readouterr().out
     assert "OTHER: changes results\n  | before and after compute what is 1 apart" in said
     assert "ValueError: on purpose" in said

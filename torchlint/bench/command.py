@@ -32,7 +32,14 @@ FORMATS: dict[str, Callable[[BenchReport], str]] = {"json": json.render, "html":
 def bench(codes: Sequence[str], options: Mapping[str, Any]) -> int:
     """Measure the rules that are asked for, and return the exit code."""
     limit = seconds(options["time_budget"])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leave nothing behind
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leave nothing behind
+    try:
+        return _bench(codes, options, limit)
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _bench(codes: Sequence[str], options: Mapping[str, Any], limit: float) -> int:
     asked = [rule_code(find(code).code) for code in codes]
     report = measured(asked, options, limit)
     width = shutil.get_terminal_size((140, 24)).columns
