@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.hoisting import loops_around
+from torchlint.analysis.queued import target_of
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -38,11 +39,10 @@ def _may_go_back(program: Program, call: cst.Call, depth: int) -> bool:
     name = _name(call.func)
     if name == "backward":
         return True
-    target, home = program.calls.target(call), program
-    if target is None and (other := program.calls.elsewhere(call)) is not None:
-        target, home = other.function, other.program
+    target = target_of(program, call)
     if target is not None:
-        return _goes_back(home, target.body, depth + 1)
+        home, function = target
+        return _goes_back(home, function.body, depth + 1)
     if program.qualified(call.func).startswith("torch."):
         return False
     given = " ".join(program.code(arg) for arg in call.args)

@@ -529,18 +529,18 @@ class Loops:
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
                 return self._of_function(above)
-            case cst.If() if around.role is Role.TRAIN and self._evaluates(above, child):
+            case cst.If() if around.role is Role.TRAIN and self._is_for_evaluation(above, child):
                 return Context(Role.EVAL, loop=around.loop)
             case _ if not around.guarded and self._guards(above, child):
                 return replace(around, guarded=True)
             case _:
                 return around
 
-    def _evaluates(self, branch: cst.If, child: cst.CSTNode) -> bool:
+    def _is_for_evaluation(self, branch: cst.If, child: cst.CSTNode) -> bool:
         """Whether a branch is for the passes of an evaluation, and does not go back."""
-        calls = self._program.index.below(child, cst.Attribute)
         return _is_of_evaluation(branch, child) and not any(
-            call.attr.value == "backward" for call in calls
+            used.attr.value == "backward"
+            for used in self._program.index.below(child, cst.Attribute)
         )
 
     def _evaluation(self, loop: Loop) -> Context:
