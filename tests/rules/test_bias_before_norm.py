@@ -713,6 +713,7 @@ def test_silent_where_a_model_is_never_in_training_mode(tmp_path, body):
         pytest.param(NET + STAYS.format(body="self.head.train(False)"), id="of a part"),
         pytest.param(NET + "    def train(self, data):\n        fit(data)\n", id="another train"),
         pytest.param(NET + "    def train(self):\n        super().eval()\n", id="takes no mode"),
+        pytest.param(NET + "    def train(*args):\n        fit(args)\n", id="no parameter"),
         pytest.param(
             NET + "class Other(nn.Module):" + STAYS.format(body="super().train(False)"),
             id="of another model",

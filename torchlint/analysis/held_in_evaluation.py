@@ -41,7 +41,7 @@ def _homes(program: Program) -> Iterator[Program]:
 
 def _refuses(train: cst.FunctionDef, program: Program) -> bool:
     """Whether a ``train`` hands ``False`` to that of its base, whatever mode it is given."""
-    _, *modes = (param.name.value for param in train.params.params)
+    modes = [param.name.value for param in train.params.params[1:]]
     names = program.index.below(train.body, cst.Name)
     if not modes or any(name.value in modes and not _is_keyword(program, name) for name in names):
         return False
