@@ -41,7 +41,8 @@ not become measurably faster, so this is information.
 - Layers that a function sets up which is applied to their model, in this file or another, and
   which uses the bias of each without a check for None; models whose `train` hands on `False`.
 - Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
-  they build, only to evaluate it: the mean that a norm has stored there holds the bias.
+  they build, only to evaluate it (they have the bias, and the mean that a norm has stored holds
+  it), though an optimizer that never steps is left over there.
 
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.

@@ -441,6 +441,23 @@ if __name__ == "__main__":
 """
 
 
+LEFT_OVER = """    opt = torch.optim.Adam(net.parameters())
+    plan = torch.optim.lr_scheduler.StepLR(opt, 9)
+"""
+
+
+def test_silent_where_an_optimizer_is_left_over_from_the_script_that_trains(tmp_path):
+    """Few-shot tests do without `eval()` as well: what is loaded has the bias all the same."""
+    source = EVALUATES.replace("    net.eval()\n", LEFT_OVER)
+    assert check_in(tmp_path, {"score.py": source}, "score.py", CODE) == []
+
+
+@pytest.mark.parametrize("use", ["opt.step()", "run(net, opt)", "run(net, optimizer=opt)"])
+def test_reported_where_an_optimizer_may_step(tmp_path, use):
+    source = EVALUATES.replace("    net.eval()\n", f"{LEFT_OVER}    {use}\n")
+    [_] = check_in(tmp_path, {"score.py": source}, "score.py", CODE)
+
+
 @pytest.mark.parametrize(
     "others",
     [

@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.analysis.importing import importers, texts_of_importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import checked
+from torchlint.analysis.optimizers import never_steps
 from torchlint.analysis.origins import origins
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.values import Kind
@@ -34,7 +35,9 @@ _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")
 _NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNORECASE)
 _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
-_TRAINS = re.compile(r"optim|backward|\btrain\w*\(|Trainer|\.fit\(", re.IGNORECASE)
+_LEARNS = r"backward|\btrain\w*\(|Trainer|\.fit\("
+_TRAINS_BUT = re.compile(_LEARNS, re.IGNORECASE)  # for an optimizer
+_TRAINS = re.compile(rf"optim|{_LEARNS}", re.IGNORECASE)
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
@@ -158,12 +161,13 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     """Whether a layer is made in a script that loads weights, to evaluate what it has built.
 
     Those were trained elsewhere, with this bias: a norm then subtracts a mean that it has stored,
-    which the bias is part of.  What a file that trains imports from the script, it may train.
+    which the bias is part of.  An optimizer may be left over from the script that trains.  What a
+    file that trains imports from the script, it may train.
     """
     text = program.text
-    if _TRAINS.search(text) or not (is_script(program) and _loads_weights(text)):
+    if _TRAINS_BUT.search(text) or not (is_script(program) and _loads_weights(text)):
         return False
-    if not any(program.method_calls("eval")):
+    if not never_steps(program) and (_TRAINS.search(text) or not any(program.method_calls("eval"))):
         return False
     above = (a for a in program.index.ancestors(layer) if isinstance(a, _DEFINITIONS))
     owner = next(reversed([*above]), None)

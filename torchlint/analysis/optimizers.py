@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.importing import is_imported, texts_of_importers
@@ -52,8 +53,17 @@ def saves(program: Program) -> bool:
     )
 
 
+def never_steps(program: Program) -> bool:
+    """Whether a file makes optimizers, and steps with none of them."""
+    made = list(program.calls_of(*torch_api.OPTIMIZERS))
+    return bool(made) and all(is_never_stepped(program, one) for one in made)
+
+
 def is_never_stepped(program: Program, made: cst.Call) -> bool:
-    """Whether an optimizer has a name of its own, by which it only loads or tells its state."""
+    """Whether an optimizer has a name of its own, by which it only loads or tells its state.
+
+    A scheduler may have it: that changes its learning rate, and no parameter.
+    """
     match program.parent(made):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
             binding = program.index.bound(target)
@@ -73,6 +83,9 @@ def _steps_nothing(program: Program, use: cst.Name) -> bool:
     match program.parent(use):
         case cst.Attribute(attr=cst.Name(value=asked)):
             return asked in _STEPS_NOTHING
+        case cst.Arg() as given:
+            call = program.parent(given)
+            return isinstance(call, cst.Call) and program.value(call).kind is Kind.SCHEDULER
         case _:
             return False
 
