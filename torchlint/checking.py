@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
 import sys
 import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from torchlint import registry, suppress
@@ -170,34 +172,69 @@ def _is_parsed(source: Source, options: Options) -> bool:
 def with_deep_stack(function: Callable[[], T]) -> T:
     """Run a function where deep recursion is harmless: libcst recurses with the nesting of code.
 
-    A thread gets a large stack; its result or exception is passed on.  Inside of such a thread
-    the function is simply called.
+    A thread with a large stack runs it; its result or exception is passed on.  Inside of that
+    thread the function is simply called.
     """
     if getattr(_deep, "inside", False):
         return function()
+    if not _workers:
+        _workers.append(_DeepWorker())
     outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        _deep.inside = True
-        try:
-            outcome.append(function())
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the calling thread
-            failure.append(error)
-
-    limit, size = sys.getrecursionlimit(), threading.stack_size(STACK)
+    limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(max(limit, RECURSION))
-        thread = threading.Thread(target=work, name="torchlint", daemon=True)
-        thread.start()
-        threading.stack_size(size)
-        thread.join()
+        failure = _workers[0].run(lambda: outcome.append(function()))
+    except BaseException:
+        _workers.clear()  # interrupted while it waited: the thread may be at work for long
+        raise
     finally:
-        threading.stack_size(size)
         sys.setrecursionlimit(limit)
-    if failure:
-        raise failure[0]
+    if failure is not None:
+        raise failure
     return outcome[0]
+
+
+class _DeepWorker:
+    """A thread with a large stack that runs one function after another.
+
+    One thread for all files rather than one for each: a new thread pays for its stack and its
+    heap anew, 5 % of a check.  It is a daemon, so that nothing waits for it at the end.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[tuple[Callable[[], object], SimpleQueue[BaseException | None]]]
+        self._tasks = SimpleQueue()
+        size = threading.stack_size(STACK)
+        try:
+            threading.Thread(target=self._work, name="torchlint", daemon=True).start()
+        finally:
+            threading.stack_size(size)
+
+    def run(self, task: Callable[[], object]) -> BaseException | None:
+        """Have the thread run a function; return what it raised."""
+        reply: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._tasks.put((task, reply))
+        return reply.get()
+
+    def _work(self) -> None:
+        _deep.inside = True
+        while True:
+            task, reply = self._tasks.get()
+            reply.put(_failure_of(task))
+            del task, reply  # what they hold is not kept until the next one comes
+
+
+def _failure_of(task: Callable[[], object]) -> BaseException | None:
+    try:
+        task()
+    except BaseException as error:  # noqa: BLE001 - it is raised again in the calling thread
+        return error
+    return None
+
+
+_workers: list[_DeepWorker] = []  # one at most
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_workers.clear)  # a child has none of its parent's threads
 
 
 def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:

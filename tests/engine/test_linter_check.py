@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
+from queue import SimpleQueue
 
 import libcst as cst
 import pytest
@@ -260,6 +264,41 @@ def test_the_deep_stack_gives_results_and_errors_back():
     with pytest.raises(KeyError, match="oh"):
         with_deep_stack(lambda: {}["oh"])
     assert (sys.getrecursionlimit(), threading.stack_size()) == before
+
+
+def test_one_thread_has_the_deep_stack_for_all_files():
+    """A thread for each file costs 5 % of a check."""
+    assert with_deep_stack(threading.get_ident) == with_deep_stack(threading.get_ident)
+
+
+def test_what_was_interrupted_does_not_answer_for_what_comes_after(monkeypatch):
+    def interrupted(_self):
+        raise KeyboardInterrupt
+
+    with_deep_stack(lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(checking, "SimpleQueue", type("Q", (SimpleQueue,), {"get": interrupted}))
+        with pytest.raises(KeyboardInterrupt):
+            with_deep_stack(lambda: "before")
+    assert with_deep_stack(lambda: "after") == "after"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_gets_a_deep_stack_of_its_own():
+    with_deep_stack(lambda: None)
+    child = os.fork()
+    if not child:
+        os._exit(with_deep_stack(lambda: 7))
+    for _ in range(500):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.02)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for a thread that only its parent has")
+    assert os.waitstatus_to_exitcode(status) == 7
 
 
 @pytest.mark.parametrize(
