@@ -67,7 +67,11 @@ def test_functions() -> None:
         ("probe(len)", True),
         ("len = 1\nprobe(len)", False),
         ("probe(nobody)", False),
-        ("from x import *\nprobe(len)", False),
+        ("from x import *\nprobe(len)", True),
+        ("from x import *\nprobe(sum)", False),
+        ("from x import *\nprobe(float)", True),
+        ("from torch import *\nprobe(float)", False),
+        ("from torch.nn import *\nprobe(enumerate)", True),
     ],
 )
 def test_builtins(source: str, builtin: bool) -> None:

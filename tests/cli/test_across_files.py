@@ -138,6 +138,27 @@ def test_every_way_to_import_a_helper(trained, run, line, call) -> None:
     assert found(run, "util") == [("metrics.py", 4, "TL202")]
 
 
+@pytest.mark.parametrize(
+    ("utility", "there"),
+    [
+        pytest.param("def mean(x): pass\n", True, id="brings other names"),
+        pytest.param("from more import *\n", True, id="brings what another brings"),
+        pytest.param("def enumerate(x): pass\n", False, id="brings its own enumerate"),
+        pytest.param("from own import *\n", False, id="brings that of another"),
+    ],
+)
+def test_a_star_import_leaves_the_builtins_that_it_does_not_bring(trained, run, utility, there):
+    """Research code star-imports its `utils`: what is enumerated there is a loader all the same."""
+    trained.write("more.py", "import numpy\n")
+    trained.write("own.py", "def enumerate(x): pass\n")
+    trained.write("utils.py", utility)
+    trained.write("data.py", DATA.replace("num_workers=4", "num_workers=4, pin_memory=True"))
+    main = MAIN.replace("for x, y in loader:", "for _, (x, y) in enumerate(loader):")
+    trained.write("main.py", f"from utils import *\n{main}")
+    done = run("check", "main.py", "--select", "TL205")
+    assert ("TL205" in done.out) is there
+
+
 def test_a_module_of_the_same_name_elsewhere_is_another(trained, run) -> None:
     trained.write("other/metrics.py", METRICS)
     trained.write("other/use.py", "from metrics import accuracy\n")

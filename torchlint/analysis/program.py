@@ -48,6 +48,13 @@ if TYPE_CHECKING:
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
                "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
 
+# Builtins that libraries export another of, as found in numpy, torch, math, os and 30 more.
+_IN_LIBRARIES = frozenset(
+    """abs all any bool breakpoint bytes compile divmod exit max min open pow print property round
+    sum""".split()
+)
+_IN_TORCH = _IN_LIBRARIES | {"complex", "float", "int", "range"}
+
 
 class Program:
     """A file of Python as the rules see it.
@@ -341,12 +348,21 @@ class Program:
 
     def is_builtin(self, name: cst.Name) -> bool:
         """Whether a name is nobody's in this file, so that it is Python's own."""
-        scope = self.index.scope(name)
-        return (
-            hasattr(builtins, name.value)
-            and scope.owner(name.value) is None
-            and not scope.module().stars
-        )
+        word, scope = name.value, self.index.scope(name)
+        if not hasattr(builtins, word) or scope.owner(word) is not None:
+            return False
+        return not any(self._may_bring(star, word) for star in scope.module().stars)
+
+    def _may_bring(self, star: cst.ImportFrom, builtin: str) -> bool:
+        """Whether ``from x import *`` may put something else in the place of a builtin.
+
+        Of a file of the project that is known; libraries have some of the names.
+        """
+        module = self.names.module_of(star)
+        name = f"{module}.{builtin}"
+        if self.project is not None and self.project.imports.find(str(self.path), name):
+            return self._is_defined(name)
+        return builtin in (_IN_TORCH if module == "torch" else _IN_LIBRARIES)
 
     def is_method(self, function: cst.FunctionDef) -> bool:
         """Whether a function takes ``self`` (or ``cls``) first."""
