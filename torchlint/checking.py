@@ -57,6 +57,8 @@ class Options:
 
     ``floor``: the project says that newer versions than the target do as well.
 
+    ``every_version``: each version counts, also those on which the code no longer runs.
+
     ``trusting`` parses faster, by a switch of libcst that holds for the whole process.
     """
 
@@ -64,6 +66,7 @@ class Options:
     fixable: frozenset[str]
     target: Version | None = None
     floor: bool = False
+    every_version: bool = False
     trusting: bool = False
     preferences: Preferences = DEFAULT
     projects: Projects | None = None
@@ -315,7 +318,7 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
 
     def make() -> Program:
         made = Program(source.text, source.path, options.target, options.preferences)
-        made.floor = options.floor
+        made.floor, made.every_version = options.floor, options.every_version
         return made
 
     try:
@@ -323,7 +326,7 @@ def _parse(source: Source, options: Options) -> Program | Diagnostic:
             return make()
         program = options.projects.of(source.path).checked(source.path, source.text, make)
         program.target, program.preferences = options.target, options.preferences
-        program.floor = options.floor
+        program.floor, program.every_version = options.floor, options.every_version
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
     except BaseException as error:

@@ -191,6 +191,7 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
         fixable,
         target.version,
         floor=target.floor,
+        every_version=target.every,
         trusting=True,
         preferences=settings.preferences,
         projects=projects,

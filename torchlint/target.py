@@ -65,6 +65,7 @@ class Target:
     version: Version | None
     origin: str
     floor: bool = False  # no more than that: torch 2 is supported as well
+    every: bool = False  # `any` was asked for: each version counts, whatever the code needs
 
     def __str__(self) -> str:
         """Return the bound as it is written in configuration."""
@@ -91,8 +92,9 @@ class Targets:
         releases before 2.0, and no later ones, is believed.
         """
         if settings.torch_version is not None:
-            version = None if settings.torch_version == "any" else _version(settings.torch_version)
-            return Target(version, settings.origins["torch-version"])
+            every = settings.torch_version == "any"
+            version = None if every else _version(settings.torch_version)
+            return Target(version, settings.origins["torch-version"], every=every)
         unknown = Target(None, "no bound on torch is declared")
         if self.isolated:
             return Target(None, "--isolated: nothing is read")

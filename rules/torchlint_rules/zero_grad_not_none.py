@@ -304,7 +304,7 @@ def bare(
     if refuses or not program.reaches(SECOND) or program.is_named_below(FIRST):
         return
     chosen = may_be_chosen(program, receiver)
-    if target is None and (chosen or is_for_2(program)):
+    if target is None and not program.every_version and (chosen or is_for_2(program)):
         return
     text = program.brief(call)
     if accelerated:

@@ -356,6 +356,31 @@ def test_torch_version(concise, project, declared) -> None:
     assert concise("--torch-version", declared).code == 1
 
 
+OLD = """\
+import torch
+
+def train(model, optimizer, batches):
+    for x in batches:
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.data[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        pytest.param([], [], id="code that runs on torch 0.4 and older cannot pass set_to_none"),
+        pytest.param(["--torch-version", "any"], ["TL602"], id="every version counts"),
+    ],
+)
+def test_any_version_that_is_asked_for_counts(concise, project, asked, found) -> None:
+    project.write("train.py", OLD)
+    assert codes(concise("--select", "TL602", *asked).out) == found
+
+
 def test_a_broken_lock_is_mentioned(concise, project) -> None:
     file = project.write("Pipfile.lock", "{")
     assert concise().err.startswith(f"{file}: not read for the torch version")

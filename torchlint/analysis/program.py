@@ -82,6 +82,7 @@ class Program:
         self.path = path
         self.target = target
         self.floor = False  # the target is only where the versions begin that the project supports
+        self.every_version = False  # nothing that the code says of versions counts
         self.preferences = preferences
         self.project: Project | None = None
         with _collector_paused():
@@ -227,14 +228,22 @@ class Program:
         """What the file itself uses that torch no longer has."""
         return tuple(own(self))
 
-    @cached_property
+    @property
     def limit(self) -> Limit | None:
         """Where the torch versions end that the file can run on, by what it uses."""
-        return limit(self)
+        return None if self.every_version else self._limit
 
     @cached_property
+    def _limit(self) -> Limit | None:
+        return limit(self)
+
+    @property
     def named(self) -> Version | None:
         """The lowest torch version that a README names, where the project declares none."""
+        return None if self.every_version else self._named
+
+    @cached_property
+    def _named(self) -> Version | None:
         return named(self) if self.target is None else None
 
     def is_named_below(self, version: Version) -> bool:
