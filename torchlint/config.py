@@ -245,6 +245,7 @@ class Configuration:
         self.isolated = isolated
         self.fixed = self._settle_file(pinned) if pinned else None
         self.known: dict[Path, Settings] = {}
+        self.closest: dict[Path, Path | None] = {}
         self.read: dict[Path | None, Settings] = {}
 
     def of(self, folder: Path) -> Settings:
@@ -257,24 +258,33 @@ class Configuration:
         if self.fixed:
             return self.fixed
         if folder not in self.known:
-            file = None if self.isolated else closest_file(folder)
+            file = None if self.isolated else self._closest_file(folder)
             if file not in self.read:
                 self.read[file] = self._settle_file(file)
             self.known[folder] = self.read[file]
         return self.known[folder]
+
+    def _closest_file(self, folder: Path) -> Path | None:
+        """Return the configuration file of the closest folder, from this one upwards."""
+        if folder not in self.closest:
+            above = folder.parent
+            file = file_in(folder)
+            if file is None and above != folder:
+                file = self._closest_file(above)
+            self.closest[folder] = file
+        return self.closest[folder]
 
     def _settle_file(self, file: Path | None) -> Settings:
         layers = read_layers(file) if file else []
         return settle([*layers, self.overrides], file.parent if file else self.working, file)
 
 
-def closest_file(folder: Path) -> Path | None:
-    """Return the configuration file of the closest folder, from this one upwards."""
-    for here in (folder, *folder.parents):
-        for name in FILES:
-            file = here / name
-            if file.is_file() and (name != "pyproject.toml" or _has_section(file)):
-                return file
+def file_in(folder: Path) -> Path | None:
+    """Return the configuration file of a folder."""
+    for name in FILES:
+        file = folder / name
+        if file.is_file() and (name != "pyproject.toml" or _has_section(file)):
+            return file
     return None
 
 

@@ -77,6 +77,7 @@ class Targets:
 
     def __init__(self, *, isolated: bool) -> None:
         self.isolated = isolated
+        self.found: dict[Path, Target] = {}
         self.declared: dict[Path, Target | None] = {}
         self.asked: dict[Path, Target | None] = {}
         self.warnings: list[str] = []
@@ -95,12 +96,14 @@ class Targets:
             every = settings.torch_version == "any"
             version = None if every else _version(settings.torch_version)
             return Target(version, settings.origins["torch-version"], every=every)
-        unknown = Target(None, "no bound on torch is declared")
         if self.isolated:
             return Target(None, "--isolated: nothing is read")
-        folders = list(_upwards(folder))
-        found = chain(map(self._declared, folders), map(self._asked, folders))
-        return next((target for target in found if target), unknown)
+        if folder not in self.found:
+            unknown = Target(None, "no bound on torch is declared")
+            folders = list(_upwards(folder))
+            targets = chain(map(self._declared, folders), map(self._asked, folders))
+            self.found[folder] = next((target for target in targets if target), unknown)
+        return self.found[folder]
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:

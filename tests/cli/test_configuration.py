@@ -14,7 +14,7 @@ from torchlint.config import (
     Pattern,
     Settings,
     check_values,
-    closest_file,
+    file_in,
     parse_toml,
     read_layers,
     settle,
@@ -75,11 +75,11 @@ def test_a_pyproject_that_does_not_mention_us_is_not_even_parsed(project) -> Non
 
 def test_names_in_one_folder_have_an_order(project) -> None:
     project.write("pyproject.toml", "[tool.torchlint]\n")
-    assert closest_file(project.root) == project.root / "pyproject.toml"
+    assert file_in(project.root) == project.root / "pyproject.toml"
     project.write("torchlint.toml")
-    assert closest_file(project.root) == project.root / "torchlint.toml"
+    assert file_in(project.root) == project.root / "torchlint.toml"
     project.write(".torchlint.toml")
-    assert closest_file(project.root) == project.root / ".torchlint.toml"
+    assert file_in(project.root) == project.root / ".torchlint.toml"
 
 
 def test_a_named_file_holds_everywhere(project) -> None:
@@ -188,7 +188,7 @@ def test_an_unreadable_pyproject_is_an_error(project, monkeypatch) -> None:
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(ConfigError, match="Permission denied; make it readable"):
-        closest_file(file.parent)
+        file_in(file.parent)
 
 
 def test_a_byte_order_mark_is_taken() -> None:
