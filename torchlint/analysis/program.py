@@ -85,6 +85,7 @@ class Program:
         self.every_version = False  # nothing that the code says of versions counts
         self.preferences = preferences
         self.project: Project | None = None
+        self._codes: dict[int, str] = {}
         with _collector_paused():
             self.module = parse(text)
             self.index = Index(self.module)
@@ -288,9 +289,13 @@ class Program:
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the source of a node as it stands in the file."""
-        text = self.module.code_for_node(node)
-        # libcst leaves out the indentation of the block around code over several lines
-        return locate(self, [node]).code(node) if "\n" in text else text
+        text = self._codes.get(id(node))
+        if text is None:
+            text = self.module.code_for_node(node)
+            if "\n" in text:  # libcst leaves out the indentation of the block around the lines
+                text = locate(self, [node]).code(node)
+            self._codes[id(node)] = text
+        return text
 
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
         """Return the source of a node on one line, cut where it is long: for messages."""
