@@ -57,6 +57,15 @@ def test_target(source: str, target: str | None) -> None:
     assert found is None or call in program.calls.sites(found)
 
 
+def test_a_call_of_one_of_two_functions_is_a_site_of_both() -> None:
+    program = parsed("def f(x): pass\ndef g(x): pass\nrun = f if a else g\nprobe(run(1))")
+    call = probed(program)
+    assert isinstance(call, cst.Call)
+    assert [one.name.value for one in program.calls.targets(call)] == ["f", "g"]
+    assert program.calls.target(call) is None
+    assert all(call in program.calls.sites(one) for one in program.calls.targets(call))
+
+
 @pytest.mark.parametrize(
     ("source", "passed"),
     [
@@ -108,6 +117,27 @@ def test_target(source: str, target: str | None) -> None:
             ["1"],
             id="a function in a method",
         ),
+        pytest.param("def f(x): probe(x)\nrun = f\nrun(1)", ["1"], id="by another name"),
+        pytest.param(
+            "def f(x): probe(x)\ndef g(x): pass\nif a:\n    run = f\nelse:\n    run = g\nrun(1)",
+            ["1"],
+            id="by the name of one of two",
+        ),
+        pytest.param(
+            "def f(x): probe(x)\ndef g(x): pass\nrun = g if a else f\nrun(1)",
+            ["1"],
+            id="chosen by an expression",
+        ),
+        pytest.param(
+            "def f(x): probe(x)\nrun = f\nrun(1)\nrun = other\nrun(2)",
+            ["1"],
+            id="not once the name stands for something else",
+        ),
+        pytest.param(
+            "def f(x): probe(x)\nrun = f if a else other\nrun(1)", [], id="one is not known"
+        ),
+        pytest.param("def f(x): probe(x)\nrun = f()\nrun(1)", [], id="not what it returns"),
+        pytest.param("def f(x): probe(x)\nrun, n = f\nrun(1)", [], id="not a part of it"),
     ],
 )
 def test_arguments(source: str, passed: list[str]) -> None:

@@ -550,3 +550,35 @@ def test_a_step_that_waits_next_for_what_it_makes_on_the_host(body, severity):
     step = "\nloss = model(x).sum()\nloss.backward()\noptimizer.step()"
     (found,) = check(script(body + step), CODE)
     assert found.severity is severity
+
+
+TWO_LOOPS = """
+def train(loader, model, optimizer):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+
+def train_twice(loader, model, optimizer):
+    for x, y in loader:
+        z = x.cuda()
+        optimizer.zero_grad()
+        model(z, y).backward()
+        optimizer.step()
+
+def main(twice):
+    options = {"num_workers": 4, "pin_memory": True} if device.type == "cuda" else {}
+    loader = DataLoader(dataset, **options)
+    if twice:
+        run = train_twice
+    else:
+        run = CHOSEN
+    run(loader, model, optimizer)
+"""
+
+
+@pytest.mark.parametrize(("chosen", "rows"), [("train", [8, 15]), ("other", [])])
+def test_a_loader_passed_to_the_one_of_two_functions_that_a_name_stands_for(chosen, rows):
+    found = check(HEAD + TWO_LOOPS.replace("CHOSEN", chosen), CODE)
+    assert [one.location.row for one in found] == rows

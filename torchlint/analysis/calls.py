@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,8 +13,11 @@ from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Target
+
+_DEPTH = 4  # names that stand for names
 
 
 class Calls:
@@ -34,15 +38,21 @@ class Calls:
 
     def _sites_of(self, name: str) -> dict[int, list[cst.Call]]:
         """Return the calls of the functions of a name: calls of other names run none of them."""
-        calls = self.named(name)
+        calls = [*self.named(name), *self._by_alias(name)]
         if name == "__init__":
-            calls = sorted([*calls, *self._constructions], key=self._program.index.order)
+            calls += self._constructions
         sites: dict[int, list[cst.Call]] = {}
-        for call in calls:
-            target = self.target(call)
-            if target is not None:
+        for call in sorted(calls, key=self._program.index.order):
+            for target in self.targets(call):
                 sites.setdefault(id(target), []).append(call)
         return sites
+
+    def targets(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """Return the functions of this file of which a call runs one: ``step = f if a else g``."""
+        target = self.target(call)
+        if target is not None or type(call.func) is not cst.Name:
+            return () if target is None else (target,)
+        return tuple(self._functions(call.func))
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""
@@ -71,6 +81,43 @@ class Calls:
         if isinstance(binding.value, cst.ClassDef):
             return self._constructor(binding.value)
         return None
+
+    def _functions(self, node: cst.CSTNode | None, depth: int = 0) -> list[cst.FunctionDef]:
+        """Return the functions of which an expression is one; empty where it may be another."""
+        match node:
+            case cst.Name() if depth < _DEPTH:
+                found = [
+                    self._bound(binding, depth) for binding in self._program.flow.reaching(node)
+                ]
+            case cst.IfExp() if depth < _DEPTH:
+                found = [self._functions(one, depth + 1) for one in (node.body, node.orelse)]
+            case _:
+                return []
+        return list(dict.fromkeys(chain(*found))) if all(found) else []
+
+    def _bound(self, binding: Binding, depth: int) -> list[cst.FunctionDef]:
+        if isinstance(binding.value, cst.FunctionDef) and binding.kind is Bind.DEFINITION:
+            return [binding.value]
+        plain = binding.kind is Bind.ASSIGN and not binding.path
+        return self._functions(binding.value, depth + 1) if plain else []
+
+    def _by_alias(self, name: str) -> list[cst.Call]:
+        """Return the calls of other plain names that a function of a name is given."""
+        aliases = self._aliases.get(name, ())
+        return [call for alias in dict.fromkeys(aliases) for call in self.by_name(alias)]
+
+    @cached_property
+    def _aliases(self) -> dict[str, list[str]]:
+        """The names that stand for a function of this file, by its own name."""
+        found: dict[str, list[str]] = {}
+        for statement in self._program.index.of(cst.Assign):
+            names = [one.target.value for one in statement.targets if type(one.target) is cst.Name]
+            if not any(name in self._calls_by_name for name in names):
+                continue
+            for function in self._functions(statement.value):
+                own = function.name.value
+                found.setdefault(own, []).extend(name for name in names if name != own)
+        return found
 
     def _constructor(self, node: cst.ClassDef) -> cst.FunctionDef | None:
         owner = self._program.classes.get(node)
@@ -147,7 +194,8 @@ class Calls:
         program = self._program
         owner = program.classes.around(function)
         if owner is None or program.index.scope(function).kind is not ScopeKind.CLASS:
-            return [call for call in self.by_name(name) if self.target(call) is function]
+            calls = [*self.by_name(name), *self._by_alias(name)]
+            return [call for call in calls if function in self.targets(call)]
         if name == "__init__":
             return [c for c in self._constructions if self.target(c) is function]
         return [
