@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -582,3 +582,57 @@ def main(twice):
 def test_a_loader_passed_to_the_one_of_two_functions_that_a_name_stands_for(chosen, rows):
     found = check(HEAD + TWO_LOOPS.replace("CHOSEN", chosen), CODE)
     assert [one.location.row for one in found] == rows
+
+
+DATA = """
+from torch.utils.data import DataLoader
+
+def make_loaders(args, **kwargs):
+    if args.name == "small":
+        dataset = Small(args)
+        return DataLoader(dataset, 64, shuffle=True, **kwargs), dataset.classes
+    dataset = Large(args)
+    return DataLoader(dataset, 64, shuffle=True, **kwargs), dataset.classes
+
+def make_loader(dataset, options):
+    return DataLoader(dataset, 64, **options)
+"""
+USES = """
+import torch
+from data import make_loader, make_loaders
+
+class Trainer:
+    def __init__(self, args):
+        kwargs = {GIVEN}
+        self.loader, self.classes = MADE
+
+    def train(self, model):
+        for x, y in self.loader:
+            x = x.cuda()
+            model(x, y).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "other", "count"),
+    [
+        pytest.param("make_loaders(args, **kwargs)", '"pin_memory": True', "", 1, id="keywords"),
+        pytest.param("make_loader(d, kwargs), 3", '"pin_memory": True', "", 1, id="a dictionary"),
+        pytest.param("make_loaders(args, pin_memory=True)", "", "", 1, id="a keyword"),
+        pytest.param("make_loaders(args, **kwargs)", '"pin_memory": False', "", 0, id="not pinned"),
+        pytest.param("make_loaders(args, **kwargs)", '"num_workers": 4', "", 0, id="of no memory"),
+        pytest.param("make_loaders(args, **kwargs)", '"pin_memory": fast', "", 0, id="a variable"),
+        pytest.param("make_loaders(args, **kwargs)", "**options", "", 0, id="from nowhere"),
+        pytest.param(
+            "make_loaders(args, **kwargs)",
+            '"pin_memory": True',
+            "from data import make_loaders\nloader, n = make_loaders(args)\n",
+            0,
+            id="another file makes one that is not pinned",
+        ),
+    ],
+)
+def test_options_that_another_file_passes(tmp_path, made, given, other, count):
+    source = USES.replace("GIVEN", given).replace("MADE", made)
+    files = {"train.py": source, "data.py": DATA, "other.py": other}
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == count

@@ -65,7 +65,7 @@ class Arguments:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._dictionaries = Dictionaries(program)
+        self.dictionaries = Dictionaries(program)
 
     def of(self, call: cst.Call, name: str, function: str | None = None) -> Argument:
         """Return the argument of a call for a parameter of a function in `SIGNATURES`.
@@ -83,7 +83,7 @@ class Arguments:
         unpacked: Argument | None = None
         for arg in call.args:
             if arg.star == "**":
-                found = _look_up(self._dictionaries.keys(arg.value), name)
+                found = _look_up(self.dictionaries.keys(arg.value), name)
                 if found.given is Given.YES:
                     return found
                 if found.given is Given.UNSURE:

@@ -108,6 +108,22 @@ def _weakened(keys: Keys) -> Keys:
     return either((keys, ANYTHING))
 
 
+def _constants(options: list[Keys]) -> Keys:
+    """Return what each of several dictionaries may hold whose values are all literals.
+
+    They stand in other files, where any other expression means something else.
+    """
+    found = either(options)
+    values = {**found.possible, **found.certain}
+    plain = {
+        key: values[key]
+        for key in values
+        if all(key in one.certain or key in one.possible for one in options)
+        and all(literal(value) is not None for value in values[key])
+    }
+    return Keys({}, plain, complete=False)
+
+
 def _of_item(key: str | None, *values: cst.BaseExpression) -> Keys:
     return ANYTHING if key is None else Keys({key: values}, {})
 
@@ -118,14 +134,14 @@ class Dictionaries:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._fuel = _FUEL
+        self.fuel = _FUEL
 
     def keys(self, node: cst.CSTNode | None, depth: int = 0) -> Keys:
         """Say what a dictionary holds, where the expression stands."""
         if depth == 0:
-            self._fuel = _FUEL
-        self._fuel -= 1
-        if depth > _DEPTH or self._fuel < 0:
+            self.fuel = _FUEL
+        self.fuel -= 1
+        if depth > _DEPTH or self.fuel < 0:
             return ANYTHING
         match node:
             case cst.Dict():
@@ -213,24 +229,48 @@ class Dictionaries:
                 return ANYTHING
 
     def _parameter(self, param: cst.Param, depth: int) -> Keys:
-        """Return what the calls in this file pass, if it is a program and not a library."""
+        """Return what the calls in this file pass, if it is a program and not a library.
+
+        Of a library, what the calls in other files of the project pass is possible.
+        """
         program = self._program
         function = program.parent(program.parent(param) or param)
         if not isinstance(function, cst.FunctionDef):
             return ANYTHING
         sites = program.calls.sites(function)
         if not sites or not self._is_program:
-            return ANYTHING
-        if param is function.params.star_kwarg:
-            return either(self._extra(site, function, depth) for site in sites)
-        options: list[Keys] = []
-        for site in sites:
-            given = program.calls.passed(function, param, site)
-            options.append(self.keys(param.default if given is None else given, depth + 1))
-        return either(options)
+            return self._passed_elsewhere(function, param, depth)
+        return either(self._passed_by(self, site, function, param, depth) for site in sites)
 
-    def _extra(self, site: cst.Call, function: cst.FunctionDef, depth: int) -> Keys:
-        """Return the keywords of a call that the function has no parameter for."""
+    def _passed_by(
+        self,
+        home: Dictionaries,
+        site: cst.Call,
+        function: cst.FunctionDef,
+        param: cst.Param,
+        depth: int,
+    ) -> Keys:
+        """Return what a call of a function of this file passes, which may stand in another file."""
+        if param is function.params.star_kwarg:
+            return home.keywords(site, function, depth)
+        given = self._program.calls.passed(function, param, site)
+        if given is None:
+            return self.keys(param.default, depth + 1)
+        return home.keys(given, depth + 1)
+
+    def _passed_elsewhere(self, function: cst.FunctionDef, param: cst.Param, depth: int) -> Keys:
+        """Return the constants that the calls in other files pass: there may be more calls."""
+        project = self._program.project
+        options: list[Keys] = []
+        for other, site in [] if project is None else project.callers(self._program, function):
+            home = other.arguments.dictionaries
+            home.fuel = self.fuel
+            options.append(self._passed_by(home, site, function, param, depth))
+            self.fuel = min(self.fuel, home.fuel)
+        return _constants(options)
+
+    def keywords(self, site: cst.Call, function: cst.FunctionDef, depth: int) -> Keys:
+        """Return the keywords of a call here that a function has no parameter for."""
         named = (*function.params.params, *function.params.kwonly_params)
         taken = {param.name.value for param in named}
         found = NOTHING
