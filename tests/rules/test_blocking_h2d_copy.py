@@ -636,3 +636,46 @@ def test_options_that_another_file_passes(tmp_path, made, given, other, count):
     source = USES.replace("GIVEN", given).replace("MADE", made)
     files = {"train.py": source, "data.py": DATA, "other.py": other}
     assert len(check_in(tmp_path, files, "train.py", CODE)) == count
+
+
+ENDLESS = """
+class Endless:
+    def __init__(self, dataset, **kwargs):
+        self.loader = DataLoader(dataset, 64, **kwargs)
+        self.batches = iter(self.loader)
+
+    def next(self):
+        return TAKEN
+
+    def take(self):
+        try:
+            batch = next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            batch = next(self.batches)
+        return batch
+
+def train(model):
+    endless = Endless(dataset, pin_memory=PIN)
+    while True:
+        batch = endless.next()
+        x, y = [t.to(device) for t in batch]
+        model(x, y).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "pin", "count"),
+    [
+        pytest.param("next(self.batches)", "True", 1, id="what its method returns"),
+        pytest.param("self.take()", "True", 1, id="what another method returns"),
+        pytest.param("next(self.batches)", "False", 0, id="not pinned"),
+        pytest.param("augment(next(self.batches))", "True", 0, id="something made of it"),
+        pytest.param("self.ahead", "True", 0, id="nobody knows what"),
+    ],
+)
+def test_a_class_that_takes_batches_out_of_its_loader(taken, pin, count):
+    source = ENDLESS.replace("TAKEN", taken).replace("PIN", pin)
+    main = 'if __name__ == "__main__":\n    train(model)\n'
+    assert len(check(HEAD + source + main, CODE)) == count
+    silent(HEAD + source.replace("while True:", "if True:") + main, CODE)

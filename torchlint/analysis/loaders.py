@@ -100,6 +100,8 @@ _GIVES_OTHERS = frozenset(
      "named_modules", "named_children", "state_dict", "split", "strip", "join", "format", "size"}
 )  # fmt: skip
 _SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
+_CALLS = 2  # functions around a `next()` that are called again and again
+_NEXT = ("next", "__next__")
 _ABOUT = frozenset({"len", "range", "int", "float", "str", "isinstance", "type", "print", "id"})
 _OF_LOADER = frozenset({"dataset", "sampler", "batch_sampler", "collate_fn", "batch_size"})
 _PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
@@ -537,13 +539,13 @@ class Loaders:
         if isinstance(func, cst.Name) and program.index.scope(func).owner(func.value) is None:
             yield from self._builtin(func.value, args, level, path)
             return
-        if isinstance(func, cst.Attribute) and func.attr.value in ("next", "__next__"):
+        target = program.calls.target(node)
+        if target is None and isinstance(func, cst.Attribute) and func.attr.value in _NEXT:
             if self._repeats(node):
                 yield func.value, _Level.SOURCE, (None, *path)
             return
         if level is _Level.BATCH and _copies(program.qualified(func), func):
             return  # what the loader pinned stays behind
-        target = program.calls.target(node)
         if target is not None and target.name.value != "__init__":
             yield from self._results(target, level, path, node)
             return
@@ -623,11 +625,15 @@ class Loaders:
         context = self._program.context(node)
         if context.guarded:
             return False
-        if context.role is not Role.OTHER or self._in_loop(node):
+        return context.role is not Role.OTHER or self._runs_again(node)
+
+    def _runs_again(self, node: cst.CSTNode, depth: int = 0) -> bool:
+        """Whether a place stands in a loop, or in a function that is called in one."""
+        if self._in_loop(node):
             return True
         function = self._program.function(node)
         sites = [] if function is None else self._program.calls.sites(function)
-        return any(self._in_loop(site) for site in sites)
+        return depth < _CALLS and any(self._runs_again(site, depth + 1) for site in sites)
 
     def _in_loop(self, node: cst.CSTNode) -> bool:
         for above in self._program.index.ancestors(node):
