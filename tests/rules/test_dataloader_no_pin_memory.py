@@ -922,6 +922,69 @@ dataset = {made}
     assert len(check(loaded("num_workers=4", before, loop=loop), CODE)) == count
 
 
+PAIRS = """
+from PIL import Image
+from torchvision import transforms
+
+def small(size):
+    return transforms.Compose([transforms.Resize(size), MADE])
+
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self, files, transform=None):
+        self.files = files
+        self.transform = transform
+        self.small = small(88)
+    def __getitem__(self, index):
+        image = Image.open(self.files[index])
+        return {"whole": self.transform(image), "small": GIVEN, "label": index}
+
+dataset = Pairs(files, transforms.ToTensor())
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "made", "count"),
+    [
+        pytest.param("whole", "0", "None", 1, id="by the transform that is passed"),
+        pytest.param("small", "self.small(image)", "transforms.ToTensor()", 1, id="by a function"),
+        pytest.param(
+            "small",
+            "self.small(image)",
+            "transforms.ToTensor(), transforms.Normalize(0.5, 0.5)",
+            1,
+            id="and normalized",
+        ),
+        pytest.param("small", "transforms.ToTensor()(image)", "None", 1, id="there"),
+        pytest.param(
+            "small",
+            "transforms.functional.to_tensor(image)",
+            "None",
+            1,
+            id="by a function of torch",
+        ),
+        pytest.param(
+            "small", "self.small(image)", "transforms.PILToTensor()", 0, id="bytes, in fact"
+        ),
+        pytest.param(
+            "small",
+            "self.small(image)",
+            "transforms.ToTensor(), transforms.Lambda(quantize)",
+            0,
+            id="and something else made of it",
+        ),
+        pytest.param("small", "to_array(image)", "None", 0, id="what nobody knows"),
+        pytest.param("small", "self.resize(image)", "None", 0, id="by a transform nobody knows"),
+        pytest.param("label", "0", "None", 0, id="another part"),
+    ],
+)
+def test_a_conversion_of_what_the_dataset_gives_as_floats(part, given, made, count):
+    before = PAIRS.replace("GIVEN", given).replace("MADE", made)
+    loop = f"for batch in loader:\n    x = batch['{part}']\n"
+    loop += "    if torch.cuda.is_available():\n        x = x.float().cuda()\n"
+    loop += "    model(x).backward()\n"
+    assert len(check(loaded("num_workers=4", before, loop=loop), CODE)) == count
+
+
 def test_one_of_two_loops_converts():
     loop = f"{LOOP}for x in loader:\n    model(x.float().to(device))\n"
     (found,) = check(loaded("num_workers=4", loop=loop), CODE)

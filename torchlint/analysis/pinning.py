@@ -11,8 +11,10 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.evaluations import evaluations
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
+from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
+from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -98,14 +100,16 @@ def is_converted(program: Program, loader: cst.Call, move: Move) -> bool:
     if not _is_converted(move.program or program, moved, _CONVERTS):
         return False
     others = _CONVERTS - {"float"}
-    return not _gives_floats(program, loader) or _is_converted(
+    return not _gives_floats(program, loader, move) or _is_converted(
         move.program or program, moved, others
     )
 
 
-def _gives_floats(program: Program, loader: cst.Call) -> bool:
-    """Whether images are seen to be floats already, so that ``.float()`` does nothing."""
+def _gives_floats(program: Program, loader: cst.Call, move: Move) -> bool:
+    """Whether what is moved is seen to be floats already, so that ``.float()`` does nothing."""
     found = program.datasets.of_loader(loader)
+    if found and move.parts and all(is_float(one, part) for one in found for part in move.parts):
+        return program.argument(loader, "collate_fn", LOADER).absent
     homes = {one.program for one in found} | {program}
     return (
         bool(found)
