@@ -54,12 +54,12 @@ other work (with `non_blocking=True`).
   workers would help as well: the main thread would do the pinning.  Those that only an evaluation
   goes through, whatever they read.
 - Loaders that an evaluation goes through a single time, beside the epochs of a training.
-- Loaders of `batch_size=1`, or of token ids, that nothing is seen to train with: there is nothing
-  to gain beside what else is done with a batch.
+- Loaders of token ids, or of `batch_size=1` outside of a training's epochs, that nothing is seen to
+  train with: there is nothing to gain beside what else is done with a batch.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
-CIFAR10), and token ids, of which a batch is copied in no time; evaluations that write a file for
-each sample or batch; loaders without workers.
+CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
+or that write a file for each sample or batch; loaders without workers.
 
 Reported without a fix: loaders that a framework wraps.
 
@@ -106,6 +106,7 @@ from torchlint.analysis.pinning import (
     moves_label,
     moves_labels_only,
     small_samples,
+    walked_in_epochs,
     walked_once,
 )
 from torchlint.analysis.reasons import refused
@@ -172,9 +173,14 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     roles = program.loaders.roles(call)
     if workers_of(program, call) is Workers.NONE:
         return roles == {Role.EVAL} or not prepares(program, call)
-    alone = program.argument(call, "batch_size").literal() == "1"
+    alone = is_alone(program, call) and not walked_in_epochs(program, call)
     small = alone or gives_tokens(program, call)
     return small and bool(roles) and Role.TRAIN not in roles
+
+
+def is_alone(program: Program, call: cst.Call) -> bool:
+    """Whether a batch is a single sample."""
+    return program.argument(call, "batch_size").literal() == "1"
 
 
 def writes_files(program: Program, call: cst.Call) -> bool:
@@ -210,13 +216,15 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     small = small_samples(program, call)
     tokens = gives_tokens(program, call)
     little = bool(small) or tokens or workers in (Workers.NONE, Workers.UNSURE)
-    little = little or writes_files(program, call)
+    single = is_alone(program, call) and program.loaders.roles(call) == {Role.EVAL}
+    little = little or single or writes_files(program, call)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE
     worth = ": worth it together with workers, which pin apart from training" if alone else ""
     tiny = f"samples as small as those of {small}" if small else "token ids" if tokens else ""
+    tiny = tiny or ("one sample at a time" if single else "")
     if tiny and not alone:
         worth = f", though there is little to gain for {tiny}"
     return Finding(

@@ -691,6 +691,27 @@ def test_an_evaluation_gains_where_it_has_batches_and_workers(arguments, count):
 
 
 @pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        pytest.param("for epoch in range(9):\n    train(model)\n    evaluate(model)", 1, id="each"),
+        pytest.param("for epoch in range(9):\n    train(model)\nevaluate(model)", 0, id="once"),
+        pytest.param("evaluate(model)\nevaluate(other)", 0, id="without a training"),
+    ],
+)
+def test_an_evaluation_of_one_sample_at_a_time_between_epochs_is_information(after, count):
+    train = """
+def train(model):
+    for x, y in batches:
+        model(x.to(device), y).backward()
+        optimizer.step()
+"""
+    evaluation = EVALUATE.replace("{arguments}", "batch_size=1, num_workers=4")
+    found = check(script(DEVICE, FOLDER, train, evaluation, after), CODE)
+    assert [one.severity for one in found] == [Severity.INFO] * count
+    assert all("little to gain for one sample at a time" in one.message for one in found)
+
+
+@pytest.mark.parametrize(
     ("does", "severity"),
     [
         ("for one in total: np.save(path(one), one.cpu())", Severity.INFO),

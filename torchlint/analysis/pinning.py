@@ -211,6 +211,14 @@ def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
     )
 
 
+def walked_in_epochs(program: Program, loader: cst.Call) -> bool:
+    """Whether a loader is gone through again and again in a script that trains."""
+    return any(
+        _has_epochs(home) and not runs_once(home, loop)
+        for home, loop in program.loaders.loops_everywhere(loader)
+    )
+
+
 def _has_epochs(program: Program) -> bool:
     loops: list[cst.For | cst.While] = [*program.index.of(cst.For), *program.index.of(cst.While)]
     return any(program.loops.role(loop) is Role.EPOCH for loop in loops)
