@@ -38,8 +38,7 @@ not become measurably faster, so this is information.
   imports which freezes norms.
 - Models into which their file loads weights from the web: those have the bias (`strict=False`
   aside).
-- Layers that a function sets up which is applied to their model, in this file or another, and
-  which uses the bias of each without a check for None; models whose `train` hands on `False`.
+- Models whose `train` hands on `False`.
 - Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
   they build, only to evaluate it (they have the bias, and the mean that a norm has stored holds
   it), though an optimizer that never steps is left over there.
@@ -53,7 +52,9 @@ with it no longer load with `strict=True`; weight decay no longer moves it; and
 since a bias draws random numbers when it is made, everything made after
 it starts from other numbers under the same seed.  There is no fix where any file of the project
 loads weights (`model.load_state_dict(...)`, `from_pretrained`), nor where the file reads the bias
-of such layers without a check for None or has another file set the weights.
+of such layers without a check for None or has another file set the weights.  Nor is there one where
+a function that sets up each layer of the model, in this file or another, does so: the help names
+it, and it has to check for None first (`if layer.bias is not None`).
 
 ## Evidence
 `torchlint bench TL703` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
@@ -122,7 +123,7 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
             continue
         if module_uses.is_published(program, link.producer):
             continue
-        if stays_in_evaluation(program, link.producer) or is_initialised(program, link.producer):
+        if stays_in_evaluation(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(
@@ -210,14 +211,12 @@ def is_toy(program: Program) -> bool:
     return program.project is not None and program.path is not None and not importers(program)
 
 
-def is_initialised(program: Program, layer: cst.Call) -> bool:
-    """Whether what sets up the layers of a model fails on one of this kind without a bias."""
-    return needs_bias(program, layer, program.qualified(layer.func).rpartition(".")[2])
-
-
 def why_not(program: Program, layer: cst.Call, loading: str | None) -> str:
     """Why a layer must keep its bias until somebody has looked, or nothing."""
     kind = program.qualified(layer.func).rpartition(".")[2]
+    needs = needs_bias(program, layer, kind)  # without a bias the script fails as it starts
+    if needs:
+        return f"{needs}: add one there first"
     attribute = module_uses.attribute_of(program, layer)
     for read in module_uses.bias_reads(program):
         if read.concerns(layer, kind, attribute):

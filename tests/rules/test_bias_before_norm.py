@@ -543,9 +543,14 @@ for m in model.modules():
         ),
     ],
 )
-def test_silent_where_the_layers_are_set_up_with_their_biases(tail):
+def test_no_fix_where_the_layers_are_set_up_with_their_biases(tail):
     """Without one the script fails as it starts."""
-    silent(chain("nn.ReLU()", CONV, NORM, tail=tail), CODE)
+    [found] = check(chain("nn.ReLU()", CONV, NORM, tail=tail), CODE)
+    assert found.fix is None
+    assert found.severity is Severity.INFO
+    assert found.help == (
+        "Not fixed, since this file uses `m.bias` without a check for None: add one there first."
+    )
 
 
 SETUP = """
@@ -564,110 +569,118 @@ for m in self.modules():
 
 
 @pytest.mark.parametrize(
-    ("train", "kind", "found"),
+    ("train", "kind", "fails"),
     [
-        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Conv2d", 0, id="applied"),
+        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Conv2d", True, id="applied"),
         pytest.param(
             "import net\nimport setup_layers as s\nmodel = net.Net()\nmodel.to(0).apply(s.start)\n",
-            "(nn.Conv2d, nn.Linear)", 0, id="by its module",
+            "(nn.Conv2d, nn.Linear)", True, id="by its module",
         ),
         pytest.param(
-            APPLIED + "for m in net.Net().modules():\n    start(m)\n", "nn.Conv2d", 0,
+            APPLIED + "for m in net.Net().modules():\n    start(m)\n", "nn.Conv2d", True,
             id="in a loop",
         ),
         pytest.param(
             APPLIED + "from torch import nn\n\nclass Whole(nn.Module):\n    def __init__(self):\n"
             "        super().__init__()\n        self.net = net.Net()\n        self.apply(start)\n",
-            "nn.Conv2d", 0, id="by what holds the model",
+            "nn.Conv2d", True, id="by what holds the model",
         ),
         pytest.param(
             APPLIED + "def build(model):\n    model.apply(start)\n\nbuild(net.Net())\n",
-            "nn.Conv2d", 0, id="passed on",
+            "nn.Conv2d", True, id="passed on",
         ),
-        pytest.param(APPLIED + "net.Net()\n", "nn.Conv2d", 1, id="never applied"),
-        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Linear", 1, id="of others"),
+        pytest.param(APPLIED + "net.Net()\n", "nn.Conv2d", False, id="never applied"),
+        pytest.param(APPLIED + "net.Net().apply(start)\n", "nn.Linear", False, id="of others"),
         pytest.param(
-            APPLIED + "net.Net().apply(start)\n", "nn.Conv2d) and (m.bias is not None", 1,
+            APPLIED + "net.Net().apply(start)\n", "nn.Conv2d) and (m.bias is not None", False,
             id="checked",
         ),
         pytest.param(
-            "from setup_layers import start\nhead().apply(start)\n", "nn.Conv2d", 1,
+            "from setup_layers import start\nhead().apply(start)\n", "nn.Conv2d", False,
             id="applied to models that do not come from the file",
         ),
         pytest.param(
             APPLIED + "from torch import nn\nhead = nn.Conv2d(3, 8, 1)\nhead.apply(start)\n",
-            "nn.Conv2d", 1, id="applied to another layer",
+            "nn.Conv2d", False, id="applied to another layer",
         ),
         pytest.param(
-            APPLIED + "net.Other().apply(start)\n", "nn.Conv2d", 1,
+            APPLIED + "net.Other().apply(start)\n", "nn.Conv2d", False,
             id="applied to another model of the file",
         ),
         pytest.param(
             APPLIED + "def build(model):\n    model.apply(start)\n\nbuild(net.Other())\n",
-            "nn.Conv2d", 1, id="another passed on",
+            "nn.Conv2d", False, id="another passed on",
         ),
         pytest.param(
-            APPLIED + "first = net.Net().conv\nstart(first)\n", "nn.Conv2d", 1,
+            APPLIED + "first = net.Net().conv\nstart(first)\n", "nn.Conv2d", False,
             id="called for one layer",
         ),
     ],
 )  # fmt: skip
-def test_layers_that_another_file_sets_up(tmp_path, train, kind, found):
+def test_layers_that_another_file_sets_up(tmp_path, train, kind, fails):
     other = "\nclass Other(nn.Module):\n    pass\n"
     files = {"net.py": NET + other, "setup_layers.py": SETUP.format(kind=kind), "train.py": train}
-    assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+    [found] = check_in(tmp_path, files, "net.py", CODE)
+    wanted = "Not fixed, since `start` in setup_layers.py uses `m.bias` without a check for None"
+    assert found.help.startswith(wanted) == fails
+    assert found.fix is None or not fails
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "fails"),
     [
-        pytest.param(module(PLAIN + SETS_ITSELF, DIRECT), 0, id="in its own constructor"),
+        pytest.param(module(PLAIN + SETS_ITSELF, DIRECT), True, id="in its own constructor"),
         pytest.param(
             module(PLAIN, DIRECT) + SETUP + "\nclass Head(nn.Module):\n    def __init__(self):\n"
-            "        self.apply(start)\n", 1, id="of another class",
+            "        self.apply(start)\n", False, id="of another class",
         ),
         pytest.param(
             module(PLAIN, DIRECT, bases="Base") + SETUP + "\nclass Base(nn.Module):\n"
-            "    def __init__(self):\n        self.apply(start)\n", 0, id="of its base",
+            "    def __init__(self):\n        self.apply(start)\n", True, id="of its base",
         ),
         pytest.param(
             module(PLAIN, DIRECT) + SETUP + "\nclass Whole(nn.Module):\n    def __init__(self):\n"
-            "        self.net = Net()\n        self.net.apply(start)\n", 0, id="of what holds it",
+            "        self.net = Net()\n        self.net.apply(start)\n", True,
+            id="of what holds it",
         ),
         pytest.param(
             NET + "def make(gain):\n    def start(m):\n        if isinstance(m, nn.Conv2d):\n"
-            "            m.bias.data.zero_()\n    return start\n\nNet().apply(make(3))\n", 0,
+            "            m.bias.data.zero_()\n    return start\n\nNet().apply(make(3))\n", True,
             id="a function that another makes",
         ),
         pytest.param(
-            NET + SETUP + "class Head(nn.Module):\n    pass\n\nHead().apply(start)\n", 1,
+            NET + SETUP + "class Head(nn.Module):\n    pass\n\nHead().apply(start)\n", False,
             id="called on another class",
         ),
         pytest.param(
-            NET + SETUP + "from functools import partial\nNet().apply(partial(start))\n", 0,
+            NET + SETUP + "from functools import partial\nNet().apply(partial(start))\n", True,
             id="a partial function",
         ),
     ],
 )  # fmt: skip
-def test_layers_that_the_file_itself_sets_up(source, found):
-    assert len(check(source.replace("{kind}", "nn.Conv2d"), CODE)) == found
+def test_layers_that_the_file_itself_sets_up(source, fails):
+    [found] = check(source.replace("{kind}", "nn.Conv2d"), CODE)
+    assert ("uses `m.bias` without" in found.help) == fails
+    assert found.fix is None
 
 
 def test_a_model_that_another_file_is_told_to_set_up(tmp_path):
     setup = SETUP.format(kind="nn.Conv2d") + "\ndef begin(model):\n    model.apply(start)\n"
     train = "import net\nfrom setup_layers import begin\nbegin(net.{model}())\n"
     net = NET + "\nclass Other(nn.Module):\n    pass\n"
-    for model, found in ("Net", 0), ("Other", 1):
+    for model, fails in ("Net", True), ("Other", False):
         files = {"net.py": net, "setup_layers.py": setup, "train.py": train.format(model=model)}
         files["more.py"] = "from setup_layers import begin\nbegin(head())\n"
-        assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+        [found] = check_in(tmp_path, files, "net.py", CODE)
+        assert ("`start` in setup_layers.py" in found.help) == fails
 
 
 def test_models_of_a_file_that_has_nothing_to_do_with_it(tmp_path):
     net = "from setup_layers import size\n" + NET
     train = "from setup_layers import start\nhead().apply(start)\n"
     files = {"net.py": net, "setup_layers.py": SETUP.format(kind="nn.Conv2d"), "train.py": train}
-    [_] = check_in(tmp_path, files, "net.py", CODE)
+    [found] = check_in(tmp_path, files, "net.py", CODE)
+    assert found.fix is not None
 
 
 def test_layers_that_a_base_in_another_file_sets_up(tmp_path):
@@ -678,7 +691,8 @@ def test_layers_that_a_base_in_another_file_sets_up(tmp_path):
         "base.py": base,
         "net.py": "from base import Base\n" + module(PLAIN, DIRECT, bases="Base"),
     }
-    assert check_in(tmp_path, files, "net.py", CODE) == []
+    [found] = check_in(tmp_path, files, "net.py", CODE)
+    assert "`start` in base.py" in found.help
 
 
 STAYS = """

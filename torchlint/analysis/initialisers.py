@@ -27,16 +27,29 @@ _WALKS = frozenset({"modules", "named_modules", "children", "named_children"})
 _DEPTH = 4  # functions that pass on what they are given
 
 
-def needs_bias(program: Program, layer: cst.Call, kind: str) -> bool:
-    """Whether a function that is applied to a model with this layer fails without its bias."""
+def needs_bias(program: Program, layer: cst.Call, kind: str) -> str:
+    """Return which code sets up each layer of a model with this one, and fails without its bias.
+
+    A clause that says so, to tell where a check for None is missing; "" where there is no such.
+    """
     for home in _homes(program):
         for read in bias_reads(home):
             name = read.node.value
             if not isinstance(name, cst.Name) or not read.concerns(layer, kind, ""):
                 continue
             if any(may_hold(*one, program, layer) for one in _walked(home, name)):
-                return True
-    return False
+                return _where(program, home, read.node)
+    return ""
+
+
+def _where(program: Program, home: Program, read: cst.Attribute) -> str:
+    """Say which function uses a bias, or which file where none does."""
+    function = home.function(read)
+    file = "this file" if home is program or home.path is None else home.path.name
+    place = file if function is None else f"`{function.name.value}`"
+    if function is not None and home is not program:
+        place += f" in {file}"
+    return f"{place} uses `{home.brief(read)}` without a check for None"
 
 
 def _homes(program: Program) -> Iterator[Program]:
