@@ -26,8 +26,8 @@ left to notice the difference, and the copy is pure loss.
 
 ## Leaves alone
 What is not proved to be an array: parameters without annotation, results of other
-modules, lists and numbers (TL303 looks at lists of arrays), NumPy scalars such as
-`np.mean(x)` and `np.random.rand()`.  Arrays that are
+modules (but for the vector environments of Gym and Gymnasium), lists and numbers (TL303 looks at
+lists of arrays), NumPy scalars such as `np.mean(x)` and `np.random.rand()`.  Arrays that are
 changed, returned or kept after the call, and tensors that are changed in place
 while somebody else holds the array: there the copy is needed.  Memory that is, or
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
@@ -40,12 +40,13 @@ loop of its `__init__`, or of `process` of PyTorch Geometric) or picks them once
 (`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and one number
 for each sample, as the labels in a `collate_fn`: a few bytes.  `requires_grad=True`, which neither
 `as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and `torch.FloatTensor(array)`, which
-convert and are another matter.
+convert to float32, and use the memory of an array that has it.
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
 a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
 like converts at once: only one of two copies is saved.  So is an array that is made right there of
-a list of numbers: to read the list takes longer than the copy.
+a list of numbers: to read the list takes longer than the copy; and what a vector environment of Gym
+answers with one number for each environment (rewards, what has ended): a few bytes.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -78,6 +79,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis import environments
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.datasets import TAKES
@@ -198,6 +200,7 @@ def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
     sure = not may_convert(program, call, data.value) and runs_often(program, call)
     sure = sure and not is_converted(program, call) and not lists_numbers(program, call, data.value)
+    sure = sure and program.value(data.value).type != environments.EACH  # a few bytes
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
 
 

@@ -721,3 +721,50 @@ def test_what_torch_does_not_take_raises_either_way(array: np.ndarray) -> None:
 def test_a_pinned_copy_of_an_array_raises() -> None:
     with pytest.raises(RuntimeError, match="pin"):
         torch.tensor(np.zeros(3), pin_memory=True)
+
+
+# -- vector environments --------------------------------------------------------------------------
+
+
+ROLLOUT = """
+import gymnasium as gym
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+envs = {make}
+seen, _ = envs.reset()
+for step in range(1000):
+    actions = model({seen}).argmax(1)
+    seen, reward, ended, cut, infos = envs.step(actions.cpu().numpy())
+    loss = (model.value - {reward}.to(device)).mean()
+    loss.backward()
+"""
+VECTOR = "gym.vector.SyncVectorEnv(makers)"
+
+
+def test_the_rewards_of_a_vector_environment_are_a_copy_of_a_few_bytes():
+    source = ROLLOUT.format(make=VECTOR, seen="seen", reward="torch.tensor(reward)")
+    [found] = check(source, CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is not None
+    assert found.fix.safety is Safety.SAFE
+
+
+def test_its_observations_are_copied_in_every_step():
+    source = ROLLOUT.format(make=VECTOR, seen="torch.tensor(seen).to(device)", reward="reward")
+    [found] = check(source, CODE)
+    assert found.severity is Severity.WARNING
+
+
+def test_one_environment_answers_with_numbers():
+    source = ROLLOUT.format(
+        make="gym.make('CartPole-v1')", seen="torch.tensor(seen)", reward="torch.tensor(reward)"
+    )
+    silent(source, CODE)
+
+
+def test_tensor_of_an_array_is_no_copy_of_float32():
+    seen, array = "torch.Tensor(seen).to(device)", np.zeros(3, dtype=np.float32)
+    silent(ROLLOUT.format(make=VECTOR, seen=seen, reward="reward"), CODE)
+    torch.Tensor(array)[0] = 1
+    assert array[0] == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis import numpy_api, torch_api
+from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
@@ -732,6 +732,8 @@ class Evaluator:
                 return self._module_method(base, method, node)
             case Kind.INSTANCE if base.type == numpy_api.GENERATOR:
                 return numpy_api.draw(method, node, self)
+            case Kind.INSTANCE if base.type == environments.VECTOR:
+                return environments.answer(base, method, self._places(node))
             case Kind.INSTANCE | Kind.DATASET:
                 return self._own_method(base, method, node)
             case Kind.DICT:
@@ -750,6 +752,15 @@ class Evaluator:
                 return self.derived(node)
             case _:
                 return self._unknown_method(base, method, node)
+
+    def _places(self, node: cst.Call) -> int:
+        """Return how many targets what a call gives is unpacked into at once; 0 where it is not."""
+        match self._program.parent(node):
+            case cst.Assign(value=value, targets=[cst.AssignTarget(target=cst.Tuple() as names)]):
+                plain = all(isinstance(one, cst.Element) for one in names.elements)
+                return len(names.elements) if value is node and plain else 0
+            case _:
+                return 0
 
     def _tensor_method(self, base: Value, method: str, node: cst.Call) -> Value:
         tensor = Value(Kind.TENSOR, device=base.device)
@@ -1089,7 +1100,7 @@ class Evaluator:
             return self._value(node.args[0].value)
         if name.endswith("GradScaler"):
             return Value(Kind.SCALER, type=name, made=node)
-        return None
+        return environments.made(name, node, self)
 
 
 # -- helpers without state --------------------------------------------------------------------
