@@ -45,6 +45,12 @@ training step the difference is paid again and again.
   order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
 
+- Tensors that are moved in a later line, or in one after something was computed of them, where
+  anything else may read, fill or change them on the host before.
+
+A tensor that a later line moves (`z = torch.rand(n)`, then `z = z.cuda()`) is reported where it is
+made, without a fix, and as information where the host computes something of it in between.
+
 Reported as information for `torch.randperm`, which saves no more than the wait for a small copy,
 where it does not run in every training step or forward pass, and where the
 file does not name a GPU.
@@ -98,6 +104,7 @@ from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
@@ -140,6 +147,7 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
             continue
         if has_device(program, made) and not is_empty(program, made):
             yield moved(program, move, made, goal)
+    yield from later(program)
     yield from scalars(program)
     yield from arrays(program)
 
@@ -158,6 +166,40 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         fix(program, move, made, goal),
         Severity.INFO if factory(program, made) == "randperm" else severity(program, context),
         help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
+    )
+
+
+def later(program: Program) -> Iterator[Finding]:
+    """Find tensors that one line makes on the host, only for another to move them to the GPU."""
+    told = set[int]()
+    for move, func in program.method_calls("to", "cuda"):
+        if created(program, func.value) is not None or goal_of(program, move) is None:
+            continue
+        found = made_before(program, move)
+        if found is None or in_test(program, move) or is_rare(program, move):
+            continue
+        made, plain = found
+        if id(made) not in told and has_device(program, made) and not is_empty(program, made):
+            told.add(id(made))
+            yield moved_later(program, move, made, plain=plain)
+
+
+def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool) -> Finding:
+    """Return the finding for a tensor that a later line moves.  No fix: it would be of two lines.
+
+    What else is computed on the host in between, the GPU would do in as many kernels: information.
+    """
+    context = program.context(move)
+    when = f" in every {step(context)}" if every_step(context) else ""
+    what = "is made on the host, and" if plain else "is made on the host, and what follows from it"
+    small = not plain or factory(program, made) == "randperm"
+    return Finding(
+        made,
+        f"`{program.brief(made)}` {what} then copied to the GPU{when}",
+        None,
+        Severity.INFO if small else severity(program, context),
+        help=f"make it there: `torch.{factory(program, made)}(..., device=...)`, "
+        f"without `{program.brief(move)}`",
     )
 
 

@@ -571,3 +571,90 @@ def test_old_code_makes_tensors_there_where_it_is_seen_to_be_for_torch_0_4(tmp_p
     assert len(check_in(tmp_path, files, "net.py", CODE)) == count
     left = {"net.py": net.replace(OLD, LEFT)}
     assert not check_in(tmp_path, left, "net.py", CODE), "left over from 0.3"
+
+
+# -- made in one line, moved in another -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("z = torch.rand(3)\nz = z.to(device)\nnet(z)", id="under its name"),
+        pytest.param("z = torch.rand(3)\nnet(z.to(device))", id="for a call"),
+        pytest.param("z = torch.rand(3).view(1, 3)\ny = z.cuda()", id="under another name"),
+        pytest.param(
+            "z = torch.rand(3)\nif use_gpu:\n    x, z = x.cuda(), z.cuda()\nnet(x, z)",
+            id="beside the batch, where there is a GPU",
+        ),
+    ],
+)
+def test_what_a_later_line_moves(lines: str) -> None:
+    [found] = check(step(lines), CODE)
+    assert found.severity is Severity.WARNING
+    assert found.fix is None
+    assert "is made on the host, and then copied to the GPU in every training step" in found.message
+    assert "make it there: `torch.rand(..., device=...)`, without `" in found.help
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("z = (1 - 2 * torch.rand(3)).to(device)", id="in one line"),
+        pytest.param("z = torch.rand(3)\nz = -z < 0.5\nz = z.to(device)", id="in several"),
+        pytest.param(
+            "z = torch.cat([torch.rand(4) for _ in range(2)], dim=0)\n"
+            "z = (z.unsqueeze(0) == z.unsqueeze(1)).float()\nz = z.to(device)",
+            id="from itself",
+        ),
+        pytest.param("z = torch.stack((torch.rand(3), torch.ones(3))).cuda()", id="of several"),
+        pytest.param("z = Variable(torch.rand(3)).cuda()", id="wrapped"),
+    ],
+)
+def test_what_is_computed_of_tensors_of_the_host_alone(lines: str) -> None:
+    [found] = check(step(lines), CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is None
+    assert "`torch.rand(" in found.message
+    assert "what follows from it then copied to the GPU in every training step" in found.message
+
+
+def test_a_tensor_that_is_moved_now_and_then() -> None:
+    [found] = check(step("z = torch.rand(3)\nif i % 9 == 0:\n    net(z.cuda())"), CODE)
+    assert found.severity is Severity.INFO
+    assert "every" not in found.message
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("z = torch.zeros(3)\nz[0] = 1\nz = z.to(device)", id="filled"),
+        pytest.param("z = torch.zeros(3)\nz += x\nz = z.to(device)", id="added to"),
+        pytest.param("z = torch.zeros(3)\nfill(z)\nz = z.to(device)", id="handed on"),
+        pytest.param("z = torch.zeros(3)\nz.copy_(x)\nz = z.to(device)", id="changed"),
+        pytest.param("z = torch.rand(3)\ny = z.to(device)\nprint(z)", id="read later as it is"),
+        pytest.param(
+            "z = torch.rand(3)\nif gpu:\n    net(z.cuda())\nelse:\n    net(z)",
+            id="used on the host where there is no GPU",
+        ),
+        pytest.param("z = torch.rand(3) if a else x\nz = z.to(device)", id="perhaps another"),
+        pytest.param("z = torch.zeros(3) + x\nz = z.to(device)", id="computed of others"),
+        pytest.param("z = torch.cat([torch.zeros(3), x]).to(device)", id="joined to others"),
+        pytest.param(
+            "a = torch.rand(3)\nz = torch.cat([torch.zeros(3)], out=a)\nz = z.to(device)",
+            id="into memory of its own",
+        ),
+        pytest.param("z, y = torch.rand(2, 3)\nz = z.to(device)", id="a part of it"),
+        pytest.param("z = torch.zeros(3, device=device)\nz = z.to(device)", id="made there"),
+        pytest.param("z = torch.zeros(0)\nz = z.to(device)", id="without elements"),
+        pytest.param("z = torch.zeros(3)\nz = z.to('cpu')", id="stays on the host"),
+        pytest.param("z = 3\nz = z.to(device)", id="a number"),
+    ],
+)
+def test_what_the_host_needs_before_it_is_moved(lines: str) -> None:
+    silent(step(lines), CODE)
+
+
+def test_what_is_made_outside_of_the_loop_is_not_made_in_every_step() -> None:
+    silent(step("y = z.to(device)", head="z = torch.rand(3)\n"), CODE)
+    silent(once("z = torch.rand(3)\nz = z.to(device)"), CODE)
+    silent(step("use(torch.rand(3))", head="def use(z):\n    z = z.to(device)\n"), CODE)
