@@ -18,7 +18,7 @@ STEPS = Nearby(
 )
 # Words without which nothing is read from a GPU.
 READS = (
-    ".item", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf", "print(",
+    ".item", ".data[0]", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf", "print(",
     "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
 )  # fmt: skip
 # What makes a tensor or an array.
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=((".item", "float(", "int("), GPU, STEPS),
+        words=((".item", "float(", "int(", ".data[0]"), GPU, STEPS),
         in_tests=False,
     ),
     Rule(

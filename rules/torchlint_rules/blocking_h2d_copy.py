@@ -99,6 +99,7 @@ from torchlint.analysis.paused import waits_for_person
 from torchlint.analysis.pinning import gives_tokens, moves_label
 from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
+from torchlint.analysis.syncs import items
 from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.uploads import upload_follows
@@ -309,9 +310,9 @@ def reads(program: Program, loop: cst.For | cst.While) -> list[cst.BaseExpressio
         sync.node for sync in program.syncs if not sync.context.guarded
     ]
     found += [
-        call
-        for call, func in program.method_calls("item")
-        if not program.context(call).guarded and on_gpu(program, func.value)
+        read
+        for read, of in items(program)
+        if not program.context(read).guarded and on_gpu(program, of)
     ]
     return [one for one in found if loop_around(program, one) is loop]
 

@@ -38,6 +38,8 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
     total = float(total)
     print(total)
 
+`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
+
 ## Leaves alone
 - reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option;
 - totals after the loop, and totals of Python numbers;
@@ -63,7 +65,8 @@ device, which adds up to the same bits as Python's own float. Unsafe where the d
 which has no float64 (the file names MPS, or gets its device from a caller or another file; of a
 command-line option the default is taken at its word): there the total is kept in float32 and the
 logged mean may differ in its last digits. There is no fix where the value is not proved to be a
-tensor. A sum that nothing reads is deleted, which is safe where the line does nothing else.
+tensor, nor for `loss.data[0]`, as a torch that runs it may not run what replaces it. A sum that
+nothing reads is deleted, which is safe where the line does nothing else.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -137,7 +140,13 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             f"`{read}` {costs(program, sync, before, after)}; {what}",
             delete(program, total) if unread else fix(program, total),
             severity,
+            help=spelling(program, sync),
         )
+
+
+def spelling(program: Program, sync: Sync) -> str:
+    """Say how torch spells a read today; "" where it is spelled so."""
+    return f"current torch spells it `{program.brief(sync.tensor)}.item()`" if sync.old else ""
 
 
 def accumulates(program: Program, loop: cst.CSTNode | None) -> bool:
@@ -293,7 +302,7 @@ def fix(program: Program, total: Total) -> Fix | None:
     """Keep the total on the device; read it after the loop and where a periodic block begins."""
     target, sync = total.target, total.sync
     loop = sync.context.loop
-    if not sync.sure or program.frameworks or not isinstance(target, cst.Name):
+    if not sync.sure or sync.old or program.frameworks or not isinstance(target, cst.Name):
         return None
     if not isinstance(loop, (cst.For, cst.While)) or program.statement(loop) is not loop:
         return None
@@ -326,7 +335,9 @@ def fix(program: Program, total: Total) -> Fix | None:
 def delete(program: Program, total: Total) -> Fix | None:
     """Delete a sum that nothing reads, where the line does nothing else."""
     line = program.statement(total.sync.node)
-    if program.frameworks or not (total.sync.sure and isinstance(line, cst.SimpleStatementLine)):
+    if program.frameworks or total.sync.old or not total.sync.sure:
+        return None
+    if not isinstance(line, cst.SimpleStatementLine):
         return None
     if not all(_only_reads(call) for call in program.index.below(line, cst.Call)):
         return None

@@ -32,8 +32,11 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
         if step % 100 == 0:
             print(step, loss.item())
 
+`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
+
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
 - reads in a branch for certain values of what they read (`if loss.item() < 0: ...`), or for a
@@ -77,9 +80,9 @@ Unsafe: what is logged changes. Statements that only log, and names that only th
 that every turn increases by one. How often is the setting `log-interval`. Loggers that count their
 calls (`wandb.log` without a step) count fewer.
 
-No fix where anything else would be left out: a value that is kept, counted or looked at, or a call
-in the statement that may do more than it says. Where values are kept in a list, append
-`loss.detach().clone()` and read them together after the loop.
+No fix for `loss.data[0]`, nor where anything else would be left out: a value that is kept, counted
+or looked at, or a call in the statement that may do more than it says. Where values are kept in a
+list, append `loss.detach().clone()` and read them together after the loop.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -114,7 +117,7 @@ from torchlint.analysis.waits import (
 )
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
-from torchlint_rules.item_accumulate_in_train_loop import running_total
+from torchlint_rules.item_accumulate_in_train_loop import running_total, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +168,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
         f"{what} {read} {reason}{costs(program, sync, before, after)}",
         fix(program, sync, reading),
         severity=Severity.INFO if advice else None,
-        help=remedy(program, sync, before),
+        help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
     )
 
 
@@ -216,7 +219,7 @@ def _held(node: cst.BaseExpression) -> cst.BaseExpression:
 def fix(program: Program, sync: Sync, reading: set[int]) -> Fix | None:
     """Return the fix: what only logs does so every n steps, where the loop counts its steps."""
     loop, line = sync.context.loop, program.statement(sync.node)
-    if program.frameworks or sync.context.role is not Role.TRAIN:
+    if program.frameworks or sync.old or sync.context.role is not Role.TRAIN:
         return None
     if not isinstance(loop, cst.For | cst.While) or not program.index.inside(line, loop):
         return None

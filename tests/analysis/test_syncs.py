@@ -65,10 +65,48 @@ def reads(program: Program) -> list[str]:
         pytest.param("a = loss.item(); env.step(a)", [], id="an action by name"),
         pytest.param("a = loss.item(); g(a)", ["SCALAR loss"], id="any name"),
         pytest.param("if loss.item() > 3: pass", ["SCALAR loss"], id="a condition"),
+        pytest.param("loss.data[0]", ["SCALAR loss"], id="item, as it was up to torch 0.4"),
+        pytest.param("float(loss.data[0])", ["SCALAR loss"], id="a number already"),
+        pytest.param("print(loss.data[0] / 3)", ["SCALAR loss"], id="an old number is shown"),
+        pytest.param("total += loss.data[0]; print(total)", ["SCALAR loss"], id="an old total"),
+        pytest.param("loss.cpu().data[0]", ["SCALAR loss"], id="one old read, not two"),
+        pytest.param(
+            "F.nll_loss(x.cuda(), y).data[0]",
+            ["SCALAR F.nll_loss(x.cuda(), y)"],
+            id="a loss without a name",
+        ),
+        pytest.param("loss.data[1], loss.data[:1], loss.data[i]", [], id="no number by dimension"),
+        pytest.param("loss.grad[0], loss[0]", [], id="no data"),
+        pytest.param("model(x.cuda()).data[0]", [], id="the first of a batch"),
+        pytest.param("other(loss).data[0]", [], id="computed by anything, of any dimensions"),
+        pytest.param("x.sum().data[0]", [], id="an old read of what was never moved"),
+        pytest.param("np.zeros(3).sum().data[0]", [], id="old, of NumPy"),
+        pytest.param("env.step(loss.data[0])", [], id="an old action of a simulator"),
+        pytest.param(
+            "a = loss.data[0] if old else loss.item()", ["SCALAR loss"], id="for two versions"
+        ),
+        pytest.param(
+            "a = loss.data[0] if old else y.item()", ["SCALAR loss"], id="for one of them"
+        ),
     ],
 )
 def test_reads(line: str, found: list[str]) -> None:
     assert sorted(reads(parsed(SCRIPT.format(line), HEAD))) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("lines", "nodes"),
+    [
+        ("if old:\n    a = loss.data[0]\nelse:\n    a = loss.item()", ["loss.item()"]),
+        ("try:\n    a = loss.data[0]\nexcept E:\n    a = loss.item()", ["loss.item()"]),
+        ("if old:\n    a = loss.data[0]", ["loss.data[0]"]),
+        ("try:\n    a = loss.data[0]\nexcept E:\n    a = 0", ["loss.data[0]"]),
+        ("if old:\n    for _ in y: loss.data[0]\nloss.item()", ["loss.item()", "loss.data[0]"]),
+    ],
+)
+def test_what_is_written_for_two_versions_reads_once(lines: str, nodes: list[str]) -> None:
+    program = parsed(SCRIPT.format(textwrap.indent(lines, "    ").lstrip()), HEAD)
+    assert sorted(program.code(one.node) for one in program.syncs) == sorted(nodes)
 
 
 @pytest.mark.parametrize(

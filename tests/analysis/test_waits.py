@@ -37,6 +37,10 @@ def halved(output):
     return output * 0.5 / largest
 
 
+def mean_of(output):
+    return output.mean().data[0]
+
+
 def settle(device):
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -210,6 +214,15 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("c = share(out, y)\nmeter.update(c, len(y))\nb = top.item()", "share(out, y)"),
         ("settle(x.device)\nb = top.view(-1).to('cpu')", "settle(x.device)"),
         ("a = loss.item()\nlr_scheduler.step_update(step)\nb = top.item()", "loss.item()"),
+        ("a = loss.data[0]\nb = top.item()", "loss.data[0]"),
+        ("a = loss.item()\nb = loss.data[0]", "loss.item()"),
+        ("unknown(loss.data[0])\nb = top.item()", "loss.data[0]"),
+        ("a = loss.data[0]\nunknown.note('a', a)\nb = top.item()", "loss.data[0]"),
+        ("meter.update(loss.data[0], n=1)\nb = top.item()", "loss.data[0]"),
+        ("err = 100. * (1. - loss.data[0])\nb = top.item()", "loss.data[0]"),
+        ("unknown.note(given.mean().data[0])\nb = top.item()", "given.mean().data[0]"),
+        ("c = mean_of(out)\nb = top.item()", "mean_of(out)"),
+        ("mean_of(out)\nb = top.item()", "mean_of(out)"),
     ],
 )
 def test_has_been_waited_for(lines: str, before: str) -> None:

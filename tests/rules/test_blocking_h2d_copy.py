@@ -390,6 +390,9 @@ for x, y in loader:
         pytest.param(
             "pass", "optimizer.step(); book.add(loss.item()); steps += 1", "info", id="then counts"
         ),
+        pytest.param(
+            "pass", "optimizer.step(); book.add(loss.data[0])", "info", id="as torch 0.4 waited"
+        ),
         pytest.param("pass", "shown = loss.item(); optimizer.step()", "warning", id="then works"),
         pytest.param("model(noise)", "optimizer.step(); loss.item()", "warning", id="works first"),
         pytest.param(
@@ -421,6 +424,7 @@ for x, y in loader:
     ("last", "severity"),
     [
         pytest.param("total += loss.item()", "info", id="ends waiting"),
+        pytest.param("total += loss.data[0]", "info", id="ends waiting as torch 0.4 did"),
         pytest.param("pass", "warning", id="ends at once"),
         pytest.param("total += loss.item(); model(noise)", "warning", id="then works"),
         pytest.param("total += len(x); counts.item()", "warning", id="of the host"),

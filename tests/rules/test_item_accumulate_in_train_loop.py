@@ -142,6 +142,23 @@ def test_the_exact_form_is_float64_and_safe() -> None:
     assert "    total = float(total)\n    print(total)\n" in text
 
 
+def test_the_spelling_of_old_torch_is_the_same_read_without_a_fix() -> None:
+    (found,) = check(loop("total += loss.data[0] * len(y)", after="print(total / 9)"), CODE)
+    assert found.severity.word == "warning"
+    assert found.message == (
+        "`loss.data[0]` waits for the GPU in every training step; add up `total` on the device, "
+        "detached, and read it once after the loop"
+    )
+    assert found.help == "current torch spells it `loss.item()`"
+    assert found.fix is None
+
+
+def test_no_line_of_old_torch_is_deleted() -> None:
+    (found,) = check(loop("total += loss.data[0]", after="pass"), CODE)
+    assert "the line can go" in found.message
+    assert found.fix is None
+
+
 def test_scaled_by_a_number() -> None:
     text = fixed(loop("total += loss.item() * x.size(0)"), CODE, unsafe=False)
     assert "total += loss.detach().double() * x.size(0)\n    total = float(total)\n" in text

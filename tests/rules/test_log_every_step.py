@@ -164,6 +164,52 @@ def test_the_same_number_is_kept() -> None:
     assert "first number" in second.help
 
 
+def test_the_spelling_of_old_torch_is_the_same_read() -> None:
+    first, second = check(loop("losses.append(loss.data[0])\nprint(loss.data[0])"), CODE)
+    assert [first.severity.word, second.severity.word] == ["warning", "info"]
+    assert first.message == (
+        "reading `loss.data[0]` to keep it waits for the GPU in every training step"
+    )
+    assert first.help == (
+        "append `loss.detach().clone()` and read them together after the loop; "
+        "current torch spells it `loss.item()`"
+    )
+    assert "what `loss.data[0]` has already read" in second.message
+    assert (first.fix, second.fix) == (None, None)
+
+
+def test_a_function_that_returns_what_old_torch_reads() -> None:
+    step = """\
+    def step(x, y):
+        loss = criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.data[0] / 3
+
+    for epoch in range(9):
+        total += step(*batch())
+    """
+    (found,) = check(HEAD.partition("\n\ndef")[0] + "\n" + textwrap.dedent(step), CODE)
+    assert found.message == "reading `loss.data[0]` waits for the GPU in every training step"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param("if step % 10 == 0:\n    print(loss.data[0])", id="every n steps"),
+        pytest.param("if args.show:\n    print(loss.data[0])", id="asked for"),
+        pytest.param("if loss.data[0] < 0:\n    print(loss.data[0])\n    break", id="leaves"),
+        pytest.param("total += loss.data[0]", id="a total: another rule's"),
+        pytest.param("picture = x.data[0]\nprint(y.data[0].shape)", id="the first of a batch"),
+        pytest.param("best = out.data[0]", id="the first output"),
+    ],
+)
+def test_leaves_alone_what_old_torch_reads_seldom(statements: str) -> None:
+    reads = [d.message for d in check(loop(statements), CODE) if "print it" in d.message]
+    assert reads == []
+
+
 def test_what_came_from_tensors_and_has_item_is_one() -> None:
     (found,) = check(loop("print(helper(out, y).item())"), CODE)
     assert found.severity.word == "warning"

@@ -19,6 +19,7 @@ from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.on_host import back_on_host, stays_on_host
 from torchlint.analysis.project import portable
+from torchlint.analysis.removed import old_item
 from torchlint.analysis.values import (
     BATCH,
     BOOL,
@@ -534,6 +535,8 @@ class Evaluator:
                 return STRING
             case Kind.MODULE:
                 return Value(Kind.MODULE) if base.type.startswith("torch.nn.Module") else UNKNOWN
+            case Kind.TENSOR | Kind.UNKNOWN if old_item(self._program, node) is not None:
+                return NUMBER
             case _:
                 return base.member(place)
 

@@ -12,6 +12,7 @@ from torchlint.analysis.creation import created
 from torchlint.analysis.host_numbers import PLAIN, is_made_of, numbers_given, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
+from torchlint.analysis.removed import old_item
 from torchlint.analysis.syncs import Read, is_sink
 from torchlint.analysis.values import Device, Kind
 
@@ -365,15 +366,16 @@ def _logs(program: Program, call: cst.Call, run: Run) -> bool:
     receiver = func.value if isinstance(func, cst.Attribute) else func
     given = [program.value(node).kind for node in (receiver, func, *(a.value for a in call.args))]
     return not _WORKS.intersection(given) and any(
-        _is_read(program, inner) for arg in call.args for inner in _called_in(program, arg.value)
+        _is_read(program, inner) for arg in call.args for inner in _parts_of(program, arg.value)
     )
 
 
-def _called_in(program: Program, node: cst.BaseExpression) -> Iterator[cst.Call]:
-    """Yield the calls in an expression, or that made what a name stands for."""
+def _parts_of(program: Program, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what may be a read in an expression, or have made what a name stands for."""
     yield from program.index.below(node, cst.Call)
+    yield from program.index.below(node, cst.Subscript)
     for one in origins(program, node) if isinstance(node, cst.Name) else ():
-        if isinstance(one, cst.Call):
+        if isinstance(one, cst.Call | cst.Subscript):
             yield one
 
 
@@ -386,6 +388,8 @@ def _given_tensors(program: Program, call: cst.Call, run: Run) -> bool:
 def _is_read(program: Program, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name("item")), args=[]):
+            return True
+        case cst.Subscript() if old_item(program, node) is not None:
             return True
         case _:
             return any(s.node is node for s in program.syncs if s.read is not Read.SHOWN)

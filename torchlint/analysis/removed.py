@@ -432,18 +432,34 @@ def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
 
 def _reads_first(program: Program, node: cst.Subscript) -> bool:
     """``loss.data[0]`` of what has no dimensions, and ``total[0]`` of a sum of such numbers."""
+    if old_item(program, node) is not None:
+        return True
     match node:
-        case cst.Subscript(
-            value=read, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]
-        ):
-            pass
+        case cst.Subscript(value=cst.Name() as name, slice=[cst.SubscriptElement(slice=place)]):
+            return ".data\n" in program.text and _is_zero(place) and _is_total(program, name)
         case _:
             return False
-    match read:
-        case cst.Attribute(value=value, attr=cst.Name(value="data")):
-            return _is_number(program, value, 0)
-        case cst.Name() if ".data\n" in program.text:
-            return _is_total(program, read)
+
+
+def old_item(program: Program, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the tensor that ``loss.data[0]`` reads: ``loss.item()`` as it was up to torch 0.4.
+
+    Only of what has no dimensions: of any other it is a part, which nothing waits for.
+    """
+    match node:
+        case cst.Subscript(
+            value=cst.Attribute(value=tensor, attr=cst.Name(value="data")),
+            slice=[cst.SubscriptElement(slice=place)],
+        ) if _is_zero(place) and _is_number(program, tensor, 0):
+            return tensor
+        case _:
+            return None
+
+
+def _is_zero(place: cst.BaseSlice) -> bool:
+    match place:
+        case cst.Index(value=cst.Integer(value="0")):
+            return True
         case _:
             return False
 

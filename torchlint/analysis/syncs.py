@@ -1,5 +1,7 @@
 """Where the host waits for the GPU to read a value: ``.item()``, ``float(t)``, printing.
 
+``loss.data[0]`` is how torch spelled ``loss.item()`` up to 0.4.
+
 Only reads of what is (or may be) a tensor on a GPU count: a NumPy scalar, a Python number or a
 batch that was not moved yet costs nothing to read.
 """
@@ -23,6 +25,7 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.unmoved import stays_unmoved
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 class Read(enum.Enum):
     """How a value reaches the host."""
 
-    SCALAR = enum.auto()  # .item(), float(t), int(t)
+    SCALAR = enum.auto()  # .item(), float(t), int(t), loss.data[0]
     COPY = enum.auto()  # .cpu(), .to("cpu"), .tolist()
     SHOWN = enum.auto()  # a tensor given to print, a logger or a progress bar as it is
 
@@ -78,6 +81,11 @@ class Sync:
         return self.sure or (self.read is Read.SCALAR and self.context.role is Role.TRAIN)
 
     @property
+    def old(self) -> bool:
+        """Whether it is ``loss.data[0]``: no line that runs on today's torch may replace it."""
+        return self.read is Read.SCALAR and isinstance(self.node, cst.Subscript)
+
+    @property
     def reads_whole(self) -> bool:
         """Whether ``int(t)`` reads a whole number."""
         func = self.node.func if isinstance(self.node, cst.Call) else None
@@ -105,8 +113,39 @@ def syncs(program: Program) -> list[Sync]:
         if _last_name(call.func) in _LOOKED_AT and program.context(call).role in _STEPS
     )
     found = [sync for call in calls for sync in _of_call(program, call)]
+    for node, tensor in _old_items(program):
+        if not _is_item_beside(program, node, tensor):
+            found += _sync(program, node, _uncopied(tensor), Read.SCALAR)
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
+
+
+def items(program: Program) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield each ``x.item()``, and ``x.data[0]`` of a loss, with the ``x``, whatever that is."""
+    for call, func in program.method_calls("item"):
+        if not call.args:
+            yield call, func.value
+    yield from _old_items(program)
+
+
+def _old_items(
+    program: Program,
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    for node in program.index.of(cst.Subscript) if ".data[0]" in program.text else ():
+        tensor = old_item(program, node)
+        if tensor is not None:
+            yield node, tensor
+
+
+def _is_item_beside(program: Program, node: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
+    """Whether another torch reads the same by ``.item()``, in the other arm of a choice."""
+    item = f"{program.code(tensor)}.item()"
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
+            return False
+        if isinstance(above, cst.If | cst.IfExp | cst.Try) and item in program.code(above):
+            return True
+    return False
 
 
 def every_step(program: Program) -> Iterator[Sync]:

@@ -23,7 +23,7 @@ from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.origins import origins
 from torchlint.analysis.per_sample import is_over_batch
 from torchlint.analysis.queued import OPERATIONS, asks_gpu, implied_waits_in, queues, target_of
-from torchlint.analysis.syncs import Read
+from torchlint.analysis.syncs import Read, items
 from torchlint.analysis.uploads import is_upload
 from torchlint.analysis.values import Kind
 
@@ -190,7 +190,7 @@ def _first_wait(home: Program, function: cst.FunctionDef) -> cst.BaseExpression 
     A read is one where the function needs it: for a library of arrays, or to decide by.
     """
     index, body = home.index, function.body
-    if not any(name.value in _READS for name in index.below(body, cst.Name)):
+    if not _may_read(home, body):
         return None  # the usual case, and cheap to see
     waits: list[cst.BaseExpression] = [w for w in home.waits if home.function(w) is function]
     reads = (sync for sync in home.syncs if home.function(sync.node) is function)
@@ -204,6 +204,15 @@ def _first_wait(home: Program, function: cst.FunctionDef) -> cst.BaseExpression 
         if not late and _always_runs(home, wait, function):
             return wait
     return None
+
+
+def _may_read(home: Program, body: cst.CSTNode) -> bool:
+    """Whether a name stands in a body that reads have."""
+    old = ".data[0]" in home.text
+    return any(
+        name.value in _READS or (old and name.value == "data")
+        for name in home.index.below(body, cst.Name)
+    )
 
 
 def _settling_calls(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
@@ -518,12 +527,13 @@ def _before(program: Program, node: cst.CSTNode) -> Iterator[cst.BaseExpression]
             yield wait
 
 
-def _unknown_reads(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
+def _unknown_reads(
+    program: Program, function: cst.FunctionDef | None
+) -> Iterator[cst.BaseExpression]:
     """Yield ``values.mean().item()`` of what nobody knows: of a tensor it is one more wait."""
-    for call, func in program.method_calls("item"):
-        near = not call.args and program.function(call) is function
-        if near and program.value(func.value).kind is Kind.UNKNOWN:
-            yield call
+    for read, of in items(program):
+        if program.function(read) is function and program.value(of).kind is Kind.UNKNOWN:
+            yield read
 
 
 def _waiting_calls(program: Program, node: cst.CSTNode) -> Iterator[cst.Call]:
@@ -539,7 +549,7 @@ def _waiting_calls(program: Program, node: cst.CSTNode) -> Iterator[cst.Call]:
 
 def _ends_waiting(home: Program, function: cst.FunctionDef) -> bool:
     """Whether a function waits for the GPU each time that it runs, and queues nothing after it."""
-    if not any(name.value in _READS for name in home.index.below(function.body, cst.Name)):
+    if not _may_read(home, function.body):
         return False  # the usual case, and cheap to see
     waits: list[cst.CSTNode] = [sync.node for sync in home.syncs if sync.read is not Read.SHOWN]
     waits += home.waits
@@ -562,7 +572,7 @@ def _drains(program: Program, node: cst.CSTNode) -> bool:
         return False
     home, function = target
     index = home.index
-    if not any(name.value in _READS for name in index.below(function.body, cst.Name)):
+    if not _may_read(home, function.body):
         return False
     return any(
         _always_runs(home, sync.node, function, leaving=False)
