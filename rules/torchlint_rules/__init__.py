@@ -18,8 +18,8 @@ STEPS = Nearby(
 )
 # Words without which nothing is read from a GPU.
 READS = (
-    ".item", ".data[0]", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf", "print(",
-    "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
+    ".item", ".data[0]", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf",
+    "print(", "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
 )  # fmt: skip
 # What makes a tensor or an array.
 MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",

@@ -101,7 +101,7 @@ def test_reads(line: str, found: list[str]) -> None:
         ("try:\n    a = loss.data[0]\nexcept E:\n    a = loss.item()", ["loss.item()"]),
         ("if old:\n    a = loss.data[0]", ["loss.data[0]"]),
         ("try:\n    a = loss.data[0]\nexcept E:\n    a = 0", ["loss.data[0]"]),
-        ("if old:\n    for _ in y: loss.data[0]\nloss.item()", ["loss.item()", "loss.data[0]"]),
+        ("if old:\n    for _ in y: loss.data[0]\n    loss.item()", ["loss.item()", "loss.data[0]"]),
     ],
 )
 def test_what_is_written_for_two_versions_reads_once(lines: str, nodes: list[str]) -> None:

@@ -179,18 +179,24 @@ def test_the_spelling_of_old_torch_is_the_same_read() -> None:
 
 
 def test_a_function_that_returns_what_old_torch_reads() -> None:
-    step = """\
+    source = """\
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    criterion = torch.nn.MSELoss()
+
     def step(x, y):
-        loss = criterion(model(x.to(device)), y.to(device))
+        loss = criterion(model(x.cuda()), y.cuda())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss.data[0] / 3
 
     for epoch in range(9):
-        total += step(*batch())
+        losses.append(step(*batch()))
     """
-    (found,) = check(HEAD.partition("\n\ndef")[0] + "\n" + textwrap.dedent(step), CODE)
+    (found,) = check(source, CODE)
     assert found.message == "reading `loss.data[0]` waits for the GPU in every training step"
 
 
