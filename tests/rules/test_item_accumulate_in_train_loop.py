@@ -458,3 +458,54 @@ def test_a_read_beside_a_wait_that_is_reported_itself() -> None:
         assert found.severity.word == "info"
         assert "they have to go together" in found.message
     silent(loop("import time\ntorch.cuda.synchronize(); time.time()\ntotal += loss.item()"), CODE)
+
+
+def agent(update: str, read: str) -> str:
+    """Return an agent whose batches and model are known to the files that use it alone."""
+    return f"""\
+import torch
+
+class Agent:
+    def __init__(self, model, lr):
+        self.model = model
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+
+    def update(self, memory):
+        total = 0
+        for sample in memory.batches():
+            old, gain, goal = sample
+            values, logs, spread = self.model.judge(sample)
+            ratio = torch.exp(logs - old)
+            policy = -torch.min(ratio * gain, torch.clamp(ratio, 0.8, 1.2) * gain).mean()
+            value = (goal - values).pow(2).mean()
+            self.optimizer.zero_grad()
+            {update}
+            self.optimizer.step()
+            total += {read}
+        return total
+
+
+agent = Agent(Net().cuda(), 0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "read", ["value.item()", "spread.item()", "policy.item()", "3 * value.item()"]
+)
+def test_what_goes_back_is_a_tensor_whoever_made_it(read: str) -> None:
+    source = agent("(value * 0.5 + policy - 0.01 * spread).backward()", read)
+    (finding,) = check(source, CODE)
+    assert finding.fix is None or "policy" in read  # of the others nobody knows more
+
+
+@pytest.mark.parametrize(
+    ("update", "read"),
+    [
+        pytest.param("(value + policy).backward()", "spread.item()", id="no part of it"),
+        pytest.param("(value / spread).backward()", "spread.item()", id="divided by"),
+        pytest.param("f(value).backward()", "value.item()", id="given to who knows what"),
+        pytest.param("value.backward(); value = f()", "value.item()", id="the name is for others"),
+    ],
+)
+def test_what_does_not_go_back_may_be_anything(update: str, read: str) -> None:
+    silent(agent(update, read), CODE)

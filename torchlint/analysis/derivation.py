@@ -82,3 +82,32 @@ def differentiated(program: Program) -> Iterator[cst.BaseExpression]:
                 yield call.args[0].value
             case _:
                 pass
+
+
+def terms_of_losses(program: Program) -> set[int]:
+    """Return the bindings of the names that are added up to what goes back, by their identity.
+
+    ``(loss + scale * penalty).backward()``: both are tensors, or numbers.
+    """
+    return {
+        id(binding)
+        for loss in differentiated(program)
+        for name in _terms(loss)
+        for binding in program.flow.reaching(name)
+    }
+
+
+def _terms(node: cst.BaseExpression) -> Iterator[cst.Name]:
+    """Yield the names in sums and products; what is divided by is a number."""
+    match node:
+        case cst.Name():
+            yield node
+        case cst.UnaryOperation(expression=inner):
+            yield from _terms(inner)
+        case cst.BinaryOperation(operator=cst.Divide()):
+            yield from _terms(node.left)
+        case cst.BinaryOperation(operator=cst.Add() | cst.Subtract() | cst.Multiply()):
+            yield from _terms(node.left)
+            yield from _terms(node.right)
+        case _:
+            pass

@@ -997,12 +997,21 @@ class Evaluator:
         if space in ("torch.distributed", "torch.utils.data", "torch.nn.utils"):
             return self._data_call(last, node) if space == "torch.utils.data" else UNKNOWN
         if space == "torch" and last not in torch_api.NO_TENSOR and last[:1].islower():
-            return _shaped(last, len(node.args) - 1, self._result(node))
+            others = 0 if self._compares(last, node) else len(node.args) - 1
+            return _shaped(last, others, self._result(node))
         if space == "torch" and last == "numel":
             return NUMBER
         if space == "torch" and last in ("is_tensor", "equal", "allclose", "is_floating_point"):
             return BOOL
         return UNKNOWN
+
+    def _compares(self, last: str, node: cst.Call) -> bool:
+        """``torch.min(a, b)`` of two tensors is one, and no pair as ``torch.min(a, 0)`` is."""
+        match node.args:
+            case [_, cst.Arg(value=second, keyword=None | cst.Name("other"), star="")]:
+                return last in ("max", "min") and self._value(second).kind is Kind.TENSOR
+            case _:
+                return False
 
     def _data_call(self, last: str, node: cst.Call) -> Value:
         if last == "random_split":

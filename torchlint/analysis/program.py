@@ -14,6 +14,7 @@ from torchlint.analysis.arguments import Argument, Arguments
 from torchlint.analysis.calls import Calls
 from torchlint.analysis.classes import Classes
 from torchlint.analysis.datasets import Datasets
+from torchlint.analysis.derivation import terms_of_losses
 from torchlint.analysis.devices import Devices
 from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.floating import is_floating
@@ -198,6 +199,11 @@ class Program:
     def syncs(self) -> list[Sync]:
         """Where the host reads a GPU tensor in a training or evaluation step."""
         return syncs(self)
+
+    @cached_property
+    def terms_of_losses(self) -> set[int]:
+        """The bindings, by their identity, of the names that are added up to what goes back."""
+        return terms_of_losses(self)
 
     @cached_property
     def waits(self) -> list[cst.Call]:

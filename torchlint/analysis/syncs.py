@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
 
 
 class Read(enum.Enum):
@@ -256,7 +257,7 @@ def _sync(
 ) -> Iterator[Sync]:
     value = program.value(tensor)
     sure = value.kind is Kind.TENSOR
-    derived = value.kind is Kind.UNKNOWN and value.device.gpu and not proved
+    derived = value.kind is Kind.UNKNOWN and not proved and _is_trained_with(program, tensor, value)
     if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
         return
     if value.device is Device.UNKNOWN and stays_unmoved(program, tensor):
@@ -264,6 +265,14 @@ def _sync(
     context = program.context(node)
     if context.role in _STEPS and not without_gpu(program, node):
         yield Sync(node, tensor, read, context, sure)
+
+
+def _is_trained_with(program: Program, tensor: cst.BaseExpression, value: Value) -> bool:
+    """Whether what nobody knows was computed on a GPU, or is a part of what goes back."""
+    if value.device.gpu or not isinstance(tensor, cst.Name):
+        return value.device.gpu
+    bindings = program.flow.reaching(tensor)
+    return any(id(binding) in program.terms_of_losses for binding in bindings)
 
 
 # -- tensors shown as they are ----------------------------------------------------------------
