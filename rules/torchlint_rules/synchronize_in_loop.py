@@ -36,6 +36,9 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
 
+A wait of every training step is information, without a fix, where the times that it is for are only
+read now and then: `print(now - start)` under `if step % 100 == 0:`.
+
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
 are the same, but an error in a kernel is then raised by a later call, memory may be freed later,
@@ -57,6 +60,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
+from torchlint.analysis.needless_waits import rarely_timed
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -81,6 +85,14 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             None if framework else fix(program, call),
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
+        )
+    for call in rarely_timed(program):
+        yield Finding(
+            call,
+            f"`{program.brief(call)}` stops the host until the GPU is idle, in every training "
+            "step, for a time that is only read now and then",
+            severity=Severity.INFO,
+            help="wait only in the steps whose time is read.",
         )
 
 

@@ -276,3 +276,49 @@ def test_a_body_that_would_be_empty_gets_pass():
             torch.cuda.synchronize()
     """
     assert fixed(source, CODE).endswith("def forward(self, x):\n        pass\n")
+
+
+TIMED = """\
+torch.cuda.synchronize()
+now = time.time()
+if step % 10 == 0:
+    print(loss.item(), now - start)
+"""
+
+
+def timed(after: str = TIMED, name: str = "train") -> str:
+    """Return a loop that reads the clock at both ends of each step."""
+    source = loop("loss = step\n" + after).replace("def train", f"def {name}")
+    return source.replace(
+        "        loss = model", "        start = time.time()\n        loss = model"
+    )
+
+
+def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
+    (finding,) = check(timed(), CODE)
+    assert finding.severity is Severity.INFO
+    assert finding.fix is None
+    assert "for a time that is only read now and then" in finding.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(timed(TIMED + "meter.update(now - start)\n"), id="a time of every step"),
+        pytest.param(timed(TIMED + "last = now\n"), id="kept for the next step"),
+        pytest.param(timed(TIMED + "meter.update(time.time())\n"), id="one more clock"),
+        pytest.param(timed(TIMED + "print(elapsed(start))\n"), id="a timer"),
+        pytest.param(timed(name="time_steps"), id="a timing by name"),
+        pytest.param(timed(TIMED + "torch.distributed.all_reduce(loss)\n"), id="communication"),
+        pytest.param(
+            timed(TIMED.replace("torch.cuda.sync", "if step % 10 == 0: torch.cuda.sync")),
+            id="waits now and then",
+        ),
+        pytest.param(
+            timed("try:\n    torch.cuda.synchronize()\nexcept E: pass\n" + TIMED[25:]),
+            id="errors appear there",
+        ),
+    ],
+)
+def test_a_time_of_every_step_needs_its_wait(source):
+    silent(source, CODE)

@@ -9,7 +9,13 @@ import libcst as cst
 from torchlint.analysis.conditions import is_statement, past_device_checks
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.queued import WAITS
-from torchlint.analysis.timing import communicates, measures, orders_by_hand, profiled
+from torchlint.analysis.timing import (
+    communicates,
+    measures,
+    orders_by_hand,
+    profiled,
+    times_rarely,
+)
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -23,6 +29,24 @@ def needless_waits(program: Program) -> list[cst.Call]:
     return [call for call in calls if _is_needless(program, call)]
 
 
+def rarely_timed(program: Program) -> list[cst.Call]:
+    """Return the waits of every training step for a time that is only read now and then."""
+    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
+    if not calls or orders_by_hand(program):
+        return []
+    return [call for call in calls if _is_rarely_timed(program, call)]
+
+
+def _is_rarely_timed(program: Program, call: cst.Call) -> bool:
+    context = program.context(past_device_checks(program, call))
+    if not context.per_step or profiled(program, call) or _catches_errors(program, call):
+        return False
+    places = _places(program, call, context)
+    if any(communicates(program, place) for place in places):
+        return False
+    return times_rarely(program, places)
+
+
 def _is_needless(program: Program, call: cst.Call) -> bool:
     context = program.context(past_device_checks(program, call))
     if context.guarded or context.role not in (Role.TRAIN, Role.FORWARD):
@@ -32,12 +56,18 @@ def _is_needless(program: Program, call: cst.Call) -> bool:
 
 def _has_reason(program: Program, call: cst.Call, context: Context) -> bool:
     """Whether the wait is there to time something, or to order work that PyTorch does not."""
-    places: list[cst.CSTNode] = [program.function(call) or program.module]
-    if context.loop is not None:
-        places += [context.loop, program.function(context.loop) or program.module]
+    places = _places(program, call, context)
     if measures(program, places) or any(communicates(program, place) for place in places):
         return True
     return profiled(program, call)
+
+
+def _places(program: Program, call: cst.Call, context: Context) -> list[cst.CSTNode]:
+    """Return the function of a wait, and the loop that makes it run per step with its function."""
+    places: list[cst.CSTNode] = [program.function(call) or program.module]
+    if context.loop is not None:
+        places += [context.loop, program.function(context.loop) or program.module]
+    return places
 
 
 def _catches_errors(program: Program, call: cst.Call) -> bool:

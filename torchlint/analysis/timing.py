@@ -42,21 +42,60 @@ _SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp
 
 def measures(program: Program, places: list[cst.CSTNode]) -> bool:
     """Whether functions and loops measure time: by their name, the file's, or a clock they read."""
+    if _is_named_so(program, places):
+        return True
+    return any(
+        next(_clocks(program, place), None) is not None or _names_timer(program, place)
+        for place in places
+    )
+
+
+def times_rarely(program: Program, places: list[cst.CSTNode]) -> bool:
+    """Whether functions and loops read clocks in every step, and the times now and then alone."""
+    if _is_named_so(program, places) or any(_names_timer(program, place) for place in places):
+        return False
+    clocks = [clock for place in places for clock in _clocks(program, place)]
+    return bool(clocks) and all(_is_read_rarely(program, clock) for clock in clocks)
+
+
+def _is_read_rarely(program: Program, clock: cst.Call) -> bool:
+    """``now = time.time()`` in a step, where ``now`` is only read every n steps."""
+    line = program.parent(clock)
+    match line:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
+            pass
+        case _:
+            return False
+    owner = program.index.scope(target).owner(name)
+    reads = [
+        one
+        for one in program.index.named.get(name, ())
+        if program.index.scope(one).owner(name) is owner
+        and not isinstance(program.parent(one), cst.AssignTarget)
+    ]
+    seldom = bool(reads) and all(program.context(one).guarded for one in reads)
+    return seldom and program.context(clock).per_step
+
+
+def _is_named_so(program: Program, places: list[cst.CSTNode]) -> bool:
+    """Whether the file or a function is named after what measures."""
     names = [place.name.value for place in places if isinstance(place, cst.FunctionDef)]
     stem = program.path.stem if program.path is not None else ""
-    if any(_MEASURES.search(name) for name in (*names, stem)):
-        return True
-    return any(_reads_clock(program, place) for place in places)
+    return any(_MEASURES.search(name) for name in (*names, stem))
 
 
-def _reads_clock(program: Program, place: cst.CSTNode) -> bool:
-    """Whether a clock, a timer or an event is used in a function or loop."""
-    index = program.index
-    if any(_CLOCKS.fullmatch(program.qualified(call.func)) for call in _own(program, place)):
-        return True
-    if isinstance(place, cst.Module):
-        return False
-    return any(_TIMER_WORDS.search(name.value) for name in index.below(place, cst.Name))
+def _clocks(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
+    """Yield where a function or loop reads a clock, or makes an event."""
+    for call in _own(program, place):
+        if _CLOCKS.fullmatch(program.qualified(call.func)):
+            yield call
+
+
+def _names_timer(program: Program, place: cst.CSTNode) -> bool:
+    """Whether a timer is used in a function or loop, by its name."""
+    return not isinstance(place, cst.Module) and any(
+        _TIMER_WORDS.search(name.value) for name in program.index.below(place, cst.Name)
+    )
 
 
 def profiled(program: Program, node: cst.CSTNode) -> bool:
