@@ -41,7 +41,9 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
 `loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Leaves alone
-- reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option;
+- reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option,
+  but not by one that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what
+  clips by it);
 - totals after the loop, and totals of Python numbers;
 - scripts that run on the CPU only: reading is free there;
 - totals that are read in every step, also as `totals["loss"]` or on one rank: `log-every-step`

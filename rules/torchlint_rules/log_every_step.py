@@ -35,7 +35,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 `loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Leaves alone
-- reads under a periodic condition, a time limit, on one rank, or asked for by an option;
+- reads under a periodic condition, a time limit, on one rank, or asked for by an option, but not by
+  one that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips by it);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);

@@ -343,6 +343,17 @@ CASES = [
         "EVAL",
         id="after turns that go through no data",
     ),
+    *(
+        pytest.param(TRAINING + text, "TRAIN", id=reason)
+        for reason, text in {
+            "an option sets how to clip": "if args.clip is not None:\n"
+            "        torch.nn.utils.clip_grad_norm_(ps, args.clip)\n        probe()",
+            "an option above nothing": "if cfg.clip > 0:\n"
+            "        torch.nn.utils.clip_grad_norm_(ps, max_norm=cfg.clip)\n        probe()",
+            "many processes": "if args.distributed:\n        probe()",
+            "more than one process": "if args.world_size > 1:\n        probe()",
+        }.items()
+    ),
     # guards
     *(
         pytest.param(TRAINING + text, "TRAIN guarded", id=reason)
@@ -351,6 +362,13 @@ CASES = [
             "every n steps, negated": "if not i % 100:\n        probe()",
             "every n steps, otherwise": "if i % 100 != 0: pass\n    else: probe()",
             "by an option": "if args.x:\n        probe()",
+            "by an option of how much": "if args.shots > 0:\n        probe(args.shots)",
+            "by an option, for a file": "if args.log is not None:\n"
+            "        torch.save(x, args.log)\n        probe()",
+            "by an option for something else": "if args.x:\n        torch.rand(args.y)\n"
+            "        probe()",
+            "by less than an option": "if args.world_size < 2:\n        probe()",
+            "in one process": "if not args.distributed:\n        probe()",
             "on one rank": "if rank == 0:\n        probe()",
             "on the main process": "if is_main_process():\n        probe()",
             "on the primary process": "if comm.is_primary():\n        probe()",

@@ -106,6 +106,7 @@ _PARAMETERS = frozenset(
     {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
      "named_modules", "children", "named_children"}
 )  # fmt: skip
+_PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$")
@@ -664,7 +665,7 @@ class Loops:
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         match above:
             case cst.If() if child is above.body:
-                guards = self.is_guard(above.test) or _is_switch(above.test)
+                guards = self._guards_body(above) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
                 rare = guards or once or self._fills(above) or self._is_flag(above.test)
                 rare = rare or is_rare(self._program, above)
@@ -686,6 +687,25 @@ class Loops:
                 return self._skipped_before(above, child)
             case _:
                 return False
+
+    def _guards_body(self, branch: cst.If) -> bool:
+        """Whether a block runs now and then, and is no part of every step of some trainings."""
+        return self.is_guard(branch.test) and not self._is_part_of_step(branch)
+
+    def _is_part_of_step(self, branch: cst.If) -> bool:
+        """Whether an option says how to train, and not when to look at it.
+
+        Whether by many processes (``args.distributed``), or with what number for a function of
+        torch below: ``clip_grad_norm_(parameters, args.clip)``.
+        """
+        option = _asked_option(branch.test)
+        if option is None or _GUARD_WORDS.search(dotted(option)):
+            return False
+        return _PROCESSES.search(option.attr.value) is not None or any(
+            self._program.qualified(call.func).startswith("torch.")
+            and any(arg.value.deep_equals(option) for arg in call.args)
+            for call in self._program.index.below(branch.body, cst.Call)
+        )
 
     def _is_flag(self, test: cst.BaseExpression) -> bool:
         """``if not found:`` of what a loop before it may have set: it holds now and then."""
@@ -902,6 +922,28 @@ class Loops:
                 case _:
                     pass
         return False
+
+
+def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
+    """``args.clip`` in ``if args.clip:``, ``args.clip is not None`` and ``args.clip > 0``."""
+    match test:
+        case cst.Comparison(
+            left=asked,
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.IsNot(), comparator=cst.Name("None"))
+                | cst.ComparisonTarget(
+                    operator=cst.GreaterThan(), comparator=cst.Integer("0" | "1")
+                )
+            ],
+        ):
+            pass
+        case _:
+            asked = test
+    match asked:
+        case cst.Attribute(value=cst.Name(root)) if root in _OPTION_ROOTS:
+            return asked
+        case _:
+            return None
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
