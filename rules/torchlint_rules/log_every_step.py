@@ -36,7 +36,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option, but not by
-  one that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips by it);
+  one that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
@@ -72,7 +72,8 @@ information as well: both have to go, also where that stands in the function tha
 (`timed(step)`). So is one before a tensor on the GPU is indexed with an array, a list or a tensor
 of the host, which is copied for that, and one before a function that begins with a copy for a
 library of arrays, and one in a function that is only called where a value of the GPU asks for it.
-And so are reads of a flag that tells every process to stop, and those in a
+And so are reads of what a mask selected with `masked_select`, if it is only summed: the sum of the
+product with the mask waits for nothing.  And so are reads of a flag that tells every process to stop, and those in a
 class or function that nothing in the project uses.
 
 ## Fix safety

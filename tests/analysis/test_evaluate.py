@@ -387,6 +387,10 @@ CASES = [
     pytest.param("probe(torch.Tensor([1]))", "TENSOR @CPU", id="Tensor"),
     pytest.param("probe(torch.cuda.FloatTensor(3))", "TENSOR @CUDA", id="a CUDA type"),
     pytest.param("probe(torch.FloatTensor(3))", "TENSOR @CPU", id="a CPU type"),
+    pytest.param(
+        "a, b = map(lambda t: t.cuda(), f())\nprobe(b)", "UNKNOWN @CUDA", id="what map moves"
+    ),
+    pytest.param("a, b = map(f, x)\nprobe(b)", "UNKNOWN", id="what map may do"),
     pytest.param("probe(torch.nn.utils.clip_grad_norm_(x, 1))", "TENSOR", id="the norm"),
     pytest.param("probe(torch.min(x, torch.exp(x)))", "TENSOR", id="the lesser of two"),
     pytest.param("probe(torch.max(x, other=torch.exp(x)))", "TENSOR", id="the greater of two"),

@@ -8,6 +8,7 @@ from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.preferences import Preferences
+from torchlint.rule import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -1176,3 +1177,16 @@ def test_a_branch_for_certain_values_of_what_it_reads() -> None:
         assert found.location.row == 19
     found = check(loop(source.format("out.sum().item() < 0.0")), CODE)
     assert [one.location.row for one in found] == [19, 20]
+
+
+def test_a_mask_whose_values_are_only_summed_need_not_be_counted() -> None:
+    (finding,) = check(
+        loop("hits = (out.argmax(1) == y).masked_select(y.ne(0)).sum().item()"), CODE
+    )
+    assert finding.severity is Severity.INFO
+    assert "waits for its own copy alone" in finding.message
+
+
+def test_what_a_mask_selects_is_counted_for_all_else() -> None:
+    silent(loop("hits = (out.argmax(1) == y).masked_select(y.ne(0)).tolist()[0]"), CODE)
+    silent(loop("hits = out.masked_select(out > 0).max().item()"), CODE)

@@ -945,6 +945,8 @@ class Evaluator:
                 return self.each(args[0]) if len(args) == 1 else join(self._value(a) for a in args)
             case "dict":
                 return Value(Kind.DICT, made=node)
+            case "map" if isinstance(first, cst.Lambda):
+                return Value(Kind.ITERATOR, element=self._value(first.body))
             case "set" | "frozenset" | "map" | "open" | "type" | "object" | "bytes":
                 return OTHER
             case "print":

@@ -359,12 +359,24 @@ def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
     if any(one is wait for one in _certain(program)):
         return not any(one is wait for one in program.needless_waits)
     if any(one is wait for one in program.implied_waits):
+        if sync.context.role is not Role.EVAL and _is_only_summed(program, wait):
+            return False
         decides = isinstance(program.parent(wait), _DECIDES) and not (
             picks_step(program, wait) or _keeps_out_nan(program, wait)
         )
         return sync.context.role is Role.EVAL or not decides
     other = next((one for one in program.syncs if one.node is wait), None)
     return other is not None and _is_needed(program, other)
+
+
+def _is_only_summed(program: Program, wait: cst.BaseExpression) -> bool:
+    """``right.masked_select(mask).sum()``: `(right & mask).sum()` need not know how many."""
+    match wait:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("masked_select"))):
+            used = program.parent(wait)
+            return isinstance(used, cst.Attribute) and used.attr.value == "sum"
+        case _:
+            return False
 
 
 def _keeps_out_nan(program: Program, wait: cst.BaseExpression) -> bool:
