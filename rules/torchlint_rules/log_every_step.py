@@ -73,8 +73,8 @@ information as well: both have to go, also where that stands in the function tha
 of the host, which is copied for that, and one before a function that begins with a copy for a
 library of arrays, and one in a function that is only called where a value of the GPU asks for it.
 And so are reads of what a mask selected with `masked_select`, if it is only summed: the sum of the
-product with the mask waits for nothing.  And so are reads of a flag that tells every process to stop, and those in a
-class or function that nothing in the project uses.
+product with the mask waits for nothing.  And so are reads of a flag that tells every process to
+stop, and those in a class or function that nothing in the project uses.
 
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
