@@ -216,7 +216,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=6,
-        words=((".eval(", ".detach("), ("for ", "while ")),
+        words=((".eval(", "backward"), ("for ", "while ")),
         in_tests=False,
     ),
     Rule(

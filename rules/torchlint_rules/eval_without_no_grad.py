@@ -61,19 +61,24 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - Evaluations that ask for gradients, or call what does: attacks, saliency maps, gradient penalties,
   forces, test-time training; and those that hand the model to code that is not seen.
 - Results of which a gradient is asked later, and generators, which run in bits of other code.
-- Benchmarks, unit tests, and evaluations that a framework runs.
+- Benchmarks, unit tests, and evaluations that a framework runs.  An evaluation that reads a clock
+  beside what it does with the output is no benchmark.
+- A single forward pass outside of loops (a graph or a data set in one batch), unless all that is
+  read of its output are numbers, labels and losses; at the end of a script it is a note.
 - `Variable(x, volatile=True)` in code that only torch 0.3 and older run.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
 A second case, TL401b, is a forward pass in a training step of which only the detached result is
 used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all that is read is
-`features.detach()`.  Its graph is recorded and thrown away, in every step.  A module without
-parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
+`features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`.  Its graph
+is recorded and thrown away, in every step; what runs now and then is a note, where it is given
+something other than the batch of the step.  A module without parameters (a spectrogram, a blur
+with fixed weights in a buffer) records nothing of a batch.
 
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
-another one, and code for torch 0.4, `with torch.no_grad():` around its loop (for TL401b, around the
-statement).
+another one, and code for torch 0.4, `with torch.no_grad():` around its loop (for TL401b and a
+single forward pass, around the statement).
 
 Unsafe in general: without recording some layers run other kernels (`nn.TransformerEncoder`,
 `nn.MultiheadAttention` and `nn.LSTM` round differently, and the first fills padding with zeros),
@@ -103,16 +108,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.discarded import discarded
+from torchlint.analysis.asked import differentiates
+from torchlint.analysis.discarded import discarded, read_off
 from torchlint.analysis.escapes import Way, escapes, feed_backward
-from torchlint.analysis.evaluations import differentiates, evaluations, given_away
+from torchlint.analysis.evaluations import evaluations, given_away
 from torchlint.analysis.index import dotted
 from torchlint.analysis.kernels import unnoticed
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.rewrites import AddDecorator, Wrap
 from torchlint.analysis.spelling import of_torch
-from torchlint.analysis.timing import measures
+from torchlint.analysis.timing import is_named_for_it, measures
+from torchlint.analysis.uses import uses_of
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -120,7 +127,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.escapes import Escape
-    from torchlint.analysis.evaluations import Evaluation
+    from torchlint.analysis.evaluations import Evaluation, Place
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
 
@@ -136,6 +143,7 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
     if program.frameworks - LEAVE_IT or imports(program, TESTING):
         return
     seen: set[int] = set()
+    reported: list[cst.CSTNode] = []
     for one in evaluations(program):
         if id(one.function) in seen or is_measured(program, one):
             continue
@@ -147,9 +155,14 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
             continue
         if isinstance(place, cst.FunctionDef):
             seen.add(id(place))  # its decorator is for all of its loops
+        reported.append(place)
         yield evaluation(program, one, place, left)
     for forward in discarded(program):
+        reported.append(forward)
         yield dropped(program, forward)
+    for forward in read_off(program):
+        if not any(program.index.inside(forward, place) for place in reported):
+            yield only_looked_at(program, forward)
 
 
 def imports(program: Program, modules: frozenset[str]) -> bool:
@@ -160,8 +173,26 @@ def imports(program: Program, modules: frozenset[str]) -> bool:
 
 
 def is_measured(program: Program, one: Evaluation) -> bool:
-    """Whether an evaluation is a benchmark."""
-    return measures(program, [one.place, one.function or program.module])
+    """Whether an evaluation is a benchmark: it is named so, or only its time is of use.
+
+    Many evaluations read a clock for their log; they use what the model says as well.
+    """
+    places = [one.place, one.function or program.module]
+    if is_named_for_it(program, places):
+        return True
+    return measures(program, places) and not is_used(program, one.forward)
+
+
+def is_used(program: Program, forward: cst.Call) -> bool:
+    """Whether something is done with what a model returns."""
+    statement = program.parent(forward)
+    if isinstance(statement, cst.Expr):
+        return False
+    if not isinstance(statement, cst.Assign):
+        return True
+    targets = (program.index.below(one, cst.Name) for one in statement.targets)
+    bound = (program.index.bound(name) for names in targets for name in names)
+    return any(any(True for _ in uses_of(program, one)) for one in bound if one is not None)
 
 
 def is_volatile(program: Program, place: cst.CSTNode) -> bool:
@@ -169,7 +200,7 @@ def is_volatile(program: Program, place: cst.CSTNode) -> bool:
     return not program.reaches(NO_GRAD) and "volatile" in program.code(place)
 
 
-def target(program: Program, one: Evaluation) -> cst.FunctionDef | cst.For | cst.While:
+def target(program: Program, one: Evaluation) -> Place:
     """Return what to turn gradients off for: the function, if all it does is evaluate."""
     function = one.function
     if function is None or not one.named or not is_plain(function):
@@ -194,13 +225,16 @@ def is_plain(function: cst.FunctionDef) -> bool:
 def evaluation(
     program: Program,
     one: Evaluation,
-    place: cst.FunctionDef | cst.For | cst.While,
+    place: Place,
     left: list[Escape],
 ) -> Finding:
     """Return the finding of an evaluation."""
     kept = any(way.way is not Way.READ for way in left)
     advice = (
-        one.recording is Recording.ASSUMED or bool(program.frameworks) or (kept and not one.named)
+        one.recording is Recording.ASSUMED
+        or bool(program.frameworks)
+        or (kept and not one.named)
+        or not one.repeated
     )
     unless = ", unless its caller turns them off" if one.recording is Recording.ASSUMED else ""
     return Finding(
@@ -222,9 +256,7 @@ def advised(program: Program) -> str:
     return "Evaluate under torch.no_grad(): it frees the activations, and allows larger batches."
 
 
-def fix(
-    program: Program, place: cst.FunctionDef | cst.For | cst.While, left: list[Escape]
-) -> Fix | None:
+def fix(program: Program, place: Place, left: list[Escape]) -> Fix | None:
     """Return the decorator of the function, or the block around the loop."""
     if not program.reaches(NO_GRAD):
         return None
@@ -236,7 +268,8 @@ def fix(
         title = f"Decorate `{place.name.value}` with @{spelled.code}()"
         rewrite = AddDecorator(place, f"@{spelled.code}()")
     else:
-        title = f"Run the loop under {spelled.code}()"
+        what = "the loop" if isinstance(place, cst.For | cst.While) else "it"
+        title = f"Run {what} under {spelled.code}()"
         rewrite = Wrap((place,), f"with {spelled.code}():")
     proven = not left and unnoticed(program, place)
     changes = "some layers run other kernels without gradients"
@@ -262,6 +295,22 @@ def dropped(program: Program, forward: cst.Call) -> Finding:
         "result is used",
         None if program.frameworks else around(program, forward),
         None if known and not program.frameworks else Severity.INFO,
+        case="b",
+        help="Run it under torch.no_grad(): its activations are then freed layer by layer.",
+    )
+
+
+def only_looked_at(program: Program, forward: cst.Call) -> Finding:
+    """Return the finding of a forward pass of which nothing is used that has a graph."""
+    known = has_parameters(program, program.value(forward.func))
+    often = not program.context(forward).guarded
+    when = "in every training step" if often else "whenever it runs"
+    return Finding(
+        forward,
+        f"`{program.brief(forward)}` is recorded {when}, but only numbers and labels are read "
+        "from its result",
+        None if program.frameworks else around(program, forward),
+        None if known and often and not program.frameworks else Severity.INFO,
         case="b",
         help="Run it under torch.no_grad(): its activations are then freed layer by layer.",
     )

@@ -593,3 +593,169 @@ def test_a_network_of_another_file_may_keep_what_it_computes():
     body = "z = other(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
     (found,) = check(f"other = load()\nother.parameters()\n{step(body)}", CODE)
     assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+
+
+# -- a whole data set in one batch ------------------------------------------------------------
+
+WHOLE = (
+    HEAD
+    + """\
+x, y, optimizer = load()
+
+
+def step(epoch):
+    model.train()
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if not quick:
+        model.eval()
+        out = model(x)
+    BODY
+
+
+def test():
+    model.eval()
+    out = model(x)
+    BODY
+
+
+for epoch in range(9):
+    step(epoch)
+test()
+"""
+)
+SHOWN = "held_out = F.cross_entropy(out, y)\n    print(held_out.item(), accuracy(out, y).item())"
+
+
+def whole(body: str = SHOWN) -> str:
+    """Return a script that evaluates behind each step, and once at the end."""
+    return WHOLE.replace("BODY", body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(SHOWN, id="a loss and a score"),
+        pytest.param("print((out.argmax(1) == y).sum().item())", id="labels"),
+        pytest.param(
+            "total = 0\n    total += F.cross_entropy(out, y)\n    print(total)", id="added"
+        ),
+        pytest.param("a, b = F.cross_entropy(out, y), 1\n    print(a.item(), b)", id="by a tuple"),
+        pytest.param("if out.mean() > best:\n        print('better')", id="decided by"),
+    ],
+)
+def test_a_single_forward_pass_whose_output_is_only_read(body):
+    behind, last = check(whole(body), CODE)
+    assert (behind.severity, last.severity) == (Severity.WARNING, Severity.INFO)
+    assert behind.fix is not None
+    assert last.fix is not None
+
+
+def test_turns_gradients_off_for_the_single_statement_or_the_function():
+    after = fixed(whole(), CODE)
+    assert (
+        "        model.eval()\n        with torch.no_grad():\n            out = model(x)\n" in after
+    )
+    assert "@torch.no_grad()\ndef test():\n    model.eval()\n    out = model(x)\n" in after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("print('done')", id="nobody reads it"),
+        pytest.param("F.cross_entropy(out, y).backward()", id="a gradient"),
+        pytest.param("late = F.cross_entropy(out, y)\n    late.backward()", id="a later gradient"),
+        pytest.param("scaler.scale(F.cross_entropy(out, y)).backward()", id="a scaled gradient"),
+        pytest.param(
+            "print(torch.autograd.grad(out.sum(), x)[0].norm().item())", id="by the input"
+        ),
+        pytest.param("print(update(out).item())", id="to a function that is not seen"),
+        pytest.param("losses.append(F.cross_entropy(out, y))", id="kept in a list"),
+        pytest.param("state.loss = F.cross_entropy(out, y)", id="kept on an object"),
+        pytest.param("state['loss'] = F.cross_entropy(out, y)", id="kept under a key"),
+        pytest.param("return F.cross_entropy(out, y)", id="returned"),
+        pytest.param("print(train_score(out))", id="a function that trains and gives a number"),
+    ],
+)
+def test_leaves_a_single_forward_pass_alone_whose_output_goes_on(body):
+    trains = "def train_score(out):\n    out.sum().backward()\n    return out.sum().item()\n\n\n"
+    silent(trains + whole(body), CODE)
+
+
+def test_a_single_forward_pass_counts_only_where_the_file_trains():
+    source = HEAD[: HEAD.index("def train(")] + "model.eval()\nout = model(x)\nprint(out.mean())\n"
+    silent(source, CODE)
+
+
+def test_a_loop_over_parts_of_the_output_does_not_hide_the_forward_pass():
+    body = "out, hits = model(batches), []\nfor part in parts:\n    hits.append(out[part].sum())\n"
+    (found,) = check(evaluation(body), CODE)
+    assert found.severity is Severity.WARNING
+
+
+def test_a_variable_of_autograd_asks_for_nothing():
+    for name in ("torch.autograd.Variable", "autograd.Variable"):
+        body = f"for x, y in batches:\n    out = model({name}(x))\n"
+        (found,) = check(evaluation(body), CODE)
+        assert found.severity is Severity.WARNING
+        silent(evaluation(body.replace("(x))", "(x, requires_grad=True))")), CODE)
+
+
+def test_an_evaluation_that_reads_a_clock_is_no_benchmark():
+    clock = "start = time.time()\n"
+    used = "for x, y in batches:\n    out = model(x)\n    hits += out.argmax(1).sum().item()\n"
+    after = "print(time.time() - start)"
+    (found,) = check("import time\n" + evaluation(clock + used, after=after), CODE)
+    assert found.severity is Severity.WARNING
+    for line in ("out = model(x)", "model(x)"):
+        unused = f"for x, y in batches:\n    {line}\n"
+        silent("import time\n" + evaluation(clock + unused, after=after), CODE)
+
+
+# -- what is only read while training -----------------------------------------------------------
+
+UPDATE = "loss = f(model(x))\nloss.backward()\noptimizer.step()\n"
+
+
+def now_and_then(line: str) -> str:
+    """Return a training step with a forward pass under a condition."""
+    return "held_out = load()\n" + step(f"{UPDATE}if step % 9 == 0:\n    {line}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("z = teacher(x)\nprint((z.argmax(1) == y).sum())\n", id="labels"),
+        pytest.param("z = teacher(x)\nchosen = torch.max(z, 1)[1].cpu().numpy()\n", id="places"),
+        pytest.param("z = F.mse_loss(teacher(x), y)\nprint(z.item())\n", id="a number"),
+    ],
+)
+def test_warns_of_what_is_only_read_in_every_step(line):
+    (found,) = check(step(line + UPDATE), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert "only numbers and labels" in found.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("z = teacher(x)\nz.sum().backward()\n", id="a gradient"),
+        pytest.param("z = teacher(x)\nkept.append(z)\nprint(z.argmax())\n", id="kept"),
+        pytest.param("z = teacher(x)\nchosen = draw(z).item()\n", id="to what is not seen"),
+        pytest.param("z, w = teacher(x)\nprint(z.argmax())\n", id="one of several"),
+        pytest.param("teacher(x)\n", id="nobody reads it"),
+    ],
+)
+def test_leaves_alone_what_goes_on(line):
+    silent(step(line + UPDATE), CODE)
+
+
+def test_a_held_out_batch_while_training_is_advice():
+    (found,) = check(now_and_then("z = model(held_out)\n    print(z.argmax(1).sum())"), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+    assert "whenever it runs" in found.message
+    assert found.fix is not None
+    silent(now_and_then("z = model(x)\n    print(z.argmax(1).sum())"), CODE)

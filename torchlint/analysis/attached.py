@@ -45,7 +45,7 @@ _CUTS = frozenset(
     randint_like tril_indices triu_indices""".split()
 )
 # Methods whose result is part of the graph of what they are called on.
-_KEEPS = frozenset(
+GRAPH_METHODS = frozenset(
     """mean sum pow square sqrt exp log abs neg view reshape squeeze unsqueeze flatten transpose
     permute contiguous clone float double half bfloat16 cpu cuda to max min amax amin norm clamp
     softmax log_softmax sigmoid tanh relu t add sub mul div matmul mm bmm expand repeat prod
@@ -185,7 +185,7 @@ class _Question:
             method = call.func.attr.value
             if method in _CUTS:
                 return Held.NO
-            if method in _KEEPS:
+            if method in GRAPH_METHODS:
                 others = call.args if method in _OPERATES else ()
                 return self._any((call.func.value, *(arg.value for arg in others)), depth)
         return Held.MAYBE

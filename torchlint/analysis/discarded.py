@@ -1,4 +1,4 @@
-"""Forward passes of a training step whose graph nobody follows: all that is used is detached."""
+"""Forward passes while training whose graph nobody follows: all that is used has none."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.asked import differentiates
 from torchlint.analysis.attached import Held, held
-from torchlint.analysis.evaluations import differentiates, records_nothing
+from torchlint.analysis.derivation import sources
+from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import forward_of
+from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
 
@@ -36,9 +39,52 @@ def discarded(program: Program) -> Iterator[cst.Call]:
     found: dict[int, cst.Call] = {}
     for cut in cuts:
         for forward in _forwards(program, cut):
-            if id(forward) not in found and _is_wasted(program, forward):
+            if (
+                id(forward) not in found
+                and program.context(forward).per_step
+                and _is_wasted(program, forward)
+            ):
                 found[id(forward)] = forward
     yield from sorted(found.values(), key=program.index.order)
+
+
+def read_off(program: Program) -> Iterator[cst.Call]:
+    """Find the calls of modules while training of whose result only numbers and labels are read.
+
+    What runs now and then on the batch of the step is a log; on other data it is an evaluation.
+    """
+    if "backward" not in program.text or any(program.method_calls(*_HOOKS)):
+        return
+    if asks_for_gradients(program):
+        return
+    for call in program.index.of(cst.Call):
+        context = program.context(call)
+        if (
+            context.role is Role.TRAIN
+            and program.value(call.func).kind is Kind.MODULE
+            and not (context.guarded and _is_of_batch(program, call))
+            and _is_wasted(program, call)
+            and not _is_unpacked(program, call)
+            and only_read(program, call)
+        ):
+            yield call
+
+
+def _is_unpacked(program: Program, forward: cst.Call) -> bool:
+    """Whether a model gives several results, which may be recorded for one another."""
+    assign = program.parent(forward)
+    return isinstance(assign, cst.Assign) and any(
+        isinstance(one.target, cst.Tuple | cst.List) for one in assign.targets
+    )
+
+
+def _is_of_batch(program: Program, forward: cst.Call) -> bool:
+    """Whether a model is given what a loop goes over, or what is made of it."""
+    given = sources(program, [arg.value for arg in forward.args])
+    return any(
+        one.kind is Bind.FOR and program.values.binding(one).kind is not Kind.NUMBER
+        for one in given.bindings.values()
+    )
 
 
 def _forwards(program: Program, cut: cst.BaseExpression) -> Iterator[cst.Call]:
@@ -90,10 +136,7 @@ def _detaches(program: Program, use: cst.Name) -> bool:
 
 
 def _is_wasted(program: Program, forward: cst.Call) -> bool:
-    """Whether a forward pass is recorded in every training step, and nothing else needs that."""
-    context = program.context(forward)
-    if context.role is not Role.TRAIN or context.guarded:
-        return False
+    """Whether a forward pass is recorded, and nothing beside its result needs that."""
     if program.recordings.at(forward) is not Recording.ON:
         return False
     model = program.value(forward.func)

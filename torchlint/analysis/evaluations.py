@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.asked import differentiates
+from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import callee, callers, passed
+from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
 
 if TYPE_CHECKING:
@@ -24,19 +27,22 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 Loop: TypeAlias = cst.For | cst.While
+Place: TypeAlias = Loop | cst.FunctionDef | cst.SimpleStatementLine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """A place that runs a model in evaluation mode: a loop, or a whole function.
+    """A place that runs a model in evaluation mode: a loop, a whole function, or one statement.
 
-    ``forward`` is the first call of the model there, ``function`` the one around it.
+    ``forward`` is the first call of the model there, ``function`` the one around it; ``repeated``
+    tells whether it is seen to run more than once.
     """
 
     forward: cst.Call
-    place: Loop | cst.FunctionDef
+    place: Place
     function: cst.FunctionDef | None
     recording: Recording
+    repeated: bool = True
 
     @property
     def named(self) -> bool:
@@ -44,12 +50,6 @@ class Evaluation:
         return self.function is not None and _NAMED.search(self.function.name.value) is not None
 
 
-# Names that ask for gradients, wherever they stand.
-_GRADIENT_WORDS = frozenset(
-    """backward manual_backward autograd requires_grad requires_grad_ grad enable_grad
-    set_grad_enabled retain_grad grad_fn register_hook register_full_backward_hook jacobian hessian
-    jvp vjp vmap GradScaler zero_grad""".split()
-)
 # Libraries that ask a model for gradients by themselves.
 _ASK = frozenset(
     """captum torchattacks foolbox advertorch cleverhans art autoattack pytorch_grad_cam higher
@@ -72,7 +72,6 @@ _DOUBTS = re.compile(
 _TRAINS = re.compile(r"(train|fit|optimi[sz]e|learn|update_(param|net|weight|model|policy))(_|$)")
 _PARAMETERS = ("parameters", "named_parameters")
 _NO_TRAINING = (Role.EVAL, Role.OTHER)
-_CALLS = 4  # functions that call functions
 
 
 def evaluations(program: Program) -> Iterator[Evaluation]:
@@ -107,9 +106,7 @@ def asks_for_gradients(program: Program) -> bool:
     return False
 
 
-def _evaluation(
-    program: Program, place: Loop | cst.FunctionDef, switch: cst.Call, name: str
-) -> Evaluation | None:
+def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> Evaluation | None:
     """Return what a place evaluates, if it does and is recorded for nothing."""
     function = place if isinstance(place, cst.FunctionDef) else program.function(place)
     forwards = [call for call in _forwards(program, place, name) if _recorded(program, call)]
@@ -125,7 +122,8 @@ def _evaluation(
         return None
     if records_nothing(program, forwards[0]):
         return None
-    return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]))
+    repeated = not isinstance(place, cst.SimpleStatementLine) or _runs_often(program, place)
+    return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]), repeated)
 
 
 def switched(program: Program, switch: cst.Call) -> str:
@@ -140,9 +138,10 @@ def switched(program: Program, switch: cst.Call) -> str:
 # -- where the loops are ------------------------------------------------------------------------
 
 
-def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Loop | cst.FunctionDef]:
+def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Place]:
     """Yield the outermost loops that run after ``model.eval()``, or the function, if it has none.
 
+    Also single statements whose output is only read: of a data set that is one batch.
     What comes after ``model.train()`` is no evaluation, nor what is under an ``if`` beside it.
     """
     child: cst.CSTNode = switch
@@ -152,8 +151,9 @@ def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Loop | cs
             case cst.Module() | cst.IndentedBlock():
                 for statement in _later(above, child):
                     for loop in _outermost(program, statement):
-                        loops += 1
+                        loops += any(True for _ in _forwards(program, loop, name))
                         yield loop
+                    yield from _single(program, statement, name)
                     if _switches_back(program, statement, name):
                         return
             case cst.For() | cst.While():
@@ -200,6 +200,33 @@ def _outermost(program: Program, statement: cst.CSTNode) -> Iterator[Loop]:
         ):
             last = loop
             yield loop
+
+
+def _single(
+    program: Program, statement: cst.CSTNode, name: str
+) -> Iterator[cst.SimpleStatementLine]:
+    """Yield the lines that call the model outside of loops, and of whose output all is read."""
+    if not program.loops.trains or _trains(program, statement, name):
+        return
+    function = program.function(statement)
+    for call in _forwards(program, statement, name):
+        line = program.statement(call)
+        if (
+            isinstance(line, cst.SimpleStatementLine)
+            and program.function(call) is function
+            and not any(
+                program.index.inside(loop, statement) for loop in loops_around(program, call)
+            )
+            and only_read(program, call)
+        ):
+            yield line
+
+
+def _runs_often(program: Program, place: cst.CSTNode) -> bool:
+    """Whether a loop is around a place, or around a call of its function."""
+    function = program.function(place)
+    inside = any(True for _ in loops_around(program, place))
+    return inside or (function is not None and _is_repeated(program, function))
 
 
 def _switches_back(program: Program, statement: cst.CSTNode, name: str) -> bool:
@@ -249,32 +276,6 @@ def _recorded(program: Program, call: cst.Call) -> bool:
 def _is_special(program: Program, function: cst.FunctionDef) -> bool:
     """Whether a function is a generator or a coroutine: its body runs in bits of other code."""
     return function.asynchronous is not None or program.yields(function)
-
-
-def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
-    """Whether something at or below a place, or in a function that it calls, wants a gradient."""
-    index = program.index
-    for name in index.below(place, cst.Name):
-        if name.value in _GRADIENT_WORDS and not _is_refusal(program, name):
-            return True
-    if depth > _CALLS:
-        return False
-    for call in index.below(place, cst.Call):
-        match callee(program, call):
-            case (other, target) if other is not program or not index.inside(place, target):
-                if differentiates(other, target, depth + 1):
-                    return True
-            case _:
-                pass
-    return False
-
-
-def _is_refusal(program: Program, name: cst.Name) -> bool:
-    """``requires_grad=False``, as an argument or for all parameters."""
-    above = program.parent(name)
-    if isinstance(above, cst.Arg) and above.keyword is name:
-        return literal(above.value) == "False"
-    return False
 
 
 def records_nothing(program: Program, forward: cst.Call) -> bool:

@@ -42,7 +42,7 @@ _SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp
 
 def measures(program: Program, places: list[cst.CSTNode]) -> bool:
     """Whether functions and loops measure time: by their name, the file's, or a clock they read."""
-    if _is_named_so(program, places):
+    if is_named_for_it(program, places):
         return True
     return any(
         next(_clocks(program, place), None) is not None or _names_timer(program, place)
@@ -52,7 +52,7 @@ def measures(program: Program, places: list[cst.CSTNode]) -> bool:
 
 def times_rarely(program: Program, places: list[cst.CSTNode]) -> bool:
     """Whether functions and loops read clocks in every step, and the times now and then alone."""
-    if _is_named_so(program, places) or any(_names_timer(program, place) for place in places):
+    if is_named_for_it(program, places) or any(_names_timer(program, place) for place in places):
         return False
     clocks = [clock for place in places for clock in _clocks(program, place)]
     return bool(clocks) and all(_is_read_rarely(program, clock) for clock in clocks)
@@ -77,8 +77,8 @@ def _is_read_rarely(program: Program, clock: cst.Call) -> bool:
     return seldom and program.context(clock).per_step
 
 
-def _is_named_so(program: Program, places: list[cst.CSTNode]) -> bool:
-    """Whether the file or a function is named after what measures."""
+def is_named_for_it(program: Program, places: list[cst.CSTNode]) -> bool:
+    """Whether a function or the file has a name that says that it measures."""
     names = [place.name.value for place in places if isinstance(place, cst.FunctionDef)]
     stem = program.path.stem if program.path is not None else ""
     return any(_MEASURES.search(name) for name in (*names, stem))

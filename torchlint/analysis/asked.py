@@ -1,0 +1,49 @@
+"""Whether code asks for gradients, itself or in a function that it calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import dotted
+from torchlint.analysis.reach import callee
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
+
+# Names that ask for gradients, wherever they stand.
+ASKING = frozenset(
+    """backward manual_backward autograd requires_grad requires_grad_ grad enable_grad
+    set_grad_enabled retain_grad grad_fn register_hook register_full_backward_hook jacobian hessian
+    jvp vjp vmap GradScaler zero_grad""".split()
+)
+_CALLS = 4  # functions that call functions
+
+
+def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether something at or below a place, or in a function that it calls, wants a gradient."""
+    index = program.index
+    for name in index.below(place, cst.Name):
+        if name.value in ASKING and not _is_refusal(program, name):
+            return True
+    if depth > _CALLS:
+        return False
+    for call in index.below(place, cst.Call):
+        match callee(program, call):
+            case (other, target) if other is not program or not index.inside(place, target):
+                if differentiates(other, target, depth + 1):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _is_refusal(program: Program, name: cst.Name) -> bool:
+    """``requires_grad=False``, as an argument; ``autograd.Variable``, which asks for nothing."""
+    above = program.parent(name)
+    if isinstance(above, cst.Arg) and above.keyword is name:
+        return literal(above.value) == "False"
+    whole = program.parent(above) if dotted(above) == "torch.autograd" else above
+    return name.value == "autograd" and dotted(whole).endswith("autograd.Variable")

@@ -1,0 +1,151 @@
+"""Values of which all that is used are numbers, labels and shapes: nobody follows their graph."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.asked import ASKING, differentiates
+from torchlint.analysis.attached import GRAPH_METHODS, Held, held
+from torchlint.analysis.reach import callee
+from torchlint.analysis.uses import uses_of
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+_LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
+# Functions that read a value, and keep nothing of it.
+_READS = frozenset("print int float bool str len round isinstance".split())
+# Names of functions that compute a number from an output: what they give is followed.
+_MEASURES = re.compile(r"loss|criteri|accuracy|acc$|metric|score|error|nll", re.IGNORECASE)
+_SPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
+# What a value is part of, without anything happening to it.
+_AROUND = (
+    cst.Arg, cst.BinaryOperation, cst.Element, cst.IfExp, cst.Index, cst.List, cst.Subscript,
+    cst.SubscriptElement, cst.Tuple, cst.UnaryOperation,
+)  # fmt: skip
+_ENDS = (
+    cst.Assert, cst.Comparison, cst.Expr, cst.FormattedStringExpression, cst.If, cst.While,
+)  # fmt: skip
+
+
+def only_read(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a value is used, and each of its uses ends in something that has no graph.
+
+    What is computed from it is followed through the names of its function: a loss of which the
+    number is printed, labels, comparisons.
+    """
+    todo: list[cst.BaseExpression] = [node]
+    seen: set[int] = set()
+    read = False
+    while todo:
+        one = todo.pop()
+        given = _given(program, one)
+        if given is None:
+            return False
+        read = read or (not given and not isinstance(program.parent(one), cst.Expr))
+        for binding in given:
+            if id(binding) not in seen:
+                seen.add(id(binding))
+                todo += (use for use in uses_of(program, binding) if use is not binding.node)
+    return read
+
+
+def _given(program: Program, node: cst.BaseExpression) -> list[Binding] | None:
+    """Return the names that get what an expression is part of: none where its graph ends there.
+
+    None where it may go anywhere.
+    """
+    child: cst.CSTNode = node
+    place: int | None = None  # in a tuple that is taken apart
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.Assign):
+            return _names(program, above, place)
+        if isinstance(above, cst.AugAssign):
+            return list(_bound(program, [above.target]))
+        if isinstance(above, cst.Call) and _asks(program, above):
+            return None
+        if isinstance(above, _ENDS) or _is_without(program, above):
+            return []
+        if not _passes(program, child, above):
+            return None
+        if isinstance(above, cst.Tuple):
+            place = next(i for i, one in enumerate(above.elements) if one is child)
+        elif not isinstance(above, cst.Element):
+            place = None
+        child = above
+    return None
+
+
+def _asks(program: Program, call: cst.Call) -> bool:
+    """Whether a call asks for gradients: by its name, or in the function that it runs."""
+    found = callee(program, call)
+    if found is not None:
+        return differentiates(*found)
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ASKING
+
+
+def _names(program: Program, assign: cst.Assign, place: int | None) -> list[Binding] | None:
+    """Return the names that a statement gives a value to; None where it is kept otherwise."""
+    targets = [one.target for one in assign.targets]
+    if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and place is not None:
+        targets = [targets[0].elements[place].value]
+    for target in targets:
+        kept = (
+            program.index.below(target, cst.Attribute),
+            program.index.below(target, cst.Subscript),
+        )
+        if any(True for nodes in kept for _ in nodes):
+            return None
+    return list(_bound(program, targets))
+
+
+def _bound(program: Program, targets: Iterable[cst.CSTNode]) -> Iterator[Binding]:
+    for target in targets:
+        for name in program.index.below(target, cst.Name):
+            binding = program.index.bound(name)
+            if binding is not None:
+                yield binding
+
+
+def _is_without(program: Program, node: cst.CSTNode) -> bool:
+    """Whether an expression is known to hold no graph, of whatever it is computed."""
+    if isinstance(node, cst.Attribute) and node.attr.value in _LOOKS:
+        return True
+    if not isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
+        return False
+    # what returns nothing may have put it somewhere
+    return program.value(node).kind is not Kind.NONE and held(program, node) is Held.NO
+
+
+def _passes(program: Program, child: cst.CSTNode, above: cst.CSTNode) -> bool:
+    """Whether what is above a value in the tree is computed from it, and no more is done."""
+    if isinstance(above, cst.Attribute):
+        return child is above.value
+    if not isinstance(above, cst.Call):
+        return isinstance(above, _AROUND)
+    func = above.func
+    if child is func:
+        return isinstance(func, cst.Attribute) and func.attr.value in GRAPH_METHODS
+    return _computes(program, above)
+
+
+def _computes(program: Program, call: cst.Call) -> bool:
+    """Whether a function only computes something from what it is given, or reads that."""
+    func = call.func
+    name = program.qualified(func)
+    if name.startswith("torch."):
+        return name.rpartition(".")[0] in _SPACES
+    if isinstance(func, cst.Name) and func.value in _READS:
+        return program.is_builtin(func)
+    last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+    loss = program.value(func)
+    if loss.kind is Kind.MODULE and loss.type.startswith("torch.nn."):
+        return loss.type.endswith("Loss")
+    return _MEASURES.search(last) is not None
