@@ -68,6 +68,9 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - `Variable(x, volatile=True)` in code that only torch 0.3 and older run.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
+A function that trains or evaluates by a flag (`if train: loss.backward()`) is reported where a call
+leaves that flag off and gradients on; nothing is where it keeps or returns what has a graph.
+
 A second case, TL401b, is a forward pass in a training step of which only the detached result is
 used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all that is read is
 `features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`.  Its graph
@@ -117,6 +120,7 @@ from torchlint.analysis.kernels import unnoticed
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.rewrites import AddDecorator, Wrap
+from torchlint.analysis.shared_passes import shared_passes
 from torchlint.analysis.spelling import of_torch
 from torchlint.analysis.timing import is_named_for_it, measures
 from torchlint.analysis.uses import uses_of
@@ -130,6 +134,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.evaluations import Evaluation, Place
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
+    from torchlint.analysis.shared_passes import SharedPass
 
 # Frameworks that leave it to the script to turn gradients off.
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})
@@ -157,6 +162,9 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
             seen.add(id(place))  # its decorator is for all of its loops
         reported.append(place)
         yield evaluation(program, one, place, left)
+    for shared in shared_passes(program):
+        reported.append(shared.forward)
+        yield also_evaluated(program, shared)
     for forward in discarded(program):
         reported.append(forward)
         yield dropped(program, forward)
@@ -244,6 +252,19 @@ def evaluation(
         None if program.frameworks else fix(program, place, left),
         Severity.INFO if advice else None,
         help=advised(program),
+    )
+
+
+def also_evaluated(program: Program, one: SharedPass) -> Finding:
+    """Return the finding of a function that trains or evaluates, by a flag."""
+    assumed = one.home.recordings.at(one.site) is Recording.ASSUMED
+    unless = ", unless its caller turns gradients off" if assumed else ""
+    return Finding(
+        one.forward,
+        f"`{program.brief(one.forward)}` is recorded also where `{one.home.brief(one.site)}` "
+        f"runs it, which asks for no gradients{unless}",
+        severity=Severity.INFO if assumed or program.frameworks else None,
+        help="Make that call under torch.no_grad(), or ask torch.set_grad_enabled by the flag.",
     )
 
 

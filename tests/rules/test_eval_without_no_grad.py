@@ -759,3 +759,73 @@ def test_a_held_out_batch_while_training_is_advice():
     assert "whenever it runs" in found.message
     assert found.fix is not None
     silent(now_and_then("z = model(x)\n    print(z.argmax(1).sum())"), CODE)
+
+
+# -- one function for both ------------------------------------------------------------------------
+
+BOTH = (
+    HEAD
+    + """\
+def run(batches, optimizer=None, training=True):
+    total = 0
+    for x, y in batches:
+        loss = F.cross_entropy(model(x), y)
+        if training:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+    return total
+
+
+for epoch in range(9):
+    run(batches, optimizer)
+    run(held_out, training=False)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(BOTH, id="a flag"),
+        pytest.param(BOTH.replace("if training", "if optimizer is not None"), id="no optimizer"),
+        pytest.param(BOTH.replace("model(x)", "model.forward(x)"), id="forward by its name"),
+    ],
+)
+def test_a_function_that_trains_or_evaluates_by_a_flag(source):
+    (found,) = check(source, CODE)
+    assert (found.code, found.severity, found.fix) == (CODE, Severity.WARNING, None)
+    assert "`run(held_out, training=False)` runs it" in found.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("    run(held_out, training=False)\n", "", id="it always trains"),
+        pytest.param("training=False", "training=training", id="not known"),
+        pytest.param("training=False", "**options", id="hidden by stars"),
+        pytest.param("    run(held_out", "    with torch.no_grad(): run(held_out", id="the caller"),
+        pytest.param(
+            "    for x, y in batches:\n        loss = F.cross_entropy(model(x), y)\n        if t",
+            "    for x, y in batches:\n        with torch.set_grad_enabled(training):\n"
+            "            loss = F.cross_entropy(model(x), y)\n        if t",
+            id="asked by the flag",
+        ),
+        pytest.param("return total", "return loss", id="the caller may ask"),
+        pytest.param("total += loss.item()", "kept.append(loss)", id="kept for later"),
+        pytest.param(
+            "total += loss.item()",
+            "total += torch.autograd.grad(loss, x)[0].norm().item()",
+            id="another gradient",
+        ),
+        pytest.param(
+            "total += loss.item()", "train(model, batches, optimizer)", id="in a function"
+        ),
+        pytest.param("if training", "training = True\n        if training", id="set again"),
+        pytest.param("if training", "if epoch % 2", id="no flag"),
+    ],
+)
+def test_leaves_a_function_for_both_alone(old, new):
+    assert old in BOTH
+    silent(BOTH.replace(old, new), CODE)
