@@ -175,9 +175,7 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
 
 def imports(program: Program, modules: frozenset[str]) -> bool:
     """Whether a file imports one of some modules."""
-    root = program.index.root
-    names = (program.names.root(name, root) for name in root.bindings)
-    return any(name.partition(".")[0] in modules for name in names)
+    return any(name.partition(".")[0] in modules for name in program.names.imported())
 
 
 def is_measured(program: Program, one: Evaluation) -> bool:

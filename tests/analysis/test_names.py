@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from probing import parsed, probed
 
 from torchlint.analysis.names import canonical
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchlint.analysis.program import Program
 
 
 @pytest.mark.parametrize(
@@ -84,6 +93,71 @@ from torchlint.analysis.names import canonical
 def test_qualified_name(source: str, name: str) -> None:
     program = parsed(source)
     assert program.qualified(probed(program)) == name
+
+
+def starred(root: Path, source: str, files: dict[str, str]) -> Program:
+    """Return ``main.py`` of a project with other files."""
+    for name, text in {"requirements.txt": "", "main.py": source, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    program = Project(Imports(root, lambda _: False)).program(str(root / "main.py"))
+    assert program is not None
+    return program
+
+
+NETS = {"nets.py": "import torch\nimport torch.nn as nn\n"}
+LINEAR = "probe(nn.Linear)"
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "name"),
+    [
+        pytest.param(LINEAR, NETS, "torch.nn.Linear", id="what the file imports"),
+        pytest.param(
+            LINEAR, {"nets.py": "from more import *", "more.py": "from torch import nn"},
+            "torch.nn.Linear", id="by way of another star",
+        ),
+        pytest.param(
+            LINEAR, {"nets/__init__.py": "from .a import *", "nets/a.py": "from torch import nn"},
+            "torch.nn.Linear", id="by way of a package",
+        ),
+        pytest.param(
+            "from more import *\nprobe(F.relu)",
+            {"nets.py": "import a.F as F", "more.py": "import torch.nn.functional as F"},
+            "torch.nn.functional.relu", id="the last that brings it counts",
+        ),
+        pytest.param(
+            "probe(tools.f)", {"nets.py": "import tools", "tools.py": "def f(): pass"},
+            "nets.tools.f", id="a module of the project",
+        ),
+        pytest.param(f"nn = 1\n{LINEAR}", NETS, "", id="bound in the file itself"),
+        pytest.param(
+            LINEAR, {"nets.py": NETS["nets.py"] + "__all__ = ['Net']\n"}, "",
+            id="all but what __all__ says stays there",
+        ),
+        pytest.param(
+            "probe(_nn.Linear)", {"nets.py": "import torch.nn as _nn"}, "", id="a private name"
+        ),
+        pytest.param(
+            LINEAR, {"nets.py": "if new:\n    import a as nn\nelse:\n    import b as nn\n"}, "",
+            id="one of two modules",
+        ),
+        pytest.param(
+            LINEAR, {"nets.py": "def f():\n    import torch.nn as nn\n"}, "", id="in a function"
+        ),
+        pytest.param(LINEAR, {"nets.py": "from main import *"}, "", id="a circle"),
+    ],
+)  # fmt: skip
+def test_what_a_star_import_of_a_file_brings(tmp_path, source, files, name) -> None:
+    """Research code star-imports its files, and takes `torch` itself from there."""
+    program = starred(tmp_path, f"from nets import *\n{source}\n", files)
+    assert program.qualified(probed(program)) == name
+
+
+def test_the_frameworks_that_a_star_import_brings(tmp_path) -> None:
+    files = {"nets.py": "import pytorch_lightning as pl\nimport torch\nimport accelerate\n"}
+    program = starred(tmp_path, "from nets import *\npl.Trainer()\n", files)
+    assert program.frameworks == {"pytorch_lightning"}
 
 
 def test_nothing_has_no_name() -> None:

@@ -198,3 +198,11 @@ def test_models_and_seeds_of_other_files_are_seen(tmp_path, net, seed, count):
     }
     found = check_in(tmp_path, files, "main.py", CODE)
     assert len(found) == count
+
+
+def test_the_fix_comes_below_the_star_import_that_brings_torch(tmp_path) -> None:
+    head, imports = "from common import *\n", "import timm\nimport torch\n"
+    source = script().replace(imports, "import timm\n" + head)
+    files = {"common.py": "import torch\n", "main.py": source}
+    (found,) = check_in(tmp_path, files, "main.py", CODE)
+    assert found.fix is not None

@@ -98,12 +98,10 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
 
 def asks_for_gradients(program: Program) -> bool:
     """Whether a file imports what attacks or explains models by their gradients."""
-    for bindings in program.index.root.bindings.values():
-        for binding in bindings:
-            name = program.names.root(binding.name, program.index.root)
-            if name.partition(".")[0] in _ASK or name.startswith("torch.func"):
-                return True
-    return False
+    return any(
+        name.partition(".")[0] in _ASK or name.startswith("torch.func")
+        for name in program.names.imported()
+    )
 
 
 def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> Evaluation | None:

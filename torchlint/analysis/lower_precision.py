@@ -95,10 +95,7 @@ def chosen(program: Program) -> bool:
         return True
     if any("torch.autograd.Function" in owner.bases for owner in program.classes):
         return True
-    root = program.index.root
-    if any(
-        program.names.root(name, root).partition(".")[0] in _OTHER_FIELDS for name in root.bindings
-    ):
+    if any(name.partition(".")[0] in _OTHER_FIELDS for name in program.names.imported()):
         return True
     return any(
         program.value(func.value).kind is Kind.MODULE for _, func in program.method_calls("double")

@@ -64,16 +64,17 @@ def canonical(name: str) -> str:
 class Names:
     """Qualified names of the expressions of one module."""
 
-    def __init__(self, index: Index, defined: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, index: Index, brought: Callable[[str, str], str] | None = None) -> None:
         """Nothing is computed before it is asked for.
 
-        ``defined`` tells whether a qualified name is defined in another file of the project: where
-        it is, a name that only a star import can bring stands for it.
+        ``brought`` tells what a star import of a module, which may be another file of the project,
+        brings under a name that is bound nowhere in this file, or "".
         """
         self._index = index
-        self._defined = defined
+        self._brought = brought
         self._cache: dict[int, str] = {}
         self._roots: dict[tuple[int, str], str] = {}
+        self._imported: frozenset[str] | None = None
 
     def qualified(self, node: cst.CSTNode | None) -> str:
         """Qualified name of a name or attribute chain, or the empty string if it has none.
@@ -114,15 +115,24 @@ class Names:
             self._roots[key] = self._resolve(owner.bindings[name])
         return self._roots[key]
 
+    def imported(self) -> frozenset[str]:
+        """Return what the names of the module stand for, those that star imports bring as well."""
+        if self._imported is None:
+            root = self._index.root
+            used = self._index.named if root.stars else ()
+            names = (self.root(name, root) for name in (*root.bindings, *used))
+            self._imported = frozenset(names) - {""}
+        return self._imported
+
     def _starred(self, name: str, module: Scope) -> str:
-        """Return what ``from x import *`` brings under a name, where x is a file of the project."""
-        if self._defined is None or not module.stars or hasattr(builtins, name):
+        """Return what ``from x import *`` brings under a name: the last that brings it counts."""
+        if self._brought is None or not module.stars or hasattr(builtins, name):
             return ""
         key = (id(module), name)
         if key not in self._roots:
             self._roots[key] = ""
-            found = (f"{self.module_of(star)}.{name}" for star in module.stars)
-            self._roots[key] = next((one for one in found if self._defined(one)), "")
+            found = (self._brought(self.module_of(star), name) for star in reversed(module.stars))
+            self._roots[key] = next(filter(None, found), "")
         return self._roots[key]
 
     @staticmethod

@@ -114,7 +114,10 @@ class Program:
     @cached_property
     def names(self) -> Names:
         """Which import a name stands for."""
-        return Names(self.index, self._is_defined)
+        return Names(self.index, self._brought)
+
+    def _brought(self, module: str, name: str) -> str:
+        return "" if self.project is None else self.project.brought(self, module, name)
 
     def _is_defined(self, name: str) -> bool:
         return self.project is not None and self.project.define(self, name) is not None
@@ -412,10 +415,8 @@ class Program:
     def frameworks(self) -> frozenset[str]:
         """Training frameworks that the file imports: they wrap loops, loaders and devices."""
         found: set[str] = set()
-        for bindings in self.index.root.bindings.values():
-            for binding in bindings:
-                name = self.names.root(binding.name, self.index.root)
-                found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
+        for name in self.names.imported():
+            found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
         return frozenset(found)
 
 

@@ -174,6 +174,25 @@ class Project:
         kind = bindings[0].kind
         return Definition(program, bindings[0]) if kind in (Bind.DEFINITION, Bind.ASSIGN) else None
 
+    def brought(self, program: Program, module: str, name: str) -> str:
+        """Return what ``from module import *`` brings a file under a name, or "".
+
+        What another file of the project defines keeps the name that it has there; what that one
+        has imported (``import torch``) is brought as well, unless its ``__all__`` says otherwise.
+        """
+        here = f"{module}.{name}"
+        if self.define(program, here) is not None:
+            return here
+        found = self.imports.find(str(program.path), here)
+        other = None if found is None or found[1] != name else self.program(found[0])
+        if other is None or other is program or name[0] == "_" or "__all__" in other.text:
+            return ""
+        meant = other.names.root(name, other.index.root)
+        if not meant or meant[0] == ".":
+            return ""
+        in_project = meant[0] == "@" or self.imports.find(str(other.path), meant) is not None
+        return here if in_project else meant
+
     def function(self, program: Program, name: str) -> Target | None:
         """Return the function of another file that a call of this name runs."""
         found = self.define(program, name)

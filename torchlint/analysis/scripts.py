@@ -35,6 +35,7 @@ def at_the_top(program: Program, line: str) -> InsertAfter | None:
         ):
             last = item
     order = program.index.order
-    if last is None or all(order(b.node) > program.index.end(last) for b in root.bindings["torch"]):
+    imports = [one.node for one in root.bindings.get("torch", ())] or root.stars
+    if last is None or all(order(one) > program.index.end(last) for one in imports):
         return None
     return InsertAfter(last, line, apart=True)

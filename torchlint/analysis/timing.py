@@ -122,11 +122,9 @@ def _profiles(program: Program, place: cst.CSTNode) -> bool:
 
 def orders_by_hand(program: Program) -> bool:
     """Whether the file has work on streams of its own, or kernels that PyTorch does not order."""
-    for bindings in program.index.root.bindings.values():
-        for binding in bindings:
-            name = program.names.root(binding.name, program.index.root)
-            if name.partition(".")[0] in _OTHER_KERNELS or _BY_HAND.match(name):
-                return True
+    for name in program.names.imported():
+        if name.partition(".")[0] in _OTHER_KERNELS or _BY_HAND.match(name):
+            return True
     return any(_BY_HAND.match(program.qualified(node)) for node in program.index.of(cst.Attribute))
 
 
