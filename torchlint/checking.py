@@ -101,7 +101,7 @@ def examine(source: Source, options: Options) -> Checked:
         UnreadableFileError: it nests too deeply, or takes too long.
 
     """
-    relevant = registry.is_relevant(source.text)
+    relevant = _is_relevant(source, options)
     known = _Words(source.text)
     unpaid = relevant and _is_unpaid(source, options)
     rules = [
@@ -121,6 +121,13 @@ def examine(source: Source, options: Options) -> Checked:
             "split it over several statements, or exclude it",
         )
     return with_deep_stack(lambda: _examine(source, options, rules))
+
+
+def _is_relevant(source: Source, options: Options) -> bool:
+    """Whether a file has to do with PyTorch: a trainer may have all of it from another file."""
+    if registry.is_relevant(source.text):
+        return True
+    return registry.TRAINS in source.text and _is_nearby(source, options, registry.TORCH)
 
 
 def _is_unpaid(source: Source, options: Options) -> bool:

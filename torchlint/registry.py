@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchlint.edits import Safety
 from torchlint.errors import UsageError
-from torchlint.rule import Rule, Severity
+from torchlint.rule import Nearby, Rule, Severity
 from torchlint_rules import RULES
 
 if TYPE_CHECKING:
@@ -84,14 +84,22 @@ Safe: only the comment is removed.
 
 
 # A file without any of these words has nothing to do with PyTorch: no rule can fire in it.
+# One that zeroes gradients may leave torch itself to the files that it imports.
 FRAMEWORKS = (
     "torch", "lightning", "accelerate", "transformers", "fastai", "ignite", "deepspeed", "composer",
 )  # fmt: skip
+TRAINS = "zero_grad"
+TORCH = Nearby(("import torch", "from torch"))
 
 
 def is_relevant(text: str) -> bool:
     """Whether a file has to do with PyTorch at all; the others are not looked at any further."""
     return any(word in text for word in FRAMEWORKS)
+
+
+def may_be_relevant(text: str) -> bool:
+    """Whether a file has to do with PyTorch, or may have, by the files that it imports."""
+    return TRAINS in text or is_relevant(text)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
-from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, is_relevant
+from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, may_be_relevant
 from torchlint.rule import rule_code
 from torchlint.syntax import looks_valid
 
@@ -177,7 +177,7 @@ def internal_error(where: str, error: BaseException) -> str:
 
 def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
     settings = plan.settings_of(source.path.parent if source.path else plan.working)
-    if not is_relevant(source.text) and looks_valid(source.text):
+    if not may_be_relevant(source.text) and looks_valid(source.text):
         return Checked(source, settings, source.text, ())
     from torchlint.linter import Options, examine  # noqa: PLC0415  see above
 

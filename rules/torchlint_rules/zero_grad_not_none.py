@@ -46,8 +46,9 @@ a condition as the argument
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
 unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
 an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
-(where an option of timm may choose one of apex, there is no fix, and no finding where the version
-is not known); a plain `zero_grad()` in files that use what only torch 2 has (`torch.compile`), or
+(where only another file of the project makes such, or an option of timm may choose one of apex,
+there is no fix, and with `--torch-version any` a finding); a plain `zero_grad()` in files that use
+what only torch 2 has (`torch.compile`), or
 run a module that imports it (`torch.distributed.tensor`, `torchao`);
 files that capture CUDA graphs, whose gradients must stay where they are; files where a parameter
 keeps the gradient of another (`shared.grad = local.grad`), which zeros clear for both, or one
@@ -83,6 +84,7 @@ Tuning Guide, "Set gradients to None"
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -96,7 +98,11 @@ from torchlint.analysis.gradients import Gradients, gradients, shares_gradients
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
-from torchlint.analysis.optimizer_wrappers import may_be_chosen, may_refuse_arguments
+from torchlint.analysis.optimizer_wrappers import (
+    may_be_anothers,
+    may_be_chosen,
+    may_refuse_arguments,
+)
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.sizes import asserts_few
@@ -111,6 +117,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
 
+IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 FIRST = Version("1.7")  # has `set_to_none`
 SECOND = Version("1.8")  # what runs on no newer one than the first has little to gain
 DEFAULT = Version("2.0")  # and it is True
@@ -130,6 +137,10 @@ UNDECLARED = (
 )
 CHOSEN = (
     "The optimizer may be one of apex, by an option of timm: its `zero_grad` takes no argument."
+)
+ANOTHERS = (
+    "The optimizer may come from a file that uses apex, Horovod or DeepSpeed: their `zero_grad` "
+    "takes no argument."
 )
 READS = "no fix: the file reads `.grad` without a check for None, which it would then meet"
 
@@ -233,7 +244,7 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
         case Kind.UNKNOWN if not _is_self(receiver):
             own = any("zero_grad" in other.methods for other in classes) or wraps(program)
             own = own or is_wrapper(program, receiver) or does_more(program, receiver)
-            return False if imports_torch(program) and not own else None
+            return False if uses_torch(program) and not own else None
         case _:
             return None
 
@@ -283,11 +294,14 @@ def _is_self(node: cst.BaseExpression) -> bool:
             return False
 
 
-def imports_torch(program: Program) -> bool:
-    """Whether the file uses torch at all: other libraries have a ``zero_grad`` too."""
-    names = program.names
-    roots = program.index.root.bindings
-    return any(names.root(name, program.index.root).startswith("torch") for name in roots)
+def uses_torch(program: Program) -> bool:
+    """Whether the file uses torch, or what it imports does: other libraries have a `zero_grad`."""
+    if any(name.startswith("torch") for name in program.names.imported()):
+        return True
+    if program.project is None or program.path is None:
+        return False
+    imports = program.project.imports
+    return any(IMPORTS.search(imports.text(one)) for one in imports.targets(str(program.path)))
 
 
 def bare(
@@ -301,6 +315,9 @@ def bare(
         target = None  # newer versions are in use as well
     accelerated = "accelerate" in program.frameworks and "prepare" in program.text
     refuses = not accelerated and may_refuse_arguments(program, receiver)
+    others = not accelerated and may_be_anothers(program, receiver)
+    if others and not program.every_version:
+        return
     if refuses or not program.reaches(SECOND) or program.is_named_below(FIRST):
         return
     chosen = may_be_chosen(program, receiver)
@@ -329,11 +346,13 @@ def bare(
         )
     add = AddArgument(call, "set_to_none", "True")
     old = "; torch below 1.7 has no such argument" if program.target is None else ""
-    takes = known and not chosen and not grads.reads and "apex" not in program.text
+    takes = known and not chosen and not others and not grads.reads and "apex" not in program.text
     fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
     info = target is None or program.frameworks or program.context(call).role is Role.EPOCH
     severity = Severity.INFO if info else Severity.WARNING
-    told = CHOSEN if chosen else UNDECLARED if target is None and program.reaches(DEFAULT) else ""
+    told = CHOSEN if chosen else ANOTHERS if others else ""
+    if not told and target is None and program.reaches(DEFAULT):
+        told = UNDECLARED
     yield Finding(call, message, fix, severity, help=READS if grads.reads else told)
 
 

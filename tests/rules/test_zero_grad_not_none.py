@@ -612,12 +612,104 @@ def test_an_optimizer_that_may_be_of_apex_takes_no_argument(tmp_path, factory, c
 
 
 @pytest.mark.parametrize(
-    "head", ["from apex import amp\n", "from apex.parallel.LARC import LARC\n"]
+    ("head", "change"),
+    [
+        ("from apex import amp\n", "model, optimizer = amp.initialize(model, optimizer)"),
+        ("from apex import amp\n", "amp.initialize(model, optimizer)"),
+        ("from apex import amp as a\n", "a.initialize(model, optimizer)"),
+        ("from apex.amp import scale_loss\n", "scale_loss(1, optimizer)"),
+        ("from apex.parallel.LARC import LARC\n", "optimizer = LARC(optimizer)"),
+        ("import apex\n", "optimizer = apex.parallel.LARC(optimizer)"),
+        ("import apex\n", "optimizer = apex.optimizers.FusedSGD(model.parameters(), 0.1)"),
+    ],
 )
-def test_apex_may_change_the_optimizer_and_no_model(head):
-    silent(script("optimizer.zero_grad()", head=head), CODE)
-    (found,) = check(script("model.zero_grad()", head=head), CODE)
+def test_apex_may_change_the_optimizer_and_no_model(head, change):
+    def changed(line: str) -> str:
+        return script(line, head=head).replace("for x in", f"{change}\nfor x in")
+
+    silent(changed("optimizer.zero_grad()"), CODE)
+    (found,) = check(changed("model.zero_grad()"), CODE)
     assert found.fix is None
+
+
+PLAIN = """
+import apex
+from apex import amp, optimizers
+from factory import make
+
+def main(loader, net):
+    net = apex.parallel.convert_syncbn_model(net)
+    optimizer = make(net)
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+"""
+FACTORY = "import torch\ndef make(net):\n    return torch.optim.SGD(net.parameters(), 0.1)\n"
+
+
+@pytest.mark.parametrize(
+    ("factory", "engine", "count"),
+    [
+        pytest.param(FACTORY, PLAIN, 1, id="apex only changes the layers"),
+        pytest.param(
+            FACTORY, PLAIN.replace("import apex\n", "import apex, torch\n"), 1, id="torch"
+        ),
+        pytest.param(f"{FACTORY}amp.initialize(net, optimizer)\n", PLAIN, 0, id="it wraps there"),
+        pytest.param(FACTORY.replace("torch.optim", "apex.optimizers"), PLAIN, 0, id="of apex"),
+    ],
+)
+def test_an_optimizer_of_torch_in_a_file_that_uses_apex_for_something_else(
+    tmp_path, factory, engine, count
+):
+    files = {"engine.py": engine, "factory.py": factory}
+    found = check_in(tmp_path, files, "engine.py", CODE)
+    assert [one.fix is None for one in found] == [True] * count
+
+
+@pytest.mark.parametrize(
+    ("factory", "count"),
+    [
+        pytest.param("from apex.optimizers import FusedAdam\n", 1, id="apex, elsewhere"),
+        pytest.param("from timm.optim import create_optimizer\n", 1, id="apex by an option"),
+    ],
+)
+def test_every_version_asks_for_those_that_may_be_of_apex_as_well(tmp_path, factory, count):
+    files = {"engine.py": ENGINE, "factory.py": factory}
+    found = check_in(tmp_path, files, "engine.py", CODE, "any")
+    assert [(one.fix, "apex" in one.help) for one in found] == [(None, True)] * count
+    files["engine.py"] = ENGINE + "import horovod.torch as hvd\n"
+    assert not check_in(tmp_path, files, "engine.py", CODE, "any")
+
+
+TRAINER = """
+from net import Net
+
+class Trainer:
+    def __init__(self, options):
+        self.net = Net(options)
+        self.optimizer = self.net.make_optimizer(options)
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        self.net(x).mean().backward()
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("net", "count"),
+    [
+        pytest.param("import torch\nclass Net(torch.nn.Module): ...\n", 1, id="torch"),
+        pytest.param("from torch import nn\nclass Net(nn.Module): ...\n", 1, id="from torch"),
+        pytest.param("import jittor\nclass Net(jittor.Module): ...\n", 0, id="another library"),
+        pytest.param("import torchlike\nclass Net: ...\n", 0, id="one that sounds like it"),
+        pytest.param("import torch\ndef zero_grad(self): ...\n", 0, id="a zero_grad of its own"),
+    ],
+)
+def test_a_trainer_that_leaves_torch_to_the_file_with_the_model(tmp_path, net, count):
+    found = check_in(tmp_path, {"engine.py": TRAINER, "net.py": net}, "engine.py", CODE)
+    assert [one.fix for one in found] == [None] * count
 
 
 def test_an_option_may_choose_an_optimizer_of_apex(tmp_path):

@@ -29,8 +29,10 @@ def options(code: str, target: str | None = None, preferences: Preferences = DEF
     """Options that select one rule, its fixes included."""
     rules = tuple(rule for rule in all_rules() if rule.code == code)
     assert rules, f"no rule {code}"
-    version = None if target is None else Version(target)
-    return Options(rules, frozenset({code}), version, preferences=preferences)
+    every = target == "any"
+    version = None if target is None or every else Version(target)
+    selected = frozenset({code})
+    return Options(rules, selected, version, every_version=every, preferences=preferences)
 
 
 def check(source: str, code: str, target: str | None = None) -> list[Diagnostic]:

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis import torch_api
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
     from torchlint.imports import Imports
 
 # Their optimizers have a `zero_grad` that takes no argument.
 _ENGINES = ("deepspeed.initialize", "import deepspeed")  # their model's takes none either
 _REFUSE = ("apex", "horovod", "DistributedOptimizer", *_ENGINES)
 _CHOOSING = (("timm.optim",), ("create_optimizer",))  # gives one of apex by its name
+_CHANGES = ("apex.amp.", "apex.contrib.optimizers.", "apex.fp16_utils.", "apex.optimizers.")
 _WRAP = re.compile(
     r"DistributedOptimizer\(|deepspeed\.initialize\(|amp\.initialize\(|FP16_Optimizer\(|\bLARC\("
     r"|FSDP\(|FullyShardedDataParallel\(|fully_shard\(|PrivacyEngine\("
@@ -29,16 +32,32 @@ _FAR = 4  # imports between a file and those that use what it makes
 
 
 def may_refuse_arguments(program: Program, receiver: cst.BaseExpression) -> bool:
-    """Whether the ``zero_grad`` of an optimizer may be that of a library around torch's."""
+    """Whether the ``zero_grad`` of an optimizer may be that of a library around torch's.
+
+    The file has to use the library: with one of torch's optimizers, to put something around it.
+    """
     if any(word in program.text for word in _ENGINES):
         return True
     value = program.value(receiver)
-    if value.kind is Kind.MODULE:
+    if value.kind is Kind.MODULE or not any(word in program.text for word in _REFUSE):
         return False
-    if any(word in program.text for word in _REFUSE):
-        return True
-    made_here = isinstance(value.made, cst.Call)
-    return not made_here and _somewhere(program, _REFUSE)
+    return not _is_plain(program, value)
+
+
+def may_be_anothers(program: Program, receiver: cst.BaseExpression) -> bool:
+    """Whether a file that uses such a library may have made an optimizer."""
+    value = program.value(receiver)
+    if value.kind is Kind.MODULE or isinstance(value.made, cst.Call):
+        return False
+    return not _is_plain(program, value) and _somewhere(program, _REFUSE)
+
+
+def _is_plain(program: Program, value: Value) -> bool:
+    """Whether a value is one of torch's optimizers, and nothing near by is put around those."""
+    if value.type not in torch_api.OPTIMIZERS or _WRAP.search(program.text):
+        return False
+    calls = (program.qualified(call.func) for call in program.index.of(cst.Call))
+    return not any(name.startswith(_CHANGES) for name in calls) and not wrapped_elsewhere(program)
 
 
 def may_be_chosen(program: Program, receiver: cst.BaseExpression) -> bool:
