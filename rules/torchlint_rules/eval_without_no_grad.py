@@ -183,7 +183,7 @@ def is_measured(program: Program, one: Evaluation) -> bool:
 
     Many evaluations read a clock for their log; they use what the model says as well.
     """
-    places = [one.place, one.function or program.module]
+    places: list[cst.CSTNode] = [one.place, one.function or program.module]
     if is_named_for_it(program, places):
         return True
     return measures(program, places) and not is_used(program, one.forward)
@@ -326,8 +326,8 @@ def only_looked_at(program: Program, forward: cst.Call) -> Finding:
     when = "in every training step" if often else "whenever it runs"
     return Finding(
         forward,
-        f"`{program.brief(forward)}` is recorded {when}, but only numbers and labels are read "
-        "from its result",
+        f"`{program.brief(forward)}` is recorded {when}, but nothing that is used "
+        "of its result has a graph",
         None if program.frameworks else around(program, forward),
         None if known and often and not program.frameworks else Severity.INFO,
         case="b",

@@ -736,7 +736,7 @@ def now_and_then(line: str) -> str:
 def test_warns_of_what_is_only_read_in_every_step(line):
     (found,) = check(step(line + UPDATE), CODE)
     assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
-    assert "only numbers and labels" in found.message
+    assert "used of its result has a graph" in found.message
 
 
 @pytest.mark.parametrize(
@@ -747,6 +747,7 @@ def test_warns_of_what_is_only_read_in_every_step(line):
         pytest.param("z = teacher(x)\nchosen = draw(z).item()\n", id="to what is not seen"),
         pytest.param("z, w = teacher(x)\nprint(z.argmax())\n", id="one of several"),
         pytest.param("teacher(x)\n", id="nobody reads it"),
+        pytest.param("z = teacher(x)\nassert z.shape == (4, 2)\n", id="a look at its shape"),
     ],
 )
 def test_leaves_alone_what_goes_on(line):

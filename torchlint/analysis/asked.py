@@ -45,5 +45,6 @@ def _is_refusal(program: Program, name: cst.Name) -> bool:
     above = program.parent(name)
     if isinstance(above, cst.Arg) and above.keyword is name:
         return literal(above.value) == "False"
-    whole = program.parent(above) if dotted(above) == "torch.autograd" else above
-    return name.value == "autograd" and dotted(whole).endswith("autograd.Variable")
+    if above is not None and dotted(above) == "torch.autograd":
+        above = program.parent(above)
+    return above is not None and dotted(above).endswith("autograd.Variable")

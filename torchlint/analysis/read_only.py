@@ -49,12 +49,19 @@ def only_read(program: Program, node: cst.BaseExpression) -> bool:
         given = _given(program, one)
         if given is None:
             return False
-        read = read or (not given and not isinstance(program.parent(one), cst.Expr))
+        read = read or (not given and not _is_idle(program, one))
         for binding in given:
             if id(binding) not in seen:
                 seen.add(id(binding))
                 todo += (use for use in uses_of(program, binding) if use is not binding.node)
     return read
+
+
+def _is_idle(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a use does nothing with a value, or asks for its shape alone."""
+    above = program.parent(node)
+    looks = isinstance(above, cst.Attribute) and above.attr.value in _LOOKS
+    return looks or isinstance(above, cst.Expr)
 
 
 def _given(program: Program, node: cst.BaseExpression) -> list[Binding] | None:
@@ -93,7 +100,7 @@ def _asks(program: Program, call: cst.Call) -> bool:
 
 def _names(program: Program, assign: cst.Assign, place: int | None) -> list[Binding] | None:
     """Return the names that a statement gives a value to; None where it is kept otherwise."""
-    targets = [one.target for one in assign.targets]
+    targets: list[cst.BaseExpression] = [one.target for one in assign.targets]
     if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and place is not None:
         targets = [targets[0].elements[place].value]
     for target in targets:
