@@ -28,16 +28,16 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
             optimizer.step()
 
 ## Leaves alone
-- Code that measures: a clock, a timer or a CUDA event is read in the same function or loop, a
-  profiler is used there or around a call of it, or the function or file is named after a benchmark,
-  a profile or a timing.  There the wait is the point.
+- Code that measures: a CUDA event or a profiler is used there or around a call of it, or the
+  function or file is named after a benchmark, a profile or a timing.  There the wait is the point.
 - Code that orders work by hand: CUDA streams, graphs and events, `non_blocking` copies to the host,
   `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
 
-A wait of every training step is information, without a fix, where the times that it is for are only
-read now and then: `print(now - start)` under `if step % 100 == 0:`.
+A wait of every training step is information, without a fix, where a clock or a timer is read in
+the same function or loop: training is slowed down to say how long a step takes, which the mean of
+many steps says as well; all the more where the time is only read now and then.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
@@ -60,7 +60,6 @@ from typing import TYPE_CHECKING
 
 from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
-from torchlint.analysis.needless_waits import rarely_timed
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -71,6 +70,9 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.analysis.program import Program
+
+SELDOM = "Wait only in the steps whose time is read."
+MEAN = "Time many steps at once: wait before the first and after the last, and take the mean."
 
 
 def synchronize_in_loop(program: Program) -> Iterator[Finding]:
@@ -86,13 +88,14 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
-    for call in rarely_timed(program):
+    for call, rarely in program.timed_waits.items():
+        what = "a time that is only read now and then" if rarely else "the time that is taken there"
         yield Finding(
             call,
             f"`{program.brief(call)}` stops the host until the GPU is idle, in every training "
-            "step, for a time that is only read now and then",
+            f"step, for {what}",
             severity=Severity.INFO,
-            help="wait only in the steps whose time is read.",
+            help=SELDOM if rarely else MEAN,
         )
 
 

@@ -812,11 +812,16 @@ def test_a_chain_of_model_runs_for_each_read() -> None:
     assert check(source.format("model(sample_one(loader).cuda())"), CODE)
 
 
-def test_a_wait_that_has_to_stay_before_a_read() -> None:
-    silent(loop("torch.cuda.synchronize(); t = time.time()\nlosses.append(loss.item())"), CODE)
-    [found] = check(loop("torch.cuda.synchronize()\nlosses.append(loss.item())"), CODE)
+@pytest.mark.parametrize("clock", ["", "; t = time.time()"], ids=["needless", "for a clock"])
+def test_a_wait_before_a_read_that_is_reported_itself(clock) -> None:
+    [found] = check(loop(f"torch.cuda.synchronize(){clock}\nlosses.append(loss.item())"), CODE)
     assert found.severity.word == "info"  # that wait is reported itself
     assert "as `torch.cuda.synchronize()` has just waited" in found.message
+
+
+def test_a_wait_that_has_to_stay_before_a_read() -> None:
+    ordered = "torch.distributed.all_reduce(loss)\ntorch.cuda.synchronize()\n"
+    silent(loop(f"{ordered}losses.append(loss.item())"), CODE)
     [found] = check(loop("if loss > 9:\n    pass\nlosses.append(loss.item())"), CODE)
     assert found.severity.word == "info"
     assert "as `loss > 9` has just waited" in found.message

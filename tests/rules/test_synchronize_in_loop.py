@@ -35,14 +35,6 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
         pytest.param(
             loop("if args.sync:\n    torch.cuda.synchronize()"), id="an option asks for it"
         ),
-        pytest.param(loop("seconds = time.time()\ntorch.cuda.synchronize()"), id="a clock beside"),
-        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
-        pytest.param(
-            loop(before="t = clock()", head="from time import monotonic as clock"),
-            id="a clock under another name",
-        ),
-        pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),
-        pytest.param(loop("meter.iter_toc()\ntorch.cuda.synchronize()"), id="a timer's method"),
         pytest.param(loop(before="e = torch.cuda.Event()"), id="a CUDA event"),
         pytest.param(
             loop(before="p = torch.profiler.profile()\np.start()"), id="a profiler in the function"
@@ -304,10 +296,30 @@ def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
 @pytest.mark.parametrize(
     "source",
     [
+        pytest.param(loop("seconds = time.time()\ntorch.cuda.synchronize()"), id="a clock beside"),
+        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
+        pytest.param(
+            loop(before="t = clock()", head="from time import monotonic as clock"),
+            id="a clock under another name",
+        ),
+        pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),
+        pytest.param(loop("meter.iter_toc()\ntorch.cuda.synchronize()"), id="a timer's method"),
         pytest.param(timed(TIMED + "meter.update(now - start)\n"), id="a time of every step"),
         pytest.param(timed(TIMED + "last = now\n"), id="kept for the next step"),
         pytest.param(timed(TIMED + "meter.update(time.time())\n"), id="one more clock"),
         pytest.param(timed(TIMED + "print(elapsed(start))\n"), id="a timer"),
+    ],
+)
+def test_a_time_of_training_is_information(source):
+    (finding,) = check(source, CODE)
+    assert finding.severity is Severity.INFO
+    assert finding.fix is None
+    assert "for the time that is taken there" in finding.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         pytest.param(timed(name="time_steps"), id="a timing by name"),
         pytest.param(timed(TIMED + "torch.distributed.all_reduce(loss)\n"), id="communication"),
         pytest.param(
@@ -320,5 +332,5 @@ def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
         ),
     ],
 )
-def test_a_time_of_every_step_needs_its_wait(source):
+def test_silent_where_the_time_is_the_point(source):
     silent(source, CODE)

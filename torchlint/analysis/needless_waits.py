@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.conditions import is_statement, past_device_checks
-from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.loops import Role
 from torchlint.analysis.queued import WAITS
 from torchlint.analysis.timing import (
     communicates,
+    is_named_for_it,
     measures,
     orders_by_hand,
     profiled,
@@ -29,41 +30,53 @@ def needless_waits(program: Program) -> list[cst.Call]:
     return [call for call in calls if _is_needless(program, call)]
 
 
-def rarely_timed(program: Program) -> list[cst.Call]:
-    """Return the waits of every training step for a time that is only read now and then."""
+def timed_waits(program: Program) -> dict[cst.Call, bool]:
+    """Return the waits of training that make a clock right, and whether it is seldom read.
+
+    Benchmarks, profiled code and orders made by hand are left out.
+    """
     calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
     if not calls or orders_by_hand(program):
-        return []
-    return [call for call in calls if _is_rarely_timed(program, call)]
+        return {}
+    return {
+        call: times_rarely(program, _places(program, call))
+        for call in calls
+        if _times(program, call)
+    }
 
 
-def _is_rarely_timed(program: Program, call: cst.Call) -> bool:
+def _times(program: Program, call: cst.Call) -> bool:
     context = program.context(past_device_checks(program, call))
-    if not context.per_step or profiled(program, call) or _catches_errors(program, call):
-        return False
-    places = _places(program, call, context)
-    if any(communicates(program, place) for place in places):
-        return False
-    return times_rarely(program, places)
+    places = _places(program, call)
+    return (
+        not context.guarded
+        and context.role is Role.TRAIN
+        and not is_named_for_it(program, places)
+        and measures(program, places)
+        and not any(communicates(program, place) for place in places)
+        and not profiled(program, call)
+        and not _catches_errors(program, call)
+    )
 
 
 def _is_needless(program: Program, call: cst.Call) -> bool:
     context = program.context(past_device_checks(program, call))
     if context.guarded or context.role not in (Role.TRAIN, Role.FORWARD):
         return False
-    return not (_has_reason(program, call, context) or _catches_errors(program, call))
+    return not (_has_reason(program, call) or _catches_errors(program, call))
 
 
-def _has_reason(program: Program, call: cst.Call, context: Context) -> bool:
+def _has_reason(program: Program, call: cst.Call) -> bool:
     """Whether the wait is there to time something, or to order work that PyTorch does not."""
-    places = _places(program, call, context)
+    places = _places(program, call)
     if measures(program, places) or any(communicates(program, place) for place in places):
         return True
     return profiled(program, call)
 
 
-def _places(program: Program, call: cst.Call, context: Context) -> list[cst.CSTNode]:
+def _places(program: Program, call: cst.Call) -> list[cst.CSTNode]:
     """Return the function of a wait, and the loop that makes it run per step with its function."""
+    context = program.context(past_device_checks(program, call))
     places: list[cst.CSTNode] = [program.function(call) or program.module]
     if context.loop is not None:
         places += [context.loop, program.function(context.loop) or program.module]

@@ -357,7 +357,7 @@ def _is_short(home: Program, loop: cst.For | cst.While) -> bool:
 def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
     """Whether a wait before a read is one that will not go."""
     if any(one is wait for one in _certain(program)):
-        return not any(one is wait for one in program.needless_waits)
+        return not any(one is wait for one in (*program.needless_waits, *program.timed_waits))
     if any(one is wait for one in program.implied_waits):
         if sync.context.role is not Role.EVAL and _is_only_summed(program, wait):
             return False
