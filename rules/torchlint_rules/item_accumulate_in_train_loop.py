@@ -4,6 +4,7 @@
 `.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued. Doing it
 in every step keeps the CPU from running ahead, so the GPU idles between steps while the next
 kernels are prepared. A sum that is read after the loop can stay on the device until then.
+`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Bad
     import torch
@@ -37,8 +38,6 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
         total += loss.detach().double()
     total = float(total)
     print(total)
-
-`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Leaves alone
 - reads under a periodic condition (`if step % 100 == 0`), on one rank, or asked for by an option,

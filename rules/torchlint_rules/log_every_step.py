@@ -4,6 +4,7 @@
 Printing, logging or storing a number needs it on the host, and `.item()` (or formatting a tensor)
 waits until the GPU has finished everything that was queued. In every step that keeps the CPU from
 preparing the next kernels; every hundredth step it costs nothing that can be seen.
+`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Bad
     import torch
@@ -31,8 +32,6 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
         optimizer.step()
         if step % 100 == 0:
             print(step, loss.item())
-
-`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Leaves alone
 - reads under a periodic condition, a time limit, on one rank, or asked for by an option, but not by

@@ -28,16 +28,17 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
             optimizer.step()
 
 ## Leaves alone
-- Code that measures: a CUDA event or a profiler is used there or around a call of it, or the
-  function or file is named after a benchmark, a profile or a timing.  There the wait is the point.
+- Code that measures: a CUDA event or a profiler is used there or around a call of it, a clock is
+  read before and after the loop, or the function or file is named after a benchmark, a profile or a
+  timing.  There the wait is the point.
 - Code that orders work by hand: CUDA streams, graphs and events, `non_blocking` copies to the host,
   `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
 
 A wait of every training step is information, without a fix, where a clock or a timer is read in
-the same function or loop: training is slowed down to say how long a step takes, which the mean of
-many steps says as well; all the more where the time is only read now and then.
+the step: training is slowed down to say how long a step takes, which the mean of many steps says as
+well; all the more where the time is only read now and then.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed

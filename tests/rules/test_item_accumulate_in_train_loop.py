@@ -457,7 +457,10 @@ def test_a_read_beside_a_wait_that_is_reported_itself() -> None:
         [found] = check(loop(lines.format("torch.cuda.synchronize()")), CODE)
         assert found.severity.word == "info"
         assert "they have to go together" in found.message
-    silent(loop("import time\ntorch.cuda.synchronize(); time.time()\ntotal += loss.item()"), CODE)
+    timed = "import time\ntorch.cuda.synchronize(); time.time()\ntotal += loss.item()"
+    assert check(loop(timed), CODE)[0].severity.word == "info"
+    ordered = "torch.distributed.all_reduce(loss)\ntorch.cuda.synchronize()\ntotal += loss.item()"
+    silent(loop(ordered), CODE)
 
 
 def agent(update: str, read: str) -> str:

@@ -35,6 +35,11 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
         pytest.param(
             loop("if args.sync:\n    torch.cuda.synchronize()"), id="an option asks for it"
         ),
+        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
+        pytest.param(
+            loop(before="t = clock()", head="from time import monotonic as clock"),
+            id="a clock under another name",
+        ),
         pytest.param(loop(before="e = torch.cuda.Event()"), id="a CUDA event"),
         pytest.param(
             loop(before="p = torch.profiler.profile()\np.start()"), id="a profiler in the function"
@@ -297,9 +302,10 @@ def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
     "source",
     [
         pytest.param(loop("seconds = time.time()\ntorch.cuda.synchronize()"), id="a clock beside"),
-        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
         pytest.param(
-            loop(before="t = clock()", head="from time import monotonic as clock"),
+            loop(
+                "t = clock()\ntorch.cuda.synchronize()", head="from time import monotonic as clock"
+            ),
             id="a clock under another name",
         ),
         pytest.param(loop("timer.toc()\ntorch.cuda.synchronize()"), id="a timer object"),

@@ -31,9 +31,9 @@ def needless_waits(program: Program) -> list[cst.Call]:
 
 
 def timed_waits(program: Program) -> dict[cst.Call, bool]:
-    """Return the waits of training that make a clock right, and whether it is seldom read.
+    """Return the waits of training steps for a clock of the step, and whether it is seldom read.
 
-    Benchmarks, profiled code and orders made by hand are left out.
+    Benchmarks, profiled code and orders made by hand are left out, as is a clock around the loop.
     """
     calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
     if not calls or orders_by_hand(program):
@@ -51,8 +51,9 @@ def _times(program: Program, call: cst.Call) -> bool:
     return (
         not context.guarded
         and context.role is Role.TRAIN
+        and context.loop is not None
+        and measures(program, [context.loop])
         and not is_named_for_it(program, places)
-        and measures(program, places)
         and not any(communicates(program, place) for place in places)
         and not profiled(program, call)
         and not _catches_errors(program, call)
