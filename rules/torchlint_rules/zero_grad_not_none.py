@@ -36,12 +36,12 @@ with `--torch-version`.
 A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.8 by
 what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
-loop with the optimizer's steps (once an epoch), in a test, once in a script before there is a
-gradient to fill, or after a change (`if task != self.task: ...; self.task = task`);
-loops in which nothing goes back (`torch.autograd.grad` adds to no gradient);
-gradients that are only looked at (a heat map of a model in evaluation mode), and
-those of the few parameters that a script asserts (`assert len(parameters) == 2`);
-a condition as the argument
+loop with the optimizer's steps (once an epoch, but with `--torch-version any`), in a test,
+once in a script before there is a gradient to fill, or after a change
+(`if task != self.task: ...; self.task = task`); loops in which nothing goes back
+(`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
+heat map of a model in evaluation mode), and those of the few
+parameters that a script asserts (`assert len(parameters) == 2`); a condition as the argument
 (`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
 unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
@@ -188,7 +188,8 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
         return True
     function, place = program.function(call), program.index.order(call)
     role = program.context(over_optimizers(program, call)).role
-    if role in (Role.EPOCH, Role.OTHER) and before_steps(program, function, place):
+    seldom = role is Role.OTHER or (role is Role.EPOCH and not program.every_version)
+    if seldom and before_steps(program, function, place):
         return True
     return runs_once(program, call) and not any(
         program.function(one) is function and program.index.order(one) < place
