@@ -132,6 +132,24 @@ def test_two_separate_failures() -> None:
     assert set(kept.codes) == {"TL0", "TL3", "TL4"}
 
 
+def test_fixes_that_were_not_tried_together_as_the_time_was_over() -> None:
+    """Nothing is said of what was not run: not that it fails."""
+    world = World(gains(1.1, 1.3, 1.0))
+    world.works = lambda _: None
+    kept = world.choose()
+    assert kept.codes == ("TL1",)
+    assert set(kept.left_out.values()) == {"not tried together with TL1, as the time was over"}
+
+
+def test_time_that_is_over_while_the_failing_are_looked_for() -> None:
+    world = World(gains(1.2, 1.1, 1.3, 1.0))
+    world.works = lambda codes: None if len(codes) < 3 else False
+    kept = world.choose()
+    assert kept.codes == ("TL2",)
+    assert kept.left_out["TL3"] == "fails or changes results together with TL1, TL2"
+    assert "as the time was over" in kept.left_out["TL0"]
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_delta_debugging_finds_a_smallest_set(size) -> None:
     codes = tuple(f"TL{k}" for k in range(12))

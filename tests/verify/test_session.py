@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
+    from torchlint.verify.session import Comparison
+
 STEP = 0.01  # seconds of a step as it is
 FILE = "train.py"
 
@@ -267,6 +269,27 @@ def test_nothing_is_begun_after_the_time(command: Command) -> None:
     made.limits = replace(made.limits, seconds=20)
     verify(made, "TL1", "TL2")
     assert executor.seconds <= 22
+
+
+@pytest.mark.parametrize("late", [0.02, 0.5], ids=["a little late", "much too late"])
+def test_fixes_are_tried_together_though_the_time_is_just_over(
+    command: Command, monkeypatch: pytest.MonkeyPatch, late: float
+) -> None:
+    """Measured one by one until then: without that one trace only one could be recommended."""
+    executor = FakeExecutor({"TL1": 0.7, "TL2": 0.8, "TL3": 1.3})
+    made = session(command, executor, TL3=Level.E1)
+    made.limits = replace(made.limits, seconds=100)
+    times = Session.time
+
+    def slowly(session: Session, wanted: Sequence[Comparison]) -> None:
+        times(session, wanted)
+        executor.seconds = max(executor.seconds, 100 * (1 + late))
+
+    monkeypatch.setattr(Session, "time", slowly)
+    report = verify(made, "TL1", "TL2", "TL3")
+    assert report.kept == (("TL1", "TL2") if late < 0.1 else ("TL1",))
+    if late > 0.1:
+        assert "not tried together with TL1, as the time was over" in report.singles[1].why
 
 
 def test_ctrl_c_gives_what_is_known(command: Command) -> None:

@@ -53,18 +53,24 @@ def is_proven(result: Result) -> bool:
 
 def choose(
     singles: Mapping[str, Result],
-    works: Callable[[Codes], bool],
+    works: Callable[[Codes], bool | None],
     compare: Callable[[Codes, Codes], Judgement],
 ) -> Kept:
     """Choose among fixes by what is known of each alone, running what else is needed.
 
-    ``works`` traces a set of fixes and says whether it runs and may compute what it does;
-    ``compare`` times two sets and judges the second against the first.  Both may be asked the same
-    again, and answer from what they know then.
+    ``works`` traces a set of fixes and says whether it runs and may compute what it does, or None
+    where the time is over; ``compare`` times two sets and judges the second against the first.
+    Both may be asked the same again, and answer from what they know then.
     """
     codes = tuple(code for code, result in singles.items() if is_proven(result))
     left_out: dict[str, str] = {}
-    while len(codes) > 1 and not works(codes):
+    while len(codes) > 1 and not (fine := works(codes)):
+        if fine is None:
+            best = max(codes, key=lambda code: (_gain(singles[code]), -codes.index(code)))
+            untried = f"not tried together with {best}, as the time was over"
+            left_out |= dict.fromkeys(_without(codes, best), untried)
+            codes = (best,)
+            break
         culprits = smallest_failing(codes, works)
         worst = min(culprits, key=lambda code: (_gain(singles[code]), -codes.index(code)))
         others = ", ".join(code for code in culprits if code != worst)
@@ -75,10 +81,10 @@ def choose(
     return Kept(codes, left_out)
 
 
-def smallest_failing(codes: Codes, works: Callable[[Codes], bool]) -> Codes:
+def smallest_failing(codes: Codes, works: Callable[[Codes], bool | None]) -> Codes:
     """Return fixes that fail together, of which none can be left out: `ddmin`.
 
-    ``codes`` fail together; each alone works.
+    ``codes`` fail together; each alone works.  When the time is over, what is left is returned.
     """
     parts = 2
     while len(codes) > 2:
@@ -97,8 +103,8 @@ def smallest_failing(codes: Codes, works: Callable[[Codes], bool]) -> Codes:
     return codes
 
 
-def _first_failing(sets: Sequence[Codes], works: Callable[[Codes], bool]) -> Codes | None:
-    return next((codes for codes in sets if not works(codes)), None)
+def _first_failing(sets: Sequence[Codes], works: Callable[[Codes], bool | None]) -> Codes | None:
+    return next((codes for codes in sets if works(codes) is False), None)
 
 
 def _leave_out(

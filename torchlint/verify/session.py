@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PILOT_STEPS = 40  # optimizer steps of the first run, where none are asked for
 SEED = 1_000_003  # what is added to every seed, to see how far another one leads
 TRACE_STEPS = 50  # of a trace run, at most
+LATE = 0.1  # of the time: what the traces that choose the fixes to keep may begin late
 PATIENCE = 2  # pairs of runs without a sample, after which a comparison is given up
 
 
@@ -127,7 +128,10 @@ class Session:
     @property
     def is_over(self) -> bool:
         """Whether the time is over after which nothing new is begun."""
-        return self.clock() - self.started >= self.limits.seconds
+        return self._is_over(0.0)
+
+    def _is_over(self, late: float) -> bool:
+        return self.clock() - self.started >= self.limits.seconds * (1 + late)
 
     @property
     def before(self) -> Known:
@@ -185,9 +189,12 @@ class Session:
             self.known[made.codes] = Known(made, unexercised=why)
         return self.known[made.codes]
 
-    def trace(self, known: Known) -> None:
-        """Compare what a configuration computes with what the script computes as it is."""
-        if known.unexercised or known.traces() or self.is_over:
+    def trace(self, known: Known, late: float = 0.0) -> None:
+        """Compare what a configuration computes with what the script computes as it is.
+
+        It may begin by a share of the time ``late``.
+        """
+        if known.unexercised or known.traces() or self._is_over(late):
             return
         while len(self.before.traces()) < 2:
             self._run(self.before, Phase.TRACE, self._traced())
@@ -210,10 +217,16 @@ class Session:
             safety=configuration.safety,
         )
 
-    def works(self, known: Known) -> bool:
-        """Whether a configuration runs, and computes what it may compute, as its trace says."""
-        self.trace(known)
+    def works(self, known: Known) -> bool | None:
+        """Whether a configuration runs, and computes what it may compute, as its trace says.
+
+        None where the time is over, and a little more: without the trace of what was measured fix
+        by fix, none of them could be recommended beside another.
+        """
+        self.trace(known, LATE)
         agreement = known.agreement
+        if not (known.traces() or known.failed or known.unexercised):
+            return None
         return not known.failed and agreement is not None and is_as_declared(agreement)
 
     def may_be_timed(self, known: Known) -> bool:

@@ -58,7 +58,7 @@ def _choose(session: Session, singles: Sequence[Configuration]) -> keep.Kept:
     """Choose the fixes to keep, with the runs that this needs."""
     results = {one.codes[0]: session.result(session.with_codes(one.codes)) for one in singles}
 
-    def works(codes: tuple[str, ...]) -> bool:
+    def works(codes: tuple[str, ...]) -> bool | None:
         return session.works(session.with_codes(codes))
 
     def compare(first: tuple[str, ...], second: tuple[str, ...]) -> Judgement:
