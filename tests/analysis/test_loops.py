@@ -352,6 +352,9 @@ CASES = [
             "        torch.nn.utils.clip_grad_norm_(ps, max_norm=cfg.clip)\n        probe()",
             "many processes": "if args.distributed:\n        probe()",
             "more than one process": "if args.world_size > 1:\n        probe()",
+            "with the step of the gradients that were added up": "if (i + 1) % args.every == 0:\n"
+            "        optimizer.step()\n        probe()",
+            "with that of a scaler": "if i % 4 == 3:\n        scaler.step(o)\n        probe()",
         }.items()
     ),
     # guards
@@ -359,6 +362,12 @@ CASES = [
         pytest.param(TRAINING + text, "TRAIN guarded", id=reason)
         for reason, text in {
             "every n steps": "if i % 100 == 0:\n        probe()",
+            "every n steps, beside a schedule": "if i % 9 == 0:\n        plan.step()\n"
+            "        probe()",
+            "with an extra step every n": "if i % 16 == 0:\n        penalty(x).backward()\n"
+            "        optimizer.step()\n        probe()",
+            "now and then, with the step": "if i % 4 == 0:\n        optimizer.step()\n"
+            "        if i % 100 == 0:\n            probe()",
             "every n steps, negated": "if not i % 100:\n        probe()",
             "every n steps, otherwise": "if i % 100 != 0: pass\n    else: probe()",
             "by an option": "if args.x:\n        probe()",

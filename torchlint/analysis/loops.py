@@ -107,6 +107,7 @@ _PARAMETERS = frozenset(
      "named_modules", "children", "named_children"}
 )  # fmt: skip
 _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
+_STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$")
@@ -690,7 +691,36 @@ class Loops:
 
     def _guards_body(self, branch: cst.If) -> bool:
         """Whether a block runs now and then, and is no part of every step of some trainings."""
-        return self.is_guard(branch.test) and not self._is_part_of_step(branch)
+        return self.is_guard(branch.test) and not (
+            self._is_part_of_step(branch) or self._takes_step(branch)
+        )
+
+    def _takes_step(self, branch: cst.If) -> bool:
+        """``if (i + 1) % k == 0: optimizer.step()`` with the gradients that k turns have added.
+
+        A pass back in the block itself is an extra of every k steps.
+        """
+        index = self._program.index
+        steps = [
+            call
+            for call in index.below(branch.body, cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "step"
+            and _STEPPED.search(dotted(call.func.value))
+        ]
+        if not steps or any(True for _ in self._backwards(branch.body)):
+            return False
+        loop = next(
+            (a for a in index.ancestors(branch) if isinstance(a, cst.For | cst.While)), None
+        )
+        return loop is not None and any(
+            index.order(one) < index.order(branch) for one in self._backwards(loop.body)
+        )
+
+    def _backwards(self, place: cst.CSTNode) -> Iterator[cst.Attribute]:
+        for node in self._program.index.below(place, cst.Attribute):
+            if node.attr.value == "backward":
+                yield node
 
     def _is_part_of_step(self, branch: cst.If) -> bool:
         """Whether an option says how to train, and not when to look at it.
