@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
           "register_full_backward_hook")  # fmt: skip
+# What is called on a model that is trained, or set up.
+_OF_MODELS = ("parameters", "named_parameters", "train", "eval", "load_state_dict", "to", "cuda")
 _LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
 
 
@@ -57,7 +59,10 @@ def read_off(program: Program) -> Iterator[cst.Call]:
         return
     if asks_for_gradients(program):
         return
+    models = set(_likely_models(program))
     for call in program.index.of(cst.Call):
+        if dotted(call.func) not in models:
+            continue  # the usual case, and cheap to see
         context = program.context(call)
         if (
             context.role is Role.TRAIN
@@ -68,6 +73,16 @@ def read_off(program: Program) -> Iterator[cst.Call]:
             and only_read(program, call)
         ):
             yield call
+
+
+def _likely_models(program: Program) -> Iterator[str]:
+    """Yield what is made of a class, or treated as a model: names, without looking them up."""
+    for _, func in program.method_calls(*_OF_MODELS):
+        yield dotted(func.value)
+    for statement in program.index.of(cst.Assign):
+        made = statement.value
+        if isinstance(made, cst.Call) and dotted(made.func).rpartition(".")[2][:1].isupper():
+            yield from (dotted(one.target) for one in statement.targets)
 
 
 def _is_unpacked(program: Program, forward: cst.Call) -> bool:
