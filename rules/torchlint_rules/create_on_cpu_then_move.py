@@ -35,6 +35,7 @@ training step the difference is paid again and again.
 - Tensors without elements: `torch.zeros(0, n)`.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
+- Tensors that are given to functions that are not seen, or do more than move them.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
   example (also one that a model is exported or measured with), noise to look at, what is called
   every n steps, what an object or an epoch starts with, a metric of all results; what the first
@@ -48,8 +49,10 @@ training step the difference is paid again and again.
 - Tensors that are moved in a later line, or in one after something was computed of them, where
   anything else may read, fill or change them on the host before.
 
-A tensor that a later line moves (`z = torch.rand(n)`, then `z = z.cuda()`) is reported where it is
-made, without a fix, and as information where the host computes something of it in between.
+A tensor that a later line moves (`z = torch.rand(n)`, then `z = z.cuda()`), or that is given to a
+function of the project that does nothing but move it (`to_var(torch.ones(n))`), is reported where
+it is made, without a fix, and as information where the host computes something of it in between.
+So is a list of one number (`torch.tensor([1] * n)`), which `torch.full` needs no list for.
 
 Reported as information for `torch.randperm`, which saves no more than the wait for a small copy,
 where it does not run in every training step or forward pass, and where the
@@ -96,6 +99,7 @@ from torchlint.analysis.creation import (
     created,
     factory,
     goal_of,
+    is_repeated,
     keywords,
 )
 from torchlint.analysis.debugging import in_test
@@ -105,6 +109,7 @@ from torchlint.analysis.importing import importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.moved_later import made_before
+from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
@@ -122,6 +127,9 @@ if TYPE_CHECKING:
 FIRST = Version("1.0")  # code that ends before it may be for 0.3, which has no `device=`
 SHUFFLES = Version("1.9")  # before it, `randperm` puts few numbers in order on the host
 EXAMPLE = re.compile(r"export|onnx|(^|[._])trace|bench|profile|flops|speed|latency", re.IGNORECASE)
+MADE = re.compile(
+    r"\btorch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
+)
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 ARRAYS = tuple(
@@ -165,23 +173,45 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         f"`{program.brief(made)}` is made on the host and then copied to {place}{when}",
         fix(program, move, made, goal),
         Severity.INFO if factory(program, made) == "randperm" else severity(program, context),
-        help=f"make it there: `torch.{factory(program, made)}(..., device=...)`",
+        help=f"make it there: `torch.{maker(program, made)}(..., device=...)`",
     )
 
 
 def later(program: Program) -> Iterator[Finding]:
-    """Find tensors that one line makes on the host, only for another to move them to the GPU."""
+    """Find tensors that one line makes on the host, only for another to move them to the GPU.
+
+    Or for a function of the project that does nothing but move them: ``to_var(torch.ones(n))``.
+    """
     told = set[int]()
-    for move, func in program.method_calls("to", "cuda"):
-        if created(program, func.value) is not None or goal_of(program, move) is None:
-            continue
-        found = made_before(program, move)
+    for move, moved in elsewhere(program):
+        direct = created(program, moved)
+        found = made_before(program, move, moved) if direct is None else (direct, True)
         if found is None or in_test(program, move) or is_rare(program, move):
             continue
         made, plain = found
-        if id(made) not in told and has_device(program, made) and not is_empty(program, made):
+        if id(made) in told or not has_device(program, made) or is_empty(program, made):
+            continue
+        if is_method(move) or is_moved_by(program, move, moved):
             told.add(id(made))
             yield moved_later(program, move, made, plain=plain)
+
+
+def elsewhere(program: Program) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """Yield the calls that move, or may run what moves, what was made in another place."""
+    for move, func in program.method_calls("to", "cuda"):
+        if created(program, func.value) is None and goal_of(program, move) is not None:
+            yield move, func.value
+    if MADE.search(program.text) is None:
+        return
+    for call in program.index.of(cst.Call):
+        first = call.args[0] if call.args and not is_method(call) else None
+        if first is not None and first.keyword is None and not first.star:
+            yield call, first.value
+
+
+def is_method(call: cst.Call) -> bool:
+    """Whether a call is ``x.to(...)`` or ``x.cuda(...)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
 
 
 def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool) -> Finding:
@@ -189,6 +219,7 @@ def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool
 
     What else is computed on the host in between, the GPU would do in as many kernels: information.
     """
+    mover = program.brief(move) if is_method(move) else f"{program.brief(move.func)}(...)"
     context = program.context(move)
     when = f" in every {step(context)}" if every_step(context) else ""
     what = "is made on the host, and" if plain else "is made on the host, and what follows from it"
@@ -198,9 +229,13 @@ def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool
         f"`{program.brief(made)}` {what} then copied to the GPU{when}",
         None,
         Severity.INFO if small else severity(program, context),
-        help=f"make it there: `torch.{factory(program, made)}(..., device=...)`, "
-        f"without `{program.brief(move)}`",
+        help=f"make it there: `torch.{maker(program, made)}(..., device=...)`, without `{mover}`",
     )
+
+
+def maker(program: Program, made: cst.Call) -> str:
+    """Return the name of the function of torch that makes a tensor on the GPU."""
+    return factory(program, made) or "full"
 
 
 def has_device(program: Program, made: cst.Call) -> bool:
@@ -234,9 +269,16 @@ def is_rare(program: Program, move: cst.Call) -> bool:
 
 
 def is_called_rarely(program: Program, move: cst.Call) -> bool:
-    """Whether the function of a line is called under a condition that holds now and then."""
+    """Whether the function of a line is called under a condition that holds now and then.
+
+    Of a function with the loop of the steps in it that says nothing: `if mode == "train": train()`.
+    """
     function = program.function(move)
-    return function is not None and program.context(function.body.body[0]).guarded
+    if function is None or any(
+        program.index.inside(o, function) for o in loops_around(program, move)
+    ):
+        return False
+    return program.context(function.body.body[0]).guarded
 
 
 def is_example(program: Program, move: cst.Call) -> bool:
@@ -305,7 +347,7 @@ def severity(program: Program, context: Context) -> Severity | None:
 
 def fix(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Fix | None:
     """Return the fix: the tensor is made where it is wanted."""
-    if goal.device is None or not goal.plain:
+    if goal.device is None or not goal.plain or is_repeated(program, made):
         return None
     dtype = typed(program, move, made, goal)
     if dtype is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -10,6 +11,9 @@ from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL301"
 
@@ -658,3 +662,103 @@ def test_what_is_made_outside_of_the_loop_is_not_made_in_every_step() -> None:
     silent(step("y = z.to(device)", head="z = torch.rand(3)\n"), CODE)
     silent(once("z = torch.rand(3)\nz = z.to(device)"), CODE)
     silent(step("use(torch.rand(3))", head="def use(z):\n    z = z.to(device)\n"), CODE)
+
+
+# -- functions that move what they are given --------------------------------------------------
+
+TO_VAR = """def to_var(x):
+    \"\"\"Put it where the model is.\"\"\"
+    if torch.cuda.is_available():
+        x = x.cuda()
+    return Variable(x)
+
+"""
+IF_WANTED = "def put(x, wanted):\n    return x.cuda() if wanted else x\n\n"
+TO_DEVICE = "def put(x, place):\n    return x.to(place)\n\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        pytest.param(TO_VAR, "y = to_var(torch.ones(3))", id="where there is a GPU"),
+        pytest.param(TO_VAR, "y = torch.ones(3)\ny = to_var(y)", id="in a later line"),
+        pytest.param(IF_WANTED, "y = put(torch.ones(3), use_cuda)", id="where it is wanted"),
+        pytest.param(TO_DEVICE, "y = put(torch.ones(3), device)", id="to a device it is given"),
+        pytest.param(
+            "def put(x):\n    if gpu:\n        return x.cuda()\n    else:\n        return x\n\n",
+            "y = put(torch.ones(3).long())",
+            id="in branches",
+        ),
+    ],
+)
+def test_what_is_given_to_a_function_that_only_moves_it(head: str, line: str) -> None:
+    [found] = check(step(line, head), CODE)
+    assert found.fix is None
+    assert found.severity is Severity.WARNING
+    assert "`torch.ones(3)` is made on the host, and then copied to the GPU" in found.message
+
+
+def test_a_method_that_only_moves_what_it_is_given() -> None:
+    body = textwrap.indent(TO_VAR.replace("(x):", "(self, x):"), "    ")
+    loop = "        for x in batches:\n            model(x).backward()\n"
+    line = "            y = self.to_var(torch.ones(3))\n"
+    source = f"{HEAD}class Solver:\n{body}    def train(self):\n{loop}{line}"
+    [found] = check(source, CODE)
+    assert "without `self.to_var(...)`" in found.help
+
+
+def test_a_function_of_another_file_that_only_moves_what_it_is_given(tmp_path: Path) -> None:
+    source = step("y = to_var(torch.ones(3))", "from utils import to_var\n")
+    files = {"utils.py": HEAD + TO_VAR, "train.py": source}
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        pytest.param("", "y = to_var(torch.ones(3))", id="not seen"),
+        pytest.param(
+            "def put(x):\n    x[0] = 3\n    return x.cuda()\n\n", "put(torch.ones(3))", id="filled"
+        ),
+        pytest.param(
+            "def put(x):\n    log(x)\n    return x.cuda()\n\n", "put(torch.ones(3))", id="read"
+        ),
+        pytest.param(
+            "def put(x):\n    return x.sort()[0].cuda()\n\n", "put(torch.ones(3))", id="computed"
+        ),
+        pytest.param("def put(x):\n    return x\n\n", "put(torch.ones(3))", id="left alone"),
+        pytest.param("def put(x):\n    return x.to('cpu')\n\n", "put(torch.ones(3))", id="host"),
+        pytest.param(TO_DEVICE, "put(torch.ones(3), 'cpu')", id="to the device of the host"),
+        pytest.param(TO_DEVICE, "put(x, torch.ones(3))", id="to where another is"),
+        pytest.param(
+            "@cached\ndef put(x):\n    return x.cuda()\n\n", "put(torch.ones(3))", id="decorated"
+        ),
+        pytest.param(TO_VAR, "y = torch.ones(3)\ny[0] = 3\ny = to_var(y)", id="filled before"),
+    ],
+)
+def test_what_is_given_to_another_function(head: str, line: str) -> None:
+    silent(step(line, head), CODE)
+
+
+@pytest.mark.parametrize("made", ["torch.tensor([1] * n)", "torch.LongTensor([args.label] * n)"])
+def test_a_list_of_one_number_is_what_full_makes(made: str) -> None:
+    [found] = check(step(f"y = {made}.to(device)"), CODE)
+    assert found.fix is None
+    assert found.help == "make it there: `torch.full(..., device=...)`"
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.tensor(labels * n)", "torch.tensor([1, 2] * n)", "torch.tensor([row] * n)",
+     "torch.tensor([[1, 2]] * n)", "torch.stack([x] * n)"],
+)  # fmt: skip
+def test_a_list_of_more_than_one_number(made: str) -> None:
+    silent(step(f"y = {made}.to(device)"), CODE)
+
+
+def test_a_function_with_the_loop_of_the_steps_is_called_by_a_mode() -> None:
+    loop = "    for x in batches:\n        model(x).backward()\n        if args.labelled:\n"
+    train = f"def train():\n{loop}            y = torch.ones(3).to(device)\n"
+    call = "if __name__ == '__main__':\n    if args.mode == 'train':\n        train()\n"
+    [found] = check(HEAD + train + call, CODE)
+    assert found.severity is Severity.INFO

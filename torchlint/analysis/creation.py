@@ -22,6 +22,9 @@ SAME = frozenset(
     {"view", "reshape", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "repeat",
      "contiguous", "float", "double", "long", "int", "bool"}
 )  # fmt: skip
+_OF_LISTS = frozenset(
+    f"torch.{name}" for name in ("tensor", "Tensor", "FloatTensor", "LongTensor", "IntTensor")
+)
 _CHOSEN = frozenset({"device", "generator", "out", "pin_memory"})
 _WHOLE = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32", "short", "int16"))
 _DEPTH = 4
@@ -49,7 +52,8 @@ def factory(program: Program, call: cst.Call) -> str:
 def created(program: Program, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call that makes a tensor on the host, below methods that change no values.
 
-    None where the call chooses a device, a generator, or memory of its own.
+    None where the call chooses a device, a generator, or memory of its own.  A list of one value
+    (``torch.tensor([1] * n)``) is a size and a value as well.
     """
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         if node.func.attr.value not in SAME or program.qualified(node.func):
@@ -57,9 +61,33 @@ def created(program: Program, node: cst.BaseExpression) -> cst.Call | None:
         node = node.func.value
     if not isinstance(node, cst.Call) or any(arg.star == "**" for arg in node.args):
         return None
+    if is_repeated(program, node):
+        return None if keywords(node).keys() & _CHOSEN else node
     name = factory(program, node)
     sized = name != "normal" or len(node.args) > 2  # of given means: where those are
     return node if name and sized and not keywords(node).keys() & _CHOSEN else None
+
+
+def is_repeated(program: Program, call: cst.Call) -> bool:
+    """``torch.tensor([value] * n)``: what ``torch.full`` makes, by way of a list."""
+    match call.args[:1]:
+        case [
+            cst.Arg(
+                value=cst.BinaryOperation(
+                    operator=cst.Multiply(),
+                    left=cst.List(elements=[cst.Element(value=value)]),
+                )
+            )
+        ] if program.qualified(call.func) in _OF_LISTS:
+            known = program.value(value).kind
+            return known in (Kind.NUMBER, Kind.BOOL) or _may_be_setting(value)
+        case _:
+            return False
+
+
+def _may_be_setting(value: cst.BaseExpression) -> bool:
+    """``self.classes``, ``args.label``: an option of a script, of which there is one number."""
+    return isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name)
 
 
 def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:

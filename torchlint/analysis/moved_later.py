@@ -35,14 +35,14 @@ class _Chain:
     made: list[cst.Call] = field(default_factory=list)
 
 
-def made_before(program: Program, move: cst.Call) -> tuple[cst.Call, bool] | None:
-    """Return the first call that makes what is moved, on the host and only to be moved.
+def made_before(
+    program: Program, move: cst.Call, moved: cst.BaseExpression
+) -> tuple[cst.Call, bool] | None:
+    """Return the first call that makes what a call moves, on the host and only to be moved.
 
     And whether it makes that tensor as it is: nothing is computed in between.
     """
-    assert isinstance(move.func, cst.Attribute)
     chain = _Chain()
-    moved = move.func.value
     if not _is_computed(program, moved, chain) or not chain.made:
         return None
     if any(not _is_for(program, name, move, chain.parts) for name in chain.names):
