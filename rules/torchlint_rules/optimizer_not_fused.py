@@ -54,7 +54,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
   under mixed precision it raises for a fused optimizer whose gradients it is to clip.
 - Optimizers of up to four tensors on a GPU (an image, a latent code, a single layer), and SGD
   there: `foreach` needs few kernels for them (SGD three or four, Adam a dozen and more).
-- Optimizers that nothing steps: an evaluation makes one to load its state, or not to.
+- Optimizers that nothing steps: an evaluation makes one to load its state, or not to; also where a
+  function of the project loads it (`resume(model, optimizer)`).
 - Code that runs only on a torch without the kernel, by what it uses (`torch._six`) or asserts.
 - TL601b: files that save the optimizer's state themselves, or set `fused` in its groups.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -10,6 +11,9 @@ from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL601"
 
@@ -51,6 +55,49 @@ def test_a_file_that_imports_the_optimizer_may_step_it(tmp_path):
     assert not check_in(tmp_path, files, "made.py", CODE)
     files["run.py"] = "from made import optimizer\noptimizer.step()\n"
     assert check_in(tmp_path, files, "made.py", CODE)
+
+
+RESUME = """\
+import torch
+
+def resume(model, optimizer, path):
+    saved = torch.load(path)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("back", "call", "found"),
+    [
+        pytest.param("saved", "resume(model, optimizer, path)", 0, id="only loads"),
+        pytest.param(
+            "model, optimizer", "model = resume(model, optimizer, path)[0]", 0, id="takes the model"
+        ),
+        pytest.param(
+            "model, optimizer", "o = resume(model, optimizer, path)[1]", 1, id="takes the optimizer"
+        ),
+        pytest.param(
+            "model, optimizer", "model, o = resume(model, optimizer, path)", 1, id="takes both"
+        ),
+        pytest.param("optimizer.step()", "resume(model, optimizer, path)", 1, id="steps"),
+        pytest.param("go(optimizer)", "resume(model, optimizer, path)", 1, id="hands it on"),
+    ],
+)
+def test_an_optimizer_that_a_function_only_loads(
+    tmp_path: Path, back: str, call: str, found: int
+) -> None:
+    main = script(head="from resuming import resume").replace("optimizer.step()", call)
+    files = {"resuming.py": f"{RESUME}    return {back}\n", "run.py": main}
+    assert len(check_in(tmp_path, files, "run.py", CODE)) == found
+
+
+def test_another_optimizer_of_the_name_is_another() -> None:
+    source = script().replace("optimizer.step()", "optimizer.load_state_dict(saved)")
+    assert not check(source, CODE)
+    train = "def train(optimizer):\n    optimizer.step()\n"
+    assert not check(source + train, CODE)
+    assert check(source + train + "train(optimizer)\n", CODE)
 
 
 # -- what is left alone -----------------------------------------------------------------------

@@ -13,7 +13,8 @@ from torchlint.analysis.derivation import sources
 from torchlint.analysis.importing import is_imported, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
-from torchlint.analysis.uses import is_label
+from torchlint.analysis.reach import callee
+from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _CUDA = Device.CUDA
 _MOVED = re.compile(r"\)\.(?:to|cuda)\(")
 _MAY_BE_MODELS = (Kind.MODULE, Kind.UNKNOWN)
+_DEPTH = 2  # calls that an optimizer is handed through
 _STEPS_NOTHING = frozenset({"load_state_dict", "state_dict", "param_groups", "zero_grad"})
 
 
@@ -65,27 +67,65 @@ def is_never_stepped(program: Program, made: cst.Call) -> bool:
     A scheduler may have it: that changes its learning rate, and no parameter.
     """
     match program.parent(made):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
             binding = program.index.bound(target)
         case _:
             return False
     if binding is None or is_imported(program, binding):
         return False
-    uses = [
-        use
-        for use in program.index.named[name]
-        if program.index.bound(use) is None and not is_label(program, use)
-    ]
+    uses = list(uses_of(program, binding))
     return bool(uses) and all(_steps_nothing(program, use) for use in uses)
 
 
-def _steps_nothing(program: Program, use: cst.Name) -> bool:
+def _steps_nothing(program: Program, use: cst.Name, depth: int = 0) -> bool:
     match program.parent(use):
-        case cst.Attribute(attr=cst.Name(value=asked)):
-            return asked in _STEPS_NOTHING
-        case cst.Arg() as given:
-            call = program.parent(given)
-            return isinstance(call, cst.Call) and program.value(call).kind is Kind.SCHEDULER
+        case cst.Attribute(value=inner, attr=cst.Name(value=asked)):
+            return inner is use and asked in _STEPS_NOTHING
+        case cst.Arg(value=given, star="") as arg if given is use:
+            call = program.parent(arg)
+            return isinstance(call, cst.Call) and (
+                program.value(call).kind is Kind.SCHEDULER
+                or (depth < _DEPTH and _only_loads(program, call, use, depth))
+            )
+        case _:
+            return False
+
+
+def _only_loads(program: Program, call: cst.Call, given: cst.Name, depth: int) -> bool:
+    """Whether a call of a function of the project only loads a state: ``resume(model, optimizer)``.
+
+    It may give the optimizer back, where the call takes another of the results.
+    """
+    found = callee(program, call)
+    if found is None:
+        return False
+    home, function = found
+    own = home.index.opened(function).bindings
+    uses = [
+        use
+        for param in function.params.params
+        if home.calls.passed(function, param, call) is given
+        for binding in own.get(param.name.value, ())
+        for use in uses_of(home, binding)
+    ]
+    return bool(uses) and all(
+        _is_left_there(program, call, home, use) or _steps_nothing(home, use, depth + 1)
+        for use in uses
+    )
+
+
+def _is_left_there(program: Program, call: cst.Call, home: Program, use: cst.Name) -> bool:
+    """``return model, optimizer``, of which ``resume(model, optimizer)[0]`` takes another."""
+    element = home.parent(use)
+    results = None if element is None else home.parent(element)
+    if not isinstance(results, cst.Tuple) or not isinstance(home.parent(results), cst.Return):
+        return False
+    place = next((i for i, one in enumerate(results.elements) if one is element), None)
+    match program.parent(call):
+        case cst.Expr():
+            return True
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer(value=taken)))]):
+            return taken != str(place)
         case _:
             return False
 
