@@ -46,8 +46,9 @@ parameters that a script asserts (`assert len(parameters) == 2`); a condition as
 a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
 unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
 an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
-(where only another file of the project makes such, or an option of timm may choose one of apex,
-there is no fix, and with `--torch-version any` a finding); a plain `zero_grad()` in files that use
+(where only another file of the project makes such, an option of timm may choose one of apex, or
+a script calls `amp.initialize` of apex under a condition, there is no fix, and with
+`--torch-version any` a finding); a plain `zero_grad()` in files that use
 what only torch 2 has (`torch.compile`), or
 run a module that imports it (`torch.distributed.tensor`, `torchao`);
 files that capture CUDA graphs, whose gradients must stay where they are; files where a parameter
@@ -101,9 +102,11 @@ from torchlint.analysis.once import runs_once
 from torchlint.analysis.optimizer_wrappers import (
     may_be_anothers,
     may_be_chosen,
+    may_be_wrapped,
     may_refuse_arguments,
 )
 from torchlint.analysis.rare import follows_change
+from torchlint.analysis.reach import class_of
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.sizes import asserts_few
 from torchlint.analysis.values import Kind
@@ -116,6 +119,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
+    from torchlint.analysis.values import Value
 
 IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 FIRST = Version("1.7")  # has `set_to_none`
@@ -137,6 +141,10 @@ UNDECLARED = (
 )
 CHOSEN = (
     "The optimizer may be one of apex, by an option of timm: its `zero_grad` takes no argument."
+)
+WRAPPED = (
+    "An option may have apex change the optimizer, by `amp.initialize`: its `zero_grad` then takes "
+    "no argument."
 )
 ANOTHERS = (
     "The optimizer may come from a file that uses apex, Horovod or DeepSpeed: their `zero_grad` "
@@ -242,6 +250,8 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
         case Kind.INSTANCE if owner is not None:
             bases = [base for c in classes.lineage(owner) for base in c.bases]
             return True if any(base.startswith("torch.optim.") for base in bases) else None
+        case Kind.INSTANCE if not _is_self(receiver):
+            return False if inherits(program, value) else None
         case Kind.UNKNOWN if not _is_self(receiver):
             own = any("zero_grad" in other.methods for other in classes) or wraps(program)
             own = own or is_wrapper(program, receiver) or does_more(program, receiver)
@@ -260,7 +270,10 @@ def wraps(program: Program) -> bool:
 
 
 def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
-    """Whether a class of another file, given no parameters, made the receiver."""
+    """Whether a class of another file, given no parameters, made the receiver.
+
+    One that is an optimizer of torch itself, and leaves `zero_grad` as it is, is none.
+    """
     made: list[cst.CSTNode | None] = []
     match receiver:
         case cst.Name():
@@ -275,8 +288,18 @@ def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
     return any(
         dotted(call.func).rpartition(".")[2][:1].isupper()
         and not any("param" in program.code(arg).lower() for arg in call.args)
+        and not inherits(program, program.value(call))
         for call in calls
     )
+
+
+def inherits(program: Program, value: Value) -> bool:
+    """Whether the class of an object leaves the `zero_grad` of torch's optimizers as it is."""
+    found = class_of(program, value)
+    if found is None or found[0].classes.method(found[1], "zero_grad") is not None:
+        return False
+    bases = [base for one in found[0].classes.lineage(found[1]) for base in one.bases]
+    return any(base.startswith("torch.optim.") for base in bases)
 
 
 def does_more(program: Program, receiver: cst.BaseExpression) -> bool:
@@ -317,8 +340,10 @@ def bare(
     accelerated = "accelerate" in program.frameworks and "prepare" in program.text
     refuses = not accelerated and may_refuse_arguments(program, receiver)
     others = not accelerated and may_be_anothers(program, receiver)
-    if others and not program.every_version:
+    wrapped = refuses and may_be_wrapped(program)
+    if (others or wrapped) and not program.every_version:
         return
+    refuses = refuses and not wrapped
     if refuses or not program.reaches(SECOND) or program.is_named_below(FIRST):
         return
     chosen = may_be_chosen(program, receiver)
@@ -347,11 +372,11 @@ def bare(
         )
     add = AddArgument(call, "set_to_none", "True")
     old = "; torch below 1.7 has no such argument" if program.target is None else ""
-    takes = known and not chosen and not others and not grads.reads and "apex" not in program.text
+    told = WRAPPED if wrapped else CHOSEN if chosen else ANOTHERS if others else ""
+    takes = known and not told and not grads.reads and "apex" not in program.text
     fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
     info = target is None or program.frameworks or program.context(call).role is Role.EPOCH
     severity = Severity.INFO if info else Severity.WARNING
-    told = CHOSEN if chosen else ANOTHERS if others else ""
     if not told and target is None and program.reaches(DEFAULT):
         told = UNDECLARED
     yield Finding(call, message, fix, severity, help=READS if grads.reads else told)

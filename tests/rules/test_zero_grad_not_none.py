@@ -684,6 +684,62 @@ def test_every_version_asks_for_those_that_may_be_of_apex_as_well(tmp_path, fact
     assert not check_in(tmp_path, files, "engine.py", CODE, "any")
 
 
+WRAPPED = "    if args.amp:\n        net, optimizer = amp.initialize(net, optimizer)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param(WRAPPED, 1, id="by an option"),
+        pytest.param("    net, optimizer = amp.initialize(net, optimizer)\n", 0, id="always"),
+        pytest.param(f"{WRAPPED}    optimizer = optimizers.FusedSGD(net)\n", 0, id="of apex"),
+        pytest.param(f"{WRAPPED}    optimizer = DistributedOptimizer(optimizer)\n", 0, id="again"),
+    ],
+)
+def test_an_option_may_have_apex_change_the_optimizer(tmp_path, lines, count):
+    engine = PLAIN.replace("    for x in", f"{lines}    for x in")
+    files = {"engine.py": engine, "factory.py": FACTORY}
+    assert not check_in(tmp_path, files, "engine.py", CODE)
+    found = check_in(tmp_path, files, "engine.py", CODE, "any")
+    assert [(one.fix, "`amp.initialize`" in one.help) for one in found] == [(None, True)] * count
+
+
+SCHEDULED = """
+import torch
+
+class Scheduled({base}):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def {method}(self):
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "method", "count"),
+    [
+        pytest.param("torch.optim.Optimizer", "step", 1, id="an optimizer itself"),
+        pytest.param("object", "step", 0, id="around one"),
+        pytest.param("torch.optim.Optimizer", "zero_grad", 0, id="with a zero_grad of its own"),
+    ],
+)
+def test_an_object_around_an_optimizer_that_inherits_from_it(tmp_path, base, method, count):
+    engine = """
+        import torch
+        from scheduling import Scheduled
+
+        def main(loader, net, options):
+            optimizer = Scheduled(torch.optim.SGD(options))
+            for x in loader:
+                optimizer.zero_grad()
+                net(x).sum().backward()
+                optimizer.step()
+    """
+    files = {"scheduling.py": SCHEDULED.format(base=base, method=method), "engine.py": engine}
+    assert len(check_in(tmp_path, files, "engine.py", CODE)) == count
+
+
 TRAINER = """
 from net import Net
 

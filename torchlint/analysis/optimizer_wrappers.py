@@ -26,6 +26,7 @@ _WRAP = re.compile(
     r"DistributedOptimizer\(|deepspeed\.initialize\(|amp\.initialize\(|FP16_Optimizer\(|\bLARC\("
     r"|FSDP\(|FullyShardedDataParallel\(|fully_shard\(|PrivacyEngine\("
 )
+_APEX = "amp.initialize("
 _LIGHTNING = frozenset({"lightning", "pytorch_lightning"})
 _CLIPS = ("gradient_clip_val",)
 _FAR = 4  # imports between a file and those that use what it makes
@@ -42,6 +43,35 @@ def may_refuse_arguments(program: Program, receiver: cst.BaseExpression) -> bool
     if value.kind is Kind.MODULE or not any(word in program.text for word in _REFUSE):
         return False
     return not _is_plain(program, value)
+
+
+def may_be_wrapped(program: Program) -> bool:
+    """Whether only an option puts something around optimizers: ``if args.amp: amp.initialize()``.
+
+    Mixed precision by apex, whose ``zero_grad`` takes no argument at some of its levels.
+    """
+    text = program.text.replace(_APEX, "")
+    if _WRAP.search(text) or any(word in text for word in _REFUSE if word != "apex"):
+        return False
+    calls = [
+        (call, name)
+        for call in program.index.of(cst.Call)
+        if (name := program.qualified(call.func)).startswith(_CHANGES)
+    ]
+    wraps = [call for call, name in calls if name == f"apex.{_APEX[:-1]}"]
+    return (
+        bool(wraps)
+        and all(name.startswith("apex.amp.") for _, name in calls)
+        and all(_is_optional(program, call) for call in wraps)
+    )
+
+
+def _is_optional(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs only where some setting of the script has it."""
+    return any(
+        isinstance(above, cst.If) and "__name__" not in program.code(above.test)
+        for above in program.index.ancestors(call)
+    )
 
 
 def may_be_anothers(program: Program, receiver: cst.BaseExpression) -> bool:
