@@ -75,8 +75,9 @@ A second case, TL401b, is a forward pass in a training step of which only the de
 used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all that is read is
 `features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`.  Its graph
 is recorded and thrown away, in every step; what runs now and then is a note, where it is given
-something other than the batch of the step.  A module without parameters (a spectrogram, a blur
-with fixed weights in a buffer) records nothing of a batch.
+something other than the batch of the step, and so is what runs between the epochs, whatever its
+function is called: `images = generator(fixed).cpu().data.numpy()`.  A module without parameters (a
+spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
 
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
@@ -169,7 +170,8 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
         reported.append(forward)
         yield dropped(program, forward)
     for forward in read_off(program):
-        if not any(program.index.inside(forward, place) for place in reported):
+        told = any(program.index.inside(forward, place) for place in reported)
+        if not told and not is_volatile(program, program.function(forward) or program.module):
             yield only_looked_at(program, forward)
 
 
@@ -322,7 +324,7 @@ def dropped(program: Program, forward: cst.Call) -> Finding:
 def only_looked_at(program: Program, forward: cst.Call) -> Finding:
     """Return the finding of a forward pass of which nothing is used that has a graph."""
     known = has_parameters(program, program.value(forward.func))
-    often = not program.context(forward).guarded
+    often = program.context(forward).per_step
     when = "in every training step" if often else "whenever it runs"
     return Finding(
         forward,

@@ -830,3 +830,64 @@ def test_a_function_that_trains_or_evaluates_by_a_flag(source):
 def test_leaves_a_function_for_both_alone(old, new):
     assert old in BOTH
     silent(BOTH.replace(old, new), CODE)
+
+
+# -- what is only read between the epochs -------------------------------------------------------
+
+EPOCHS = """
+import torch
+from torch.autograd import Variable
+
+{head}
+generator = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(generator.parameters(), 0.1)
+fixed = torch.randn(9, 4)
+
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        generator(x).sum().backward()
+        optimizer.step()
+
+def look():
+{body}
+
+for epoch in range(9):
+    train()
+    {call}
+"""
+
+
+def between(body: str, call: str = "look()", head: str = "") -> str:
+    """Return a script with a function that runs between the epochs."""
+    return EPOCHS.format(body=textwrap.indent(body, "    "), call=call, head=head)
+
+
+@pytest.mark.parametrize("call", ["look()", "if epoch % 3 == 0:\n        look()"])
+def test_tells_of_what_is_only_read_between_the_epochs(call):
+    body = "images = generator(fixed).cpu().data.numpy()[:64]\nsave(images)"
+    (found,) = check(between(body, call), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+    assert "is recorded whenever it runs" in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "call"),
+    [
+        pytest.param("images = generator(fixed)\nsave(images)", "look()", id="goes anywhere"),
+        pytest.param("return generator(fixed)", "look()", id="is returned"),
+        pytest.param("z = generator(fixed)\nz.sum().backward()", "look()", id="a gradient"),
+        pytest.param("generator(fixed)", "look()", id="not used"),
+        pytest.param(
+            "save(generator(fixed).data)",
+            "with torch.no_grad():\n        look()",
+            id="no gradients",
+        ),
+        pytest.param(
+            "z = Variable(fixed, volatile=True)\nsave(generator(z).data)", "look()", id="volatile"
+        ),
+    ],
+)
+def test_leaves_alone_between_the_epochs(body, call):
+    head = OLD if "volatile" in body else ""
+    silent(between(body, call, head), CODE)

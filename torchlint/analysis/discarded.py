@@ -53,7 +53,8 @@ def discarded(program: Program) -> Iterator[cst.Call]:
 def read_off(program: Program) -> Iterator[cst.Call]:
     """Find the calls of modules while training of whose result only numbers and labels are read.
 
-    What runs now and then on the batch of the step is a log; on other data it is an evaluation.
+    What runs now and then on the batch of the step is a log; on other data it is an evaluation, as
+    is what runs between the epochs.
     """
     if "backward" not in program.text or any(program.method_calls(*_HOOKS)):
         return
@@ -65,9 +66,9 @@ def read_off(program: Program) -> Iterator[cst.Call]:
             continue  # the usual case, and cheap to see
         context = program.context(call)
         if (
-            context.role is Role.TRAIN
+            context.role in (Role.TRAIN, Role.EPOCH)
             and program.value(call.func).kind is Kind.MODULE
-            and not (context.guarded and _is_of_batch(program, call))
+            and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
             and not _is_unpacked(program, call)
             and only_read(program, call)
