@@ -389,3 +389,42 @@ def test_a_file_without_loaders_is_not_searched():
     program = parsed("for x in batches:\n    x.cuda()")
     assert program.loaders.calls == []
     assert (program.loaders._moves, program.loaders._loops) == ({}, {})
+
+
+TRAINER = """\
+from toolkit import Trainer
+A = DataLoader("A")
+B = DataLoader("B")
+
+class Own(Trainer):
+    def train(self, {taken}):
+        for x in options["data"]:
+            x.cuda()
+
+    def show(self, data):
+        print(data)
+
+def run(other):
+    trainer = Own()
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        pytest.param("trainer.fit(data=A, held_out=B)", ["A"], id="to a base that is not seen"),
+        pytest.param("trainer.fit(held_out=A)", [], id="by another keyword"),
+        pytest.param("trainer.show(data=A)", [], id="to a method of its own"),
+        pytest.param("other.fit(data=A)", [], id="to another object"),
+        pytest.param("trainer.fit(data=A)\n    trainer.train({'data': B})", ["B"], id="seen"),
+    ],
+)
+def test_a_base_that_is_not_seen_hands_its_keywords_to_a_method(
+    call: str, found: list[str]
+) -> None:
+    assert moved(TRAINER.format(taken="options", call=call)) == [f'"{name}"' for name in found]
+
+
+def test_a_base_that_is_not_seen_hands_its_keywords_on_as_such() -> None:
+    assert moved(TRAINER.format(taken="**options", call="trainer.fit(data=A)")) == ['"A"']

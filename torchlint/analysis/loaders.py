@@ -456,9 +456,31 @@ class Loaders:
             given = program.calls.passed(function, param, site)
             if given is not None:
                 yield given, level, path
+        if path and isinstance(path[0], str) and not program.sites_everywhere(function):
+            for given in self._passed_to_base(function, path[0]):
+                yield given, level, path[1:]
         if program.project is not None:
             for other, passed in program.project.passed(program, function, param):
                 yield _Elsewhere(other.loaders, passed, level, path)
+
+    def _passed_to_base(self, method: cst.FunctionDef, key: str) -> Iterator[cst.BaseExpression]:
+        """Yield what methods of a base that is not seen are passed by a keyword.
+
+        ``trainer.fit(data=loader)`` may hand all of its keywords on to a method of the class, as
+        one dictionary: ``def train(self, options)``.
+        """
+        program = self._program
+        owner = program.classes.around(method)
+        if owner is None or owner.methods.get(method.name.value) is not method:
+            return
+        for call in program.index.of(cst.Call):
+            given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == key]
+            if not given or not isinstance(call.func, cst.Attribute):
+                continue
+            name = call.func.attr.value
+            made = program.classes.named(program.value(call.func.value).type)
+            if made is owner and program.classes.method(owner, name) is None:
+                yield from given
 
     def _passed_to_lambda(
         self, function: cst.Lambda, param: cst.Param, level: _Level, path: Path
