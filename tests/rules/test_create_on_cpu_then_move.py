@@ -728,7 +728,12 @@ def test_a_function_of_another_file_that_only_moves_what_it_is_given(tmp_path: P
         ),
         pytest.param("def put(x):\n    return x\n\n", "put(torch.ones(3))", id="left alone"),
         pytest.param("def put(x):\n    return x.to('cpu')\n\n", "put(torch.ones(3))", id="host"),
-        pytest.param(TO_DEVICE, "put(torch.ones(3), 'cpu')", id="to the device of the host"),
+        pytest.param(
+            TO_DEVICE, "put(x, device)\nput(torch.ones(3), 'cpu')", id="to the host, by this call"
+        ),
+        pytest.param(
+            "def put(x):\n    y = x.cuda()\n    return x\n\n", "put(torch.ones(3))", id="a copy"
+        ),
         pytest.param(TO_DEVICE, "put(x, torch.ones(3))", id="to where another is"),
         pytest.param(
             "@cached\ndef put(x):\n    return x.cuda()\n\n", "put(torch.ones(3))", id="decorated"
