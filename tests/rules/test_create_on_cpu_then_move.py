@@ -674,7 +674,7 @@ TO_VAR = """def to_var(x):
 
 """
 IF_WANTED = "def put(x, wanted):\n    return x.cuda() if wanted else x\n\n"
-TO_DEVICE = "def put(x, place):\n    return x.to(place)\n\n"
+TO_DEVICE = "def put(x, device):\n    return x.to(device)\n\n"
 
 
 @pytest.mark.parametrize(
