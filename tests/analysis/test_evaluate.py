@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from probing import HEAD, parsed, probed, probes
 
+from torchlint.analysis.values import Kind
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -577,3 +579,37 @@ def test_a_mesh_of_circles_is_given_up_in_time() -> None:
     body = "".join(f"    {name} = g({', '.join(names)})\n" for name in names)
     program = parsed("while a:\n" + body + "probe(v3)")
     assert shown(program, probed(program)) == "UNKNOWN"
+
+
+OVERRIDDEN = """
+class Base:
+    def run(self, x):
+        {names} = self.update(x)
+        probe(loss)
+    def update(self, x):
+        raise NotImplementedError
+class Training(Base):
+    def update(self, x):
+        loss = self.loss(x)
+        loss.backward()
+        return {first}
+class Other(Base):
+    def update(self, x):
+        return {second}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "first", "second", "kind"),
+    [
+        pytest.param("loss", "loss", "self.loss(x)", Kind.TENSOR, id="one is known"),
+        pytest.param("loss, y", "(loss, x)", "(self.loss(x), x)", Kind.TENSOR, id="of two parts"),
+        pytest.param("loss", "loss", "loss.item()", Kind.UNKNOWN, id="they differ"),
+        pytest.param("loss", "x", "self.loss(x)", Kind.UNKNOWN, id="none is known"),
+    ],
+)
+def test_a_method_that_heirs_have_to_write_gives_what_theirs_return(
+    names: str, first: str, second: str, kind: Kind
+) -> None:
+    program = parsed(OVERRIDDEN.format(names=names, first=first, second=second), HEAD)
+    assert program.value(probed(program)).kind is kind

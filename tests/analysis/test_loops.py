@@ -899,3 +899,160 @@ def test_a_parameter_of_the_function_around_is_not_given_by_calls_of_the_inner_o
         f"    for x in xs:\n        {STEP}\n        inner(x)\nwork(loader, **options)\n"
     )
     assert context(source) == "TRAIN"
+
+
+HOOK = """
+class Base:
+    def run(self, loader):
+        for x in loader:
+            loss = self.update(x)
+            {loop}
+    def update(self, x):
+        {body}
+"""
+HEIR = """
+class Training(Base):
+    def update(self, x):
+        loss = self.loss(self.model(x)); loss.backward(); self.optimizer.step()
+        {training}
+        return loss
+"""
+VALIDATION = """
+class Validation(Base):
+    def update(self, x):
+        with torch.no_grad():
+            {validation}
+            return self.loss(self.model(x))
+"""
+EMPTY = ["raise NotImplementedError", "raise NotImplementedError()", "pass", "...", "'''Say.'''"]
+
+
+def roles_in(folder: Path, **files: str) -> dict[str, list[str]]:
+    """The roles of the probes of each of some files that make up a project."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(HEAD + text)
+    project = Project(Imports(folder, lambda _: False))
+    programs = {name: project.program(str(folder / f"{name}.py")) for name in files}
+    return {
+        name: [program.context(call).role.name for call in probes(program)]
+        for name, program in programs.items()
+        if program is not None
+    }
+
+
+@pytest.mark.parametrize("body", EMPTY)
+def test_heirs_are_run_in_the_place_of_a_method_that_does_nothing(body: str) -> None:
+    assert context(HOOK.format(loop="probe()", body=body) + HEIR.format(training="")) == "TRAIN"
+
+
+def test_a_method_that_does_something_is_run_itself() -> None:
+    base = HOOK.format(loop="probe()", body="return self.loss(x)")
+    assert context(base + HEIR.format(training="")) == "OTHER"
+
+
+def test_a_class_of_the_same_methods_is_no_heir() -> None:
+    heir = HEIR.format(training="").replace("(Base)", "")
+    assert context(HOOK.format(loop="probe()", body="pass") + heir) == "OTHER"
+
+
+def test_of_two_heirs_one_trains() -> None:
+    base = HOOK.format(loop="pass", body="pass")
+    trained = HEIR.format(training="probe()") + VALIDATION.format(validation="pass")
+    assert context(base + trained) == "TRAIN"
+    validated = HEIR.format(training="") + VALIDATION.format(validation="probe()")
+    assert context(base + validated) == "OTHER"
+
+
+def test_heirs_in_another_file_are_run(tmp_path: Path) -> None:
+    base = HOOK.format(loop="probe()", body="raise NotImplementedError")
+    heir = HEIR.format(training="probe()") + VALIDATION.format(validation="probe()")
+    roles = roles_in(tmp_path, base=base, heir=f"from base import Base\n{heir}")
+    assert roles == {"base": ["TRAIN"], "heir": ["TRAIN", "OTHER"]}
+
+
+def test_a_base_in_another_file_trains_with_what_an_heir_gives(tmp_path: Path) -> None:
+    base = HOOK.format(loop="loss.backward(); self.optimizer.step()", body="pass")
+    heir = "from base import Base\nclass Mine(Base):\n    def update(self, x):\n        probe()"
+    assert roles_in(tmp_path, base=base, heir=heir)["heir"] == ["TRAIN"]
+    other = heir.replace("(Base)", "(Other)")
+    assert roles_in(tmp_path, base=base, heir=other)["heir"] == ["OTHER"]
+
+
+MAKER = f"""
+def make(model, optimizer, train=True):
+    def step(x):
+        {STEP}
+        probe()
+    return step
+"""
+MADE = "run = make(model, optimizer{given})\nfor x in loader:\n    run(x)\n    probe()"
+
+
+@pytest.mark.parametrize(
+    ("given", "role"),
+    [("", "TRAIN"), (", train=True", "TRAIN"), (", train=False", "OTHER")],
+)
+def test_what_a_function_made_runs_in_every_step(tmp_path: Path, given: str, role: str) -> None:
+    made = MADE.format(given=given)
+    assert context(MAKER.replace("probe()", "pass") + made) == role
+    main = "import steps\n" + made.replace("make", "steps.make")
+    assert roles_in(tmp_path, main=main, steps=MAKER)["main"] == [role]
+
+
+def test_what_another_file_made_here_runs_there(tmp_path: Path) -> None:
+    step = f"from steps import make\nrun = make(model, o)\nfor x in loader:\n    run(x)\n    {STEP}"
+    maker = MAKER.replace(STEP, "pass")
+    assert roles_in(tmp_path, main=step, steps=maker)["steps"] == ["TRAIN"]
+    kept = maker.replace("return step", "return model")
+    assert roles_in(tmp_path, main=step, steps=kept)["steps"] == ["OTHER"]
+
+
+READS = """
+def make(model):
+    def step(x):
+        probe()
+    {before}
+    return {result}
+run = make(model)
+for x in loader:
+    run(x)
+    loss = f(x); loss.backward(); optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "expected"),
+    [
+        pytest.param("pass", "step", "TRAIN", id="returned"),
+        pytest.param("also = step", "also", "TRAIN", id="returned by another name"),
+        pytest.param("pass", "step(0)", "OTHER", id="its result"),
+        pytest.param("pass", "model", "OTHER", id="something else"),
+    ],
+)
+def test_only_what_a_function_returns_is_made(before: str, result: str, expected: str) -> None:
+    assert context(READS.format(before=before, result=result)) == expected
+
+
+TURNS = """
+for x in {data}:
+    for _ in {turns}:
+        loss = f(x); loss.backward(); optimizer.step()
+    probe()
+    {own}
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "turns", "own", "expected"),
+    [
+        pytest.param("loader", "range(n)", "other_opt.step()", "TRAIN", id="a batch"),
+        pytest.param("range(9)", "range(n)", "other_opt.step()", "EPOCH", id="a number"),
+        pytest.param("parts", "loader", "other_opt.step()", "EPOCH", id="what holds batches"),
+        pytest.param("parts", "range(len(data))", "other_opt.step()", "EPOCH", id="their numbers"),
+        pytest.param("loader", "range(n)", "pass", "EPOCH", id="without a step of its own"),
+    ],
+)
+def test_turns_with_one_batch_are_parts_of_its_step(
+    data: str, turns: str, own: str, expected: str
+) -> None:
+    assert context(TURNS.format(data=data, turns=turns, own=own)) == expected

@@ -766,6 +766,15 @@ def test_a_loader_that_an_evaluation_goes_through_once(after, rows):
     assert [one.location.row for one in check(source, CODE)] == rows
 
 
+@pytest.mark.parametrize(("last", "rows"), [("return", [5, 6]), ("pass", [5])])
+def test_an_evaluation_in_the_place_of_the_epochs(last, rows):
+    head, epochs = TRAIN.split("for epoch", 1)
+    only = f"    if only:\n        run(held)\n        {last}\n    for epoch"
+    body = only + epochs.replace("\n", "\n    ")
+    source = script(DEVICE, head + "def main(only):\n" + body + "\nmain(args.only)")
+    assert [one.location.row for one in check(source, CODE)] == rows
+
+
 def test_an_evaluation_alone_is_all_that_a_script_does():
     assert check(script(DEVICE, TRAIN.partition("for epoch")[0], "run(held)"), CODE)
 

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.index import Bind, ScopeKind
+from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
-    from torchlint.analysis.project import Target
 
 _DEPTH = 4  # names that stand for names
 
@@ -28,6 +31,8 @@ class Calls:
         self._program = program
         self._elsewhere: dict[int, Target | None] = {}
         self._sites: dict[str, dict[int, list[cst.Call]]] = {}
+        self._overrides: dict[tuple[int, str], tuple[Target, ...]] = {}
+        self._given_back: dict[int, tuple[cst.FunctionDef, ...]] = {}
 
     def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return calls of a function of this file."""
@@ -50,9 +55,10 @@ class Calls:
     def targets(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
         """Return the functions of this file of which a call runs one: ``step = f if a else g``."""
         target = self.target(call)
-        if target is not None or type(call.func) is not cst.Name:
-            return () if target is None else (target,)
-        return tuple(self._functions(call.func))
+        if target is not None:
+            heirs = (one for one in self.overrides(call) if one.program is self._program)
+            return (target, *(one.function for one in heirs))
+        return tuple(self._functions(call.func)) if type(call.func) is cst.Name else ()
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""
@@ -91,6 +97,9 @@ class Calls:
                 ]
             case cst.IfExp() if depth < _DEPTH:
                 found = [self._functions(one, depth + 1) for one in (node.body, node.orelse)]
+            case cst.Call() if depth < _DEPTH and not _makes_no_training(node):
+                made = self.target(node)
+                return [] if made is None else list(self.given_back(made))
             case _:
                 return []
         return list(dict.fromkeys(chain(*found))) if all(found) else []
@@ -100,6 +109,45 @@ class Calls:
             return [binding.value]
         plain = binding.kind is Bind.ASSIGN and not binding.path
         return self._functions(binding.value, depth + 1) if plain else []
+
+    def given_back(self, function: cst.FunctionDef) -> tuple[cst.FunctionDef, ...]:
+        """Return the functions inside a function of which it returns one: ``return step``."""
+        key = id(function)
+        if key not in self._given_back:
+            self._given_back[key] = ()  # the question leads back to itself
+            program = self._program
+            found = chain(*(self._functions(one.value) for one in program.returns(function)))
+            own = (one for one in found if program.function(one) is function)
+            self._given_back[key] = tuple(dict.fromkeys(own))
+        return self._given_back[key]
+
+    # -- methods that heirs have to write -----------------------------------------------------
+
+    def overrides(self, call: cst.Call) -> tuple[Target, ...]:
+        """Return what heirs, in any file, have for a ``self.method()`` that does nothing here."""
+        func = call.func
+        if type(func) is not cst.Attribute or type(func.value) is not cst.Name:
+            return ()
+        owner = self._program.classes.around(call) if func.value.value == "self" else None
+        return () if owner is None else self.overrides_in(owner, func.attr.value)
+
+    def overrides_in(self, owner: Class, name: str) -> tuple[Target, ...]:
+        """Return what heirs of a class, in any file, have for a method that does nothing in it."""
+        key = (id(owner), name)
+        if key not in self._overrides:
+            method = self._program.classes.method(owner, name)
+            empty = method is not None and is_placeholder(method)
+            self._overrides[key] = tuple(self._find_overrides(owner, name)) if empty else ()
+        return self._overrides[key]
+
+    def _find_overrides(self, owner: Class, name: str) -> Iterator[Target]:
+        program, project = self._program, self._program.project
+        heirs = [(program, heir) for heir in program.classes.heirs(owner)]
+        heirs += [] if project is None else project.heirs(program, owner, name)
+        for home, heir in heirs:
+            method = heir.methods.get(name)
+            if method is not None and not is_placeholder(method):
+                yield Target(home, method)
 
     def _by_alias(self, name: str) -> list[cst.Call]:
         """Return the calls of other plain names that a function of a name is given."""
@@ -154,6 +202,39 @@ class Calls:
             return None
         receiver = self._program.values.of(func.value).type
         return project.method(receiver, func.attr.value) if ":" in receiver else None
+
+    def far(self, call: cst.Call) -> list[Target]:
+        """Return the functions of other files of which a call runs one.
+
+        Besides one that it names: what heirs have in the place of a method that does nothing here,
+        and what a function of another file made, ``step = steps.make(model)``.
+        """
+        if self._program.project is None:
+            return []
+        plain = self.elsewhere(call)
+        found = [] if plain is None else [plain]
+        found += [one for one in self.overrides(call) if one.program is not self._program]
+        if plain is None and type(call.func) is cst.Name:
+            for binding in self._program.flow.reaching(call.func):
+                found += self._made_elsewhere(binding)
+        return found
+
+    def _made_elsewhere(self, binding: Binding) -> list[Target]:
+        made = binding.value
+        if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+            return []
+        maker = None if _makes_no_training(made) else self.elsewhere(made)
+        if maker is None:
+            return []
+        home = maker.program
+        return [Target(home, one) for one in home.calls.given_back(maker.function)]
+
+    def of_result(self, call: cst.Call) -> list[cst.Call]:
+        """Return the calls of the names that the result of a call is given."""
+        statement = self._program.parent(call)
+        targets = statement.targets if isinstance(statement, cst.Assign) else ()
+        names = [one.target.value for one in targets if isinstance(one.target, cst.Name)]
+        return [found for name in names for found in self.by_name(name)]
 
     def named(self, name: str) -> list[cst.Call]:
         """Return the calls of whatever has this as its last name."""
@@ -240,3 +321,14 @@ class Calls:
                     return arg.value
                 position += 1
         return None
+
+
+def _makes_no_training(call: cst.Call) -> bool:
+    """``make_step(model, train=False)``: what is made takes no steps, whatever it could do."""
+    return any(
+        arg.keyword is not None
+        and "train" in arg.keyword.value
+        and isinstance(arg.value, cst.Name)
+        and arg.value.value == "False"
+        for arg in call.args
+    )

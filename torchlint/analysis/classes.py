@@ -70,7 +70,7 @@ class Classes:
             found.is_module = self._descends(found, _MODULES, ("Module", "Model"))
             found.is_dataset = self._descends(found, torch_api.DATASET_BASES, ("Dataset",))
             if elsewhere is not None and not (found.is_module or found.is_dataset):
-                kinds = [elsewhere(base) for base in self._outside(found)]
+                kinds = [elsewhere(base) for base in self.outside(found)]
                 found.is_module = any(module for module, _ in kinds)
                 found.is_dataset = any(dataset for _, dataset in kinds)
         self._collect_stores()
@@ -108,6 +108,10 @@ class Classes:
                     found.append(above)
         return found
 
+    def heirs(self, owner: Class) -> list[Class]:
+        """Return the classes of this file that extend a class, also by way of others."""
+        return [one for one in self if one is not owner and owner in self.lineage(one)]
+
     def stores(self, owner: Class, name: str) -> list[Store]:
         """Every assignment to ``self.name`` in the class and its bases of this file."""
         return [store for current in self.lineage(owner) for store in current.stores.get(name, ())]
@@ -120,7 +124,7 @@ class Classes:
                     return True
         return False
 
-    def _outside(self, owner: Class) -> Iterator[str]:
+    def outside(self, owner: Class) -> Iterator[str]:
         """Yield the bases that other files define, by their qualified names."""
         for current in self.lineage(owner):
             for base in current.bases:
@@ -185,6 +189,28 @@ class Classes:
                     return None
             child = above
         return None
+
+
+def is_placeholder(function: cst.FunctionDef) -> bool:
+    """Whether a method does nothing but say that its heirs have one, or that they may.
+
+    It has a docstring at most, ``pass``, ``...`` or ``raise NotImplementedError``.
+    """
+    lines: list[cst.CSTNode] = []
+    for item in function.body.body:
+        lines.extend(item.body if isinstance(item, cst.SimpleStatementLine) else (item,))
+    return all(_does_nothing(line) for line in lines)
+
+
+def _does_nothing(line: cst.CSTNode) -> bool:
+    match line:
+        case cst.Pass() | cst.Expr(value=cst.Ellipsis() | cst.BaseString()):
+            return True
+        case cst.Raise(exc=raised):
+            made = raised.func if isinstance(raised, cst.Call) else raised
+            return isinstance(made, cst.Name) and made.value == "NotImplementedError"
+        case _:
+            return False
 
 
 _MODULES = torch_api.MODULE_BASES

@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
@@ -33,6 +34,7 @@ from torchlint.analysis.values import (
     Kind,
     Value,
     join,
+    join_known,
     shared_device,
 )
 
@@ -678,12 +680,31 @@ class Evaluator:
             return Value(Kind.ITERATOR)
         returns = program.returns(function)
         if not returns:
-            return NONE
+            return self._overridden(function)
         value = self._memory.answer(
             id(function),
             lambda: join(NONE if r.value is None else self._value(r.value) for r in returns),
         )
         return promised if promised in _SCALARS.values() and not value.known else value
+
+    def _overridden(self, function: cst.FunctionDef) -> Value:
+        """Return what a method gives without ``return``: nothing, or what heirs have it return."""
+        program = self._program
+        owner = program.classes.around(function) if is_placeholder(function) else None
+        if owner is None or owner.methods.get(function.name.value) is not function:
+            return NONE
+        heirs = program.calls.overrides_in(owner, function.name.value)
+        if not heirs:
+            return NONE
+        return self._memory.answer(
+            id(function),
+            lambda: join_known(
+                [
+                    portable(one.program.values.result(one.function), one.program, program)
+                    for one in heirs
+                ]
+            ),
+        )
 
     def _instance(self, made: cst.ClassDef) -> Value:
         found = self._program.classes.get(made)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
-    from torchlint.analysis.project import Target
+    from torchlint.analysis.targets import Target
     from torchlint.analysis.values import Value
 
 

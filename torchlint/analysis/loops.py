@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
-    from torchlint.analysis.project import Target
+    from torchlint.analysis.targets import Target
 
 Loop: TypeAlias = cst.For | cst.While
 
@@ -127,6 +128,10 @@ class Event(enum.Flag):
     BACKWARD = enum.auto()
     STEP = enum.auto()
     ZERO = enum.auto()
+    PASS = enum.auto()  # of a training loop: it goes through more than a range of numbers
+
+
+_UPDATE = Event.BACKWARD | Event.STEP
 
 
 class Loops:
@@ -185,13 +190,30 @@ class Loops:
         program = self._program
         if program.project is None or program.path is None:
             return []
-        found: list[tuple[cst.Call, Target]] = []
+        calls: list[cst.Call] = []
         for name in program.project.imports.defined_near(str(program.path), _STEPS):
             for call in program.calls.named(name):
-                target = program.calls.elsewhere(call)
-                if target is not None and any(word in target.program.text for word in _STEPS):
-                    found.append((call, target))
-        return found
+                calls += [call, *program.calls.of_result(call)]
+        calls += self._left_to_heirs
+        return [
+            (call, target)
+            for call in dict.fromkeys(calls)
+            for target in program.calls.far(call)
+            if any(word in target.program.text for word in _STEPS)
+        ]
+
+    @cached_property
+    def _left_to_heirs(self) -> list[cst.Call]:
+        """The calls of methods that do nothing in their class and that heirs elsewhere have."""
+        program = self._program
+        names = {
+            name
+            for owner in program.classes
+            for name, method in owner.methods.items()
+            if is_placeholder(method)
+        }
+        calls = (call for name in sorted(names) for call, _ in program.method_calls(name))
+        return [call for call in calls if program.calls.overrides(call)]
 
     def done_by(self, function: cst.FunctionDef) -> Event:
         """Return what a function of this file does outside of loops of its own."""
@@ -347,13 +369,15 @@ class Loops:
                 roles[id(loop)] = Role.EVAL
             else:
                 roles[id(loop)] = Role.OTHER
-            inner[id(loop)] = below | (own if roles[id(loop)] is Role.TRAIN else Event.NOTHING)
+            inner[id(loop)] = below
+            if roles[id(loop)] is Role.TRAIN:
+                inner[id(loop)] |= own | _pass_of(loop)
         return roles
 
     def _is_train(self, loop: Loop, own: Event, below: Event) -> bool:
         if Event.BACKWARD in own:
             return True
-        if Event.STEP in own and Event.STEP not in below:
+        if Event.STEP in own and (Event.STEP not in below or _holds_turns(loop, below)):
             return True
         # an evaluation may get its losses from a method that clears the gradients for training
         return Event.ZERO in own and not below and not self._is_eval(loop)
@@ -365,8 +389,7 @@ class Loops:
             for nested in index.below(loop.body, kind):
                 found |= inner.get(id(nested), Event.NOTHING)
         for call in index.below(loop.body, cst.Call):
-            target = self._program.calls.target(call)
-            if target is not None:
+            for target in self._program.calls.targets(call):
                 found |= self._loops_of(target)
         for call, other in self._leaving:
             if index.inside(call, loop.body):
@@ -379,16 +402,17 @@ class Loops:
         found = Event.NOTHING
         for kind in (cst.For, cst.While):
             for loop in index.below(function, kind):
-                found |= self._events.get(id(loop), Event.NOTHING)
+                done = self._events.get(id(loop), Event.NOTHING)
+                found |= done | _pass_of(loop) if done & _UPDATE else done
         if depth < 4 and not found:
             for call in index.below(function, cst.Call):
-                target = self._program.calls.target(call)
-                if target is not None and target is not function:
-                    found |= self._loops_of(target, depth + 1)
+                for target in self._program.calls.targets(call):
+                    if target is not function:
+                        found |= self._loops_of(target, depth + 1)
             for call, other in self._leaving:
                 if index.inside(call, function):
                     found |= other.program.loops.loops_of(other.function, depth + 1)
-        return found & (Event.BACKWARD | Event.STEP)
+        return found & (_UPDATE | Event.PASS)
 
     def loops_of(self, function: cst.FunctionDef, depth: int = 0) -> Event:
         """Return what the training loops inside a function do, asked from another file."""
@@ -467,16 +491,16 @@ class Loops:
     def updates(self, place: cst.CSTNode, start: int = 0) -> bool:
         """Whether what stands at or below a place, from an order on, goes back or takes a step."""
         index, calls = self._program.index, self._program.calls
-        wanted = Event.BACKWARD | Event.STEP
         for call in index.below(place, cst.Call):
-            target = calls.target(call) if index.order(call) >= start else None
-            done = Event.NOTHING if target is None else self.done_by(target)
-            if index.order(call) >= start and (self._event(call) | done) & wanted:
+            if index.order(call) < start:
+                continue
+            done = (self.done_by(target) for target in calls.targets(call))
+            if any(event & _UPDATE for event in (self._event(call), *done)):
                 return True
         return any(
             index.inside(call, place)
             and index.order(call) >= start
-            and other.program.loops.done_by(other.function) & wanted
+            and other.program.loops.done_by(other.function) & _UPDATE
             for call, other in self._leaving
         )
 
@@ -606,11 +630,28 @@ class Loops:
         if not contexts:
             return _NOWHERE
         best = min(contexts, key=lambda c: (_RANK[c.role], c.guarded))
+        if best.role is Role.TRAIN and self._trains_in_siblings(function):
+            return Context(Role.EVAL, loop=function) if self.evaluates(function) else _NOWHERE
         if best.role is Role.OTHER and self.evaluates(function):
             return _NOWHERE
         if best.role is Role.EVAL and self._holds_evaluation(function):
             return _NOWHERE
         return best
+
+    def _trains_in_siblings(self, function: cst.FunctionDef) -> bool:
+        """Whether a method is one of those in the place of which other heirs do the training.
+
+        One loop of their base runs all of them, and with this one it trains nothing.
+        """
+        program = self._program
+        owner = program.classes.around(function)
+        if owner is None or self.done_by(function) & _UPDATE:
+            return False
+        return any(
+            one.program.loops.done_by(one.function) & _UPDATE
+            for other, site in program.sites_everywhere(function)
+            for one in other.calls.overrides(site)
+        )
 
     def _holds_evaluation(self, function: cst.FunctionDef) -> bool:
         """Whether a function is a whole evaluation: its loop takes the steps, not its caller's."""
@@ -1063,6 +1104,27 @@ def _is_switch(test: cst.BaseExpression) -> bool:
             return not any(word in name for word in ("train", "cuda", "gpu", "device"))
         case _:
             return False
+
+
+def _pass_of(loop: cst.BaseCompoundStatement) -> Event:
+    """Return the mark of a loop that may go through data: ``range(3)`` gives turns with a batch."""
+    return Event.NOTHING if _is_count(loop) else Event.PASS
+
+
+def _is_count(loop: cst.BaseCompoundStatement) -> bool:
+    match loop:
+        case cst.For(iter=cst.Call(func=cst.Name("range"), args=args)):
+            return not any(isinstance(arg.value, cst.Call) for arg in args)
+        case _:
+            return False
+
+
+def _holds_turns(loop: Loop, below: Event) -> bool:
+    """Whether a loop through data takes a step of its own beside loops that count turns.
+
+    Those are several steps, or parts of one, of the same batch.
+    """
+    return isinstance(loop, cst.For) and not _is_count(loop) and Event.PASS not in below
 
 
 def _over_parameters(iterated: cst.BaseExpression) -> bool:

@@ -12,7 +12,7 @@ from torchlint.analysis.evaluations import evaluations
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.loops import Role
+from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
@@ -200,7 +200,10 @@ def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
     once = [
         (home, loop)
         for home, loop in program.loaders.loops_everywhere(loader)
-        if _has_epochs(home) and runs_once(home, loop) and _evaluates(home, loop)
+        if _has_epochs(home)
+        and runs_once(home, loop)
+        and _evaluates(home, loop)
+        and not _is_all_that_runs(home, loop)
     ]
     return all(
         any(
@@ -209,6 +212,25 @@ def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
         )
         for move in moves
     )
+
+
+def _is_all_that_runs(program: Program, loop: cst.For) -> bool:
+    """``if args.predict: predict(model, loader); return``: the epochs after it are not reached."""
+    function = program.function(loop)
+    sites = [] if function is None else program.calls.sites(function)
+    return any(
+        isinstance(above, cst.If) and _ends(above.body) and program.index.inside(site, above.body)
+        for site in (loop, *sites)
+        for above in program.index.ancestors(site)
+    )
+
+
+def _ends(body: cst.BaseSuite) -> bool:
+    match body.body:
+        case [*_, cst.SimpleStatementLine(body=[*_, cst.Return()])]:
+            return True
+        case _:
+            return ends_script(body)
 
 
 def walked_in_epochs(program: Program, loader: cst.Call) -> bool:

@@ -18,6 +18,7 @@ import libcst as cst
 from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.names import last_of_namesakes
+from torchlint.analysis.targets import Target
 from torchlint.depth import too_deep
 from torchlint.imports import MANY
 
@@ -49,14 +50,6 @@ class Definition:
     binding: Binding
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A function of another file that a call runs."""
-
-    program: Program
-    function: cst.FunctionDef
-
-
 class Project:
     """The files of one project as far as they were parsed, and the facts that cross them."""
 
@@ -68,6 +61,7 @@ class Project:
         self._programs: dict[str, Program | None] = {}
         self._callers: dict[int, list[tuple[Program, cst.Call]]] = {}
         self._definitions: dict[tuple[str, str], Definition | None] = {}
+        self._heirs: dict[tuple[int, str], list[tuple[Program, Class]]] = {}
 
     # -- programs ----------------------------------------------------------------------------
 
@@ -84,6 +78,7 @@ class Project:
         self.memory = Memory()
         self._callers.clear()
         self._definitions.clear()
+        self._heirs.clear()
 
     def program(self, path: str) -> Program | None:
         """Return a file of the project; None where it cannot be parsed."""
@@ -239,7 +234,9 @@ class Project:
         owner = program.classes.around(function)
         if program.index.scope(function).parent is not None:
             if owner is None or owner.methods.get(word) is not function:
+                yield from self._calls_of_made(program, function)
                 return  # inside another function
+            yield from self._calls_by_bases(program, owner, function)
             if word == "__init__" and owner.is_module and not _takes_device(function):
                 return  # layers are made of sizes and options
             word = owner.name if word == "__init__" else word
@@ -256,6 +253,77 @@ class Project:
                 target = other.calls.elsewhere(call)
                 if target is not None and target.function is function:
                     yield other, call
+
+    def _calls_of_made(
+        self, program: Program, function: cst.FunctionDef
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls of a function that another one around it returns."""
+        maker = program.function(function)
+        if maker is None or function not in program.calls.given_back(maker):
+            return
+        for other, made in self.callers(program, maker):
+            for call in other.calls.of_result(made):
+                if any(one.function is function for one in other.calls.far(call)):
+                    yield other, call
+
+    def _calls_by_bases(
+        self, program: Program, owner: Class, function: cst.FunctionDef
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls of a method that a base of its class, in another file, leaves to it."""
+        word = function.name.value
+        for other in self._homes_of_bases(program, owner):
+            for call, _ in other.method_calls(word):
+                if any(one.function is function for one in other.calls.overrides(call)):
+                    yield other, call
+
+    def _homes_of_bases(self, program: Program, owner: Class) -> Iterator[Program]:
+        """Yield the other files that define bases of a class, be it by way of one another."""
+        todo, seen = [(program, owner)], {id(program)}
+        while todo:
+            home, current = todo.pop()
+            for base in home.classes.outside(current):
+                found = self.define(home, base)
+                above = None if found is None else found.program.classes.get(found.binding.value)
+                if found is None or above is None:
+                    continue
+                todo.append((found.program, above))
+                if id(found.program) not in seen:
+                    seen.add(id(found.program))
+                    yield found.program
+
+    def heirs(self, program: Program, owner: Class, name: str) -> list[tuple[Program, Class]]:
+        """Return the classes of other files that extend a class and have a method of a name."""
+        key = (id(owner), name)
+        if key not in self._heirs:
+            self._heirs[key] = []  # the question leads back to itself
+            self._heirs[key] = list(self._find_heirs(program, owner, name))
+        return self._heirs[key]
+
+    def _find_heirs(
+        self, program: Program, owner: Class, name: str
+    ) -> Iterator[tuple[Program, Class]]:
+        if program.path is None:
+            return
+        text, having = self.imports.text, f"def {name}("
+        importers = self.imports.importers(str(program.path))
+        paths = [one for one in importers if having in text(one)]
+        for path in paths if len(paths) <= MANY else ():
+            other = self.program(path)
+            if other is None or other is program:
+                continue
+            for heir in other.classes:
+                if name in heir.methods and self._extends(other, heir, owner):
+                    yield other, heir
+
+    def _extends(self, program: Program, heir: Class, owner: Class) -> bool:
+        """Whether a class has a base in another file that is a class, or extends it there."""
+        for base in program.classes.outside(heir):
+            found = self.define(program, base)
+            classes = None if found is None else found.program.classes
+            above = None if found is None or classes is None else classes.get(found.binding.value)
+            if classes is not None and above is not None and owner in classes.lineage(above):
+                return True
+        return False
 
     def passed(
         self, program: Program, function: cst.FunctionDef, param: cst.Param

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import libcst as cst
 
@@ -168,6 +168,16 @@ def join(values: Iterable[Value]) -> Value:
     for value in values:
         result = _join(result, value)
     return result
+
+
+def join_known(values: Sequence[Value]) -> Value:
+    """Join values that stand for one thing, of which some are known better than others."""
+    sizes = {len(value.items) if value.items is not None else -1 for value in values}
+    if len(sizes) == 1 and sizes != {-1} and all(value.kind is Kind.TUPLE for value in values):
+        places = zip(*(value.items or () for value in values), strict=True)
+        return Value(Kind.TUPLE, items=tuple(join_known(place) for place in places))
+    known = [value for value in values if value.known]
+    return join(known or values)
 
 
 def _join(a: Value, b: Value) -> Value:
