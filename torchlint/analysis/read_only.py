@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.asked import ASKING, differentiates
 from torchlint.analysis.attached import GRAPH_METHODS, Held, held
+from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
@@ -151,7 +152,7 @@ def _computes(program: Program, call: cst.Call) -> bool:
         return name.rpartition(".")[0] in _SPACES
     if isinstance(func, cst.Name) and func.value in _READS:
         return program.is_builtin(func)
-    last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+    last = func.attr.value if isinstance(func, cst.Attribute) else dotted(func)
     loss = program.value(func)
     if loss.kind is Kind.MODULE and loss.type.startswith("torch.nn."):
         return loss.type.endswith("Loss")
