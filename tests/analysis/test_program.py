@@ -240,3 +240,12 @@ def test_every_fact_of_every_node(source: str) -> None:
     limit = sys.getrecursionlimit()
     with_deep_stack(lambda: ask_everything(parsed(source + "\nx.cuda()\n", HEAD)))
     assert sys.getrecursionlimit() == limit
+
+
+def test_code_of_nodes_that_are_made_on_the_way() -> None:
+    """Each lives where the one before it did, and is another one all the same."""
+    program = parsed("probe(first, second, third)")
+    (call,) = probes(program)
+    plain = cst.MaybeSentinel.DEFAULT
+    code = [program.code(arg.with_changes(comma=plain)) for arg in call.args]
+    assert code == ["first", "second", "third"]

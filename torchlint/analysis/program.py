@@ -86,7 +86,7 @@ class Program:
         self.every_version = False  # nothing that the code says of versions counts
         self.preferences = preferences
         self.project: Project | None = None
-        self._codes: dict[int, str] = {}
+        self._codes: dict[int, tuple[cst.CSTNode, str]] = {}
         with _collector_paused():
             self.module = parse(text)
             self.index = Index(self.module)
@@ -303,12 +303,13 @@ class Program:
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the source of a node as it stands in the file."""
-        text = self._codes.get(id(node))
-        if text is None:
-            text = self.module.code_for_node(node)
-            if "\n" in text:  # libcst leaves out the indentation of the block around the lines
-                text = locate(self, [node]).code(node)
-            self._codes[id(node)] = text
+        known = self._codes.get(id(node))
+        if known is not None:
+            return known[1]
+        text = self.module.code_for_node(node)
+        if "\n" in text:  # libcst leaves out the indentation of the block around the lines
+            text = locate(self, [node]).code(node)
+        self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
         return text
 
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
