@@ -14,7 +14,7 @@ from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import forward_of
-from torchlint.analysis.read_only import only_read
+from torchlint.analysis.read_only import LOOKS, only_read
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
 
@@ -28,7 +28,6 @@ _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
           "register_full_backward_hook")  # fmt: skip
 # What is called on a model that is trained, or set up.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "load_state_dict", "to", "cuda")
-_LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
 
 
 def discarded(program: Program) -> Iterator[cst.Call]:
@@ -147,7 +146,7 @@ def _detaches(program: Program, use: cst.Name) -> bool:
     return (
         isinstance(above, cst.Attribute)
         and above.value is use
-        and above.attr.value in ("detach", "data", *_LOOKS)
+        and above.attr.value in ("detach", "data", *LOOKS)
     )
 
 

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 def needless_waits(program: Program) -> list[cst.Call]:
     """Return the waits of training steps and forward passes that could go."""
-    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
-    if not calls or orders_by_hand(program):
-        return []
-    return [call for call in calls if _is_needless(program, call)]
+    return [call for call in _waits(program) if _is_needless(program, call)]
 
 
 def timed_waits(program: Program) -> dict[cst.Call, bool]:
@@ -35,14 +32,17 @@ def timed_waits(program: Program) -> dict[cst.Call, bool]:
 
     Benchmarks, profiled code and orders made by hand are left out, as is a clock around the loop.
     """
-    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
-    if not calls or orders_by_hand(program):
-        return {}
     return {
         call: times_rarely(program, _places(program, call))
-        for call in calls
+        for call in _waits(program)
         if _times(program, call)
     }
+
+
+def _waits(program: Program) -> list[cst.Call]:
+    """Return the statements that wait for the GPU, in a file that orders no work by hand."""
+    calls = [call for call in program.calls_of(*WAITS) if is_statement(program, call)]
+    return [] if not calls or orders_by_hand(program) else calls
 
 
 def _times(program: Program, call: cst.Call) -> bool:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-_LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
+# Attributes that say what a tensor is like, and nothing of what it holds.
+LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
 # Functions that read a value, and keep nothing of it.
 _READS = frozenset("print int float bool str len round isinstance".split())
 # Names of functions that compute a number from an output: what they give is followed.
@@ -61,7 +62,7 @@ def only_read(program: Program, node: cst.BaseExpression) -> bool:
 def _is_idle(program: Program, node: cst.BaseExpression) -> bool:
     """Whether a use does nothing with a value, or asks for its shape alone."""
     above = program.parent(node)
-    looks = isinstance(above, cst.Attribute) and above.attr.value in _LOOKS
+    looks = isinstance(above, cst.Attribute) and above.attr.value in LOOKS
     return looks or isinstance(above, cst.Expr)
 
 
@@ -124,7 +125,7 @@ def _bound(program: Program, targets: Iterable[cst.CSTNode]) -> Iterator[Binding
 
 def _is_without(program: Program, node: cst.CSTNode) -> bool:
     """Whether an expression is known to hold no graph, of whatever it is computed."""
-    if isinstance(node, cst.Attribute) and node.attr.value in _LOOKS:
+    if isinstance(node, cst.Attribute) and node.attr.value in LOOKS:
         return True
     if not isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
         return False
