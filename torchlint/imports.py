@@ -37,6 +37,7 @@ _LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
 MANY = 30
+_OFTEN = 20  # looks into a text take as long as to note the words in it
 _MOST = 1_000  # files of a project; of a larger one, each file is looked at by itself
 
 
@@ -97,6 +98,7 @@ class Imports:
         self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._starts: dict[tuple[str, str], str | None] = {}
+        self._looked_into = 0  # how many texts were searched for calls
 
     @cached_property
     def files(self) -> dict[str, None]:
@@ -173,7 +175,9 @@ class Imports:
         self._importers.clear()
         for facts in (self._nearby, self._having, self._where, self._near, self._names):
             facts.clear()
-        self.__dict__.pop("_reverse", None)
+        for name in ("_reverse", "_mentioning"):
+            self.__dict__.pop(name, None)
+        self._looked_into = 0
         return True
 
     def find(self, path: str, name: str) -> tuple[str, str] | None:
@@ -285,6 +289,25 @@ class Imports:
                         if one.endswith("__init__.py"):
                             todo.append(one)
             found = self._importers[path] = tuple(sorted(seen))
+        return found
+
+    def calling(self, path: str, name: str) -> Iterator[str]:
+        """Yield the files that import a file and may call what has a name; sorted."""
+        found = self.importers(path)
+        self._looked_into += len(found)
+        if self._looked_into > _OFTEN * len(self.files):
+            mentioning = self._mentioning.get(name, ())
+            found = tuple(one for one in found if one in mentioning)
+        called = f"{name}("
+        return (one for one in found if called in self.text(one))
+
+    @cached_property
+    def _mentioning(self) -> dict[str, set[str]]:
+        """The files of the project by the words in their texts."""
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for word in set(_WORD.findall(self.text(file))):
+                found.setdefault(word, set()).add(file)
         return found
 
     @cached_property

@@ -128,7 +128,7 @@ FIRST = Version("1.0")  # code that ends before it may be for 0.3, which has no 
 SHUFFLES = Version("1.9")  # before it, `randperm` puts few numbers in order on the host
 EXAMPLE = re.compile(r"export|onnx|(^|[._])trace|bench|profile|flops|speed|latency", re.IGNORECASE)
 MADE = re.compile(
-    r"\btorch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
+    r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger

@@ -86,6 +86,22 @@ def test_a_new_text_is_seen(tree: Imports) -> None:
     assert not tree.replace(main, "import util.lr\n")
 
 
+@pytest.mark.parametrize("times", [1, 1000])  # from some number on by an index of the words
+def test_who_may_call_a_function(tree: Imports, times: int) -> None:
+    engine, main = str(tree.root / "engine.py"), str(tree.root / "main.py")
+
+    def calling(name: str) -> list[str]:
+        return [list(tree.calling(engine, name)) for _ in range(times)][-1]
+
+    assert calling("train") == []  # only imports it
+    tree.replace(main, "from engine import train\ntrain()\ntrén()\n")
+    assert calling("train") == [main]
+    assert calling("trén") == [main]
+    assert calling("tr") == []
+    tree.replace(main, "from engine import train\n")
+    assert calling("train") == []
+
+
 def test_words_are_looked_for_on_both_sides_of_an_import(tree: Imports) -> None:
     engine = str(tree.root / "engine.py")
     assert tree.is_nearby(engine, ("engine import",))

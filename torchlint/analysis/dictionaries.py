@@ -31,10 +31,13 @@ _COPIES = ("copy.copy", "copy.deepcopy")
 # Functions outside of the file that are given a dictionary to show or keep, not to change.
 _READERS = ("print", "log", "info", "debug", "warning", "pprint", "dumps", "dump", "save", "init",
             "format", "append", "items", "keys", "values")  # fmt: skip
+_LITERALS = frozenset({cst.Integer, cst.Float, cst.Name, cst.SimpleString})
 
 
 def literal(node: cst.CSTNode | None) -> str | None:
     """Text of a number, a constant name or a plain string (its content), else None."""
+    if type(node) not in _LITERALS:  # most nodes: that many cases cost a while
+        return None
     match node:
         case cst.Integer() | cst.Float():
             return node.value

@@ -165,14 +165,14 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     file that trains imports from the script, it may train.
     """
     text = program.text
-    if _TRAINS_BUT.search(text) or not (is_script(program) and _loads_weights(text)):
+    if not (is_script(program) and _loads_weights(text)) or _TRAINS_BUT.search(text):
         return False
     if not never_steps(program) and (_TRAINS.search(text) or not any(program.method_calls("eval"))):
         return False
     above = (a for a in program.index.ancestors(layer) if isinstance(a, _DEFINITIONS))
     owner = next(reversed([*above]), None)
     word = r"\w+" if owner is None else rf"(?:{owner.name.value}\b|\*)"
-    takes = re.compile(rf"\bimport\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
+    takes = re.compile(rf"import(?<=\bimport)\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
     texts = texts_of_importers(program)
     return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
 

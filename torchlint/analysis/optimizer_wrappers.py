@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.mentions import words
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _REFUSE = ("apex", "horovod", "DistributedOptimizer", *_ENGINES)
 _CHOOSING = (("timm.optim",), ("create_optimizer",))  # gives one of apex by its name
 _CHANGES = ("apex.amp.", "apex.contrib.optimizers.", "apex.fp16_utils.", "apex.optimizers.")
 _WRAP = re.compile(
-    r"DistributedOptimizer\(|deepspeed\.initialize\(|amp\.initialize\(|FP16_Optimizer\(|\bLARC\("
+    r"DistributedOptimizer\(|deepspeed\.initialize\(|amp\.initialize\(|FP16_Optimizer\("
+    rf"|{words('LARC', then='[(]')}"
     r"|FSDP\(|FullyShardedDataParallel\(|fully_shard\(|PrivacyEngine\("
 )
 _APEX = "amp.initialize("

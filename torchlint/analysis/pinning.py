@@ -13,6 +13,7 @@ from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role, ends_script
+from torchlint.analysis.mentions import words
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
@@ -45,7 +46,7 @@ _GATHERS = frozenset({"gather", "take", "take_along_dim", "index_select", "maske
                       "vstack"})  # fmt: skip
 _INDICES = frozenset({Kind.TENSOR, Kind.NDARRAY, Kind.LIST})
 _DEPTH = 6  # names and calls that a tensor goes through
-_GROWN = re.compile(r"Resize|Resample|Upsample|interpolate|\bresize\(")
+_GROWN = re.compile(rf"Resize|Resample|Upsample|interpolate|{words('resize', then='[(]')}")
 _TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
 _MEDIA = re.compile(r"image|img|video|audio|wav|\bmels?\b|spec|feat|pixel", re.IGNORECASE)
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")

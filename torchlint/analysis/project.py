@@ -242,9 +242,7 @@ class Project:
             word = owner.name if word == "__init__" else word
         if word in _CALLED_BY_TORCH:
             return
-        text, called = self.imports.text, f"{word}("
-        importers = self.imports.importers(str(program.path))
-        paths = [*islice((one for one in importers if called in text(one)), MANY + 1)]
+        paths = [*islice(self.imports.calling(str(program.path), word), MANY + 1)]
         for path in paths if len(paths) <= MANY else ():
             other = self.program(path)
             if other is None:
@@ -305,8 +303,8 @@ class Project:
         if program.path is None:
             return
         text, having = self.imports.text, f"def {name}("
-        importers = self.imports.importers(str(program.path))
-        paths = [one for one in importers if having in text(one)]
+        users = self.imports.calling(str(program.path), name)
+        paths = [one for one in users if having in text(one)]
         for path in paths if len(paths) <= MANY else ():
             other = self.program(path)
             if other is None or other is program:

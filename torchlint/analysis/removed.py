@@ -12,6 +12,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.index import Bind, Binding, dotted
+from torchlint.analysis.mentions import words
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
@@ -83,9 +84,10 @@ _WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCro
           "torch.irfft(", "torch.ifft(", "torch.fft(", "torch.matrix_rank(", "model_urls",
           "torchvision.models.utils", ".next()")  # fmt: skip
 _TRACES = re.compile(
-    r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|\bScale\b|\bRandomSizedCrop\b|_six\b"
-    r"|[(,]\s*range\s*=|[(,]\s*async\s*=\s*(?:True|False)"
-    r"|\btorch\.(?:symeig|eig|lstsq|solve|matrix_rank|gesv|potrf|trtrs|gels|i?r?fft)\("
+    r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|_six\b"
+    rf"|{words('Scale', 'RandomSizedCrop')}|\(\s*range\s*=|,\s*range\s*="
+    r"|\(\s*async\s*=\s*(?:True|False)|,\s*async\s*=\s*(?:True|False)"
+    r"|torch\.(?:symeig|eig|lstsq|solve|matrix_rank|gesv|potrf|trtrs|gels|i?r?fft)\("
     r"|load_lua|torch\.legacy|_DataLoaderIter|torchvision\.models\.utils|\bmodel_urls|\.next\(\)"
     r"|\+=[^\n#]*\.data\n"
     r"|\n(?:assert|if)\b[^\n]*torch\.__version__"

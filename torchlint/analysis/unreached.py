@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
 
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+_MAY_LEAVE = frozenset(
+    {*_LEAVES, cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite, cst.Expr,
+     cst.If}
+)  # fmt: skip
+_PASSING = frozenset(
+    {cst.If, cst.IfExp, cst.While, cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite,
+     cst.SimpleStatementLine}
+)  # fmt: skip
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 # What is started by its name: by Python, a test runner, or a launcher.
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
@@ -67,6 +75,8 @@ class Unreached:
 
     def _passes_by(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         """Whether what surrounds a part of it never comes to that part."""
+        if type(above) not in _PASSING:  # most nodes: that many cases cost a while
+            return False
         match above:
             case cst.If() | cst.IfExp() | cst.While() if child is above.body:
                 return self._outcome(above.test) is False or self._is_asserted(above.test)
@@ -100,15 +110,17 @@ class Unreached:
 
     def _leaves(self, node: cst.CSTNode) -> bool:
         """Whether what follows a statement, or a block, is never run after it."""
+        if type(node) not in _MAY_LEAVE:  # most nodes: that many cases cost a while
+            return False
         match node:
-            case cst.SimpleStatementLine() | cst.BaseSuite():
+            case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
                 return any(map(self._leaves, node.body))
-            case cst.Expr(value=cst.Call(func=func)):
-                return self._is_exit(func)
+            case cst.Expr():
+                return isinstance(node.value, cst.Call) and self._is_exit(node.value.func)
             case cst.If():
                 return self._all_leave(node)
             case _:
-                return isinstance(node, _LEAVES)
+                return True
 
     def _is_exit(self, func: cst.BaseExpression) -> bool:
         if isinstance(func, cst.Name) and func.value in ("exit", "quit"):

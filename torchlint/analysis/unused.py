@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.analysis.importing import texts_of_importers
+from torchlint.analysis.mentions import words
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -16,8 +18,10 @@ _DEFINITIONS = (cst.ClassDef, cst.FunctionDef)
 _HOLDERS = (cst.Arg, cst.Element, cst.List, cst.Tuple)
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList")
 # What reaches the layers of a module without naming them.
-_BY_OTHER_NAMES = re.compile(r"\bgetattr\(|children\(|\b_modules\b|__dict__|\bvars\(")
-_CHILDREN = re.compile(r"children\(|\b_modules\b")
+_CHILDREN = re.compile(rf"children\(|{words('_modules')}")
+_BY_OTHER_NAMES = re.compile(
+    rf"{words('getattr', 'vars', then='[(]')}|{_CHILDREN.pattern}|__dict__"
+)
 
 
 def is_unused(program: Program, node: cst.CSTNode) -> bool:
@@ -63,8 +67,9 @@ def is_never_read(program: Program, layer: cst.Call) -> bool:
     name, owner = _kept_as(program, layer), program.classes.around(layer)
     if not name or owner is None or any(base != "torch.nn.Module" for base in owner.bases):
         return False
-    reads = re.compile(rf"(?<!self\.)\b{name}\b|\bself\.{name}\b(?! *=[^=])")
-    if _BY_OTHER_NAMES.search(program.text) or reads.search(program.text):
+    # each alternative begins with the name: such a pattern leaps from one to the next
+    reads = re.compile(rf"{words(name)}(?:(?<!self\.{name})|(?! *=[^=]))")
+    if reads.search(program.text) or _reads_by_other_names(program.text):
         return False
     if program.project is None:
         return True
@@ -72,6 +77,11 @@ def is_never_read(program: Program, layer: cst.Call) -> bool:
     return not any(
         reads.search(imports.text(file)) for file in imports.having((name,))
     ) and not any(_CHILDREN.search(text) for text in texts_of_importers(program))
+
+
+@functools.lru_cache(1024)  # asked for each layer of a file
+def _reads_by_other_names(text: str) -> bool:
+    return _BY_OTHER_NAMES.search(text) is not None
 
 
 def _kept_as(program: Program, layer: cst.Call) -> str:
