@@ -30,15 +30,19 @@ _PLACES = re.compile(
     r"\.cuda\(|\.to\(|device|cuda\.\w*Tensor|default_tensor_type|ccelerat|Trainer|DataParallel"
 )
 _DEPTH = 3
+_BRANCHES = frozenset({cst.FunctionDef, cst.If, cst.IfExp})
 
 
 def without_gpu(program: Program, node: cst.CSTNode) -> bool:
     """Whether a node stands in a branch that runs only where no CUDA GPU is used."""
     child = node
     for above in program.index.ancestors(node):
-        if isinstance(above, cst.FunctionDef):
-            return False
+        if type(above) not in _BRANCHES:  # most nodes: that many cases cost a while
+            child = above
+            continue
         match above:
+            case cst.FunctionDef():
+                return False
             case cst.If(test=cst.Comparison(left=cst.Name("__name__"))) if child is above.body:
                 return _stays_on_host(program)
             case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):

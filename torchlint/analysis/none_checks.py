@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _DEPTH = 4
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+_TESTED = frozenset(
+    {cst.If, cst.While, cst.IfExp, cst.BooleanOperation, cst.ListComp, cst.SetComp,
+     cst.GeneratorExp, cst.DictComp, cst.IndentedBlock, cst.Module, cst.Try}
+)  # fmt: skip
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
 
@@ -94,6 +98,9 @@ def behind_test(program: Program, node: cst.CSTNode, text: str) -> bool:
     """Whether ``text`` is known not to be ``None`` where a node stands."""
     child = node
     for above in program.index.ancestors(node):
+        if type(above) not in _TESTED:  # most nodes: that many cases cost a while
+            child = above
+            continue
         match above:
             case cst.If() | cst.While() | cst.IfExp() if child is above.body:
                 found = implies(program, above.test, text, truth=True)

@@ -46,6 +46,7 @@ _PLAIN = re.compile(
 )
 _BUILTIN = frozenset({"staticmethod", "classmethod", "property"})
 _DEPTH = 6  # names that stand for contexts
+_DECIDES = frozenset({cst.With, cst.FunctionDef, cst.Lambda})
 
 
 class Recordings:
@@ -61,6 +62,9 @@ class Recordings:
         child = node
         for above in self._program.index.ancestors(node):
             found = None
+            if type(above) not in _DECIDES:  # most nodes: that many cases cost a while
+                child = above
+                continue
             match above:
                 case cst.With() if child is above.body:
                     found = self._under(above)
