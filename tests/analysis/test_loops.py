@@ -1056,3 +1056,32 @@ def test_turns_with_one_batch_are_parts_of_its_step(
     data: str, turns: str, own: str, expected: str
 ) -> None:
     assert context(TURNS.format(data=data, turns=turns, own=own)) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        pytest.param("done < args.warmup", "TRAIN", id="the turns before a limit"),
+        pytest.param("args.simple", "TRAIN", id="an option"),
+        pytest.param("done % args.every", "TRAIN guarded", id="one of every few"),
+        pytest.param("step != args.every", "TRAIN guarded", id="all but one"),
+    ],
+)
+def test_what_follows_a_step_of_another_kind_is_a_step(test: str, expected: str) -> None:
+    first = f"if {test}:\n        {STEP}\n        continue\n    "
+    source = f"import random\nfor x in loader:\n    {first}{STEP}\n    probe()"
+    assert context(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param("pass", STEP, id="no step before"),
+        pytest.param(STEP, "pass", id="no step behind"),
+    ],
+)
+def test_what_follows_a_limit_is_rare_but_for_another_step(first: str, then: str) -> None:
+    skips = f"if done < args.first:\n        {first}\n        continue\n    "
+    assert context(f"for x in loader:\n    {STEP}\n    {skips}{then}\n    probe()") == (
+        "TRAIN guarded"
+    )

@@ -894,13 +894,34 @@ class Loops:
         if not isinstance(statement, cst.If) or statement.orelse is not None:
             return False
         if _last(statement.body, (cst.Continue,)):
-            return self.is_guard(statement.test) or self._waits(statement.test)
+            rare = self.is_guard(statement.test) or self._waits(statement.test)
+            return rare and not self._is_other_step(statement)
         block = self._program.parent(statement)
         return (
             block is not None
             and isinstance(self._program.parent(block), cst.FunctionDef)
             and _last(statement.body, (cst.Return,))
             and (self._mostly(statement.test) or self._waits(statement.test))
+        )
+
+    def _is_other_step(self, branch: cst.If) -> bool:
+        """``if done < args.warmup: loss.backward(); optimizer.step(); continue``.
+
+        The turns before a limit, or all of them, take a step of another kind: what follows is the
+        whole step of the rest.  With a modulo or a draw it is that of some of the turns.
+        """
+        index = self._program.index
+        block = self._program.parent(branch)
+        counted = any(
+            isinstance(one.operator, cst.Modulo)
+            for one in index.below(branch.test, cst.BinaryOperation)
+        )
+        if counted or self._draws(branch.test) or self._waits(branch.test) or block is None:
+            return False
+        both = any(True for _ in self._backwards(branch.body))
+        return both and any(
+            index.order(one) > index.order(branch) and not index.inside(one, branch)
+            for one in self._backwards(block)
         )
 
     def _waits(self, test: cst.BaseExpression) -> bool:
