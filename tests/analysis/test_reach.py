@@ -147,3 +147,46 @@ def test_a_name_imported_from_one_place_or_another_is_not_known(project):
     assert severities(opened("engine")) == ["info unsafe"]
     call = next(c for c in opened("main").index.of(cst.Call) if c.args and len(c.args) == 2)
     assert callee(opened("main"), call) is None
+
+
+AGENTS = """
+    class Careful:
+        def choose(self, x):
+            return x
+
+    class Bold:
+        def choose(self, x):
+            return -x
+    """
+CHOICE = """
+    from agents import Bold, Careful
+
+    if careful:
+        agent = Careful()
+    else:
+        agent = Bold()
+    agent.choose(1)
+    """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "called"),
+    [
+        pytest.param("", "", True, id="of either branch"),
+        pytest.param("agent = Bold()", "agent = load()", False, id="of what is not seen"),
+        pytest.param("agent = Bold()", "agent, _ = Bold()", False, id="of a part"),
+        pytest.param("agent.choose", "agent.ask", False, id="of another name"),
+    ],
+)
+def test_the_method_of_one_class_or_another(project, old, new, called):
+    opened = project(agents=AGENTS, main=CHOICE.replace(old, new))
+    agents = opened("agents")
+    for owner in agents.classes:
+        sites = [site for _, site in callers(agents, owner.methods["choose"])]
+        assert bool(sites) is called
+
+
+def test_the_method_of_one_class_or_another_of_the_file(project):
+    text = textwrap.dedent(AGENTS) + "agent = Careful() if careful else Bold()\nagent.choose(1)\n"
+    agents = project(agents=text)("agents")
+    assert all(list(callers(agents, owner.methods["choose"])) for owner in agents.classes)

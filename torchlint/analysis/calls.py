@@ -33,6 +33,7 @@ class Calls:
         self._sites: dict[str, dict[int, list[cst.Call]]] = {}
         self._overrides: dict[tuple[int, str], tuple[Target, ...]] = {}
         self._given_back: dict[int, tuple[cst.FunctionDef, ...]] = {}
+        self._several: dict[int, tuple[Target, ...]] = {}
 
     def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return calls of a function of this file."""
@@ -58,7 +59,9 @@ class Calls:
         if target is not None:
             heirs = (one for one in self.overrides(call) if one.program is self._program)
             return (target, *(one.function for one in heirs))
-        return tuple(self._functions(call.func)) if type(call.func) is cst.Name else ()
+        if type(call.func) is cst.Name:
+            return tuple(self._functions(call.func))
+        return tuple(one.function for one in self.of_several(call) if one.program is self._program)
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""
@@ -207,13 +210,15 @@ class Calls:
         """Return the functions of other files of which a call runs one.
 
         Besides one that it names: what heirs have in the place of a method that does nothing here,
-        and what a function of another file made, ``step = steps.make(model)``.
+        what a function of another file made, ``step = steps.make(model)``, and the methods of the
+        classes of which a name stands for one or another.
         """
         if self._program.project is None:
             return []
         plain = self.elsewhere(call)
         found = [] if plain is None else [plain]
-        found += [one for one in self.overrides(call) if one.program is not self._program]
+        others = (*self.overrides(call), *self.of_several(call))
+        found += [one for one in others if one.program is not self._program]
         if plain is None and type(call.func) is cst.Name:
             for binding in self._program.flow.reaching(call.func):
                 found += self._made_elsewhere(binding)
@@ -228,6 +233,37 @@ class Calls:
             return []
         home = maker.program
         return [Target(home, one) for one in home.calls.given_back(maker.function)]
+
+    def of_several(self, call: cst.Call) -> tuple[Target, ...]:
+        """Return the methods of which a call runs one, where a name is of one class or another.
+
+        ``agent = Careful() if args.careful else Bold()``; none where a class is not of the project.
+        """
+        func = call.func
+        if type(func) is not cst.Attribute or type(func.value) is not cst.Name:
+            return ()
+        key = id(call)
+        if key not in self._several:
+            self._several[key] = ()  # the question leads back to itself
+            self._several[key] = self._find_several(func.value, func.attr.value)
+        return self._several[key]
+
+    def _find_several(self, receiver: cst.Name, method: str) -> tuple[Target, ...]:
+        made = [one for binding in self._program.flow.reaching(receiver) for one in _made(binding)]
+        types = dict.fromkeys(self._program.values.of(one).type for one in made if one is not None)
+        if None in made or len(types) < 2:
+            return ()
+        found = [self._method(one, method) for one in types]
+        return tuple(one for one in found if one is not None) if all(found) else ()
+
+    def _method(self, kind: str, name: str) -> Target | None:
+        """Return a method of a class of the project, by the type of its instances."""
+        classes, project = self._program.classes, self._program.project
+        owner = classes.named(kind)
+        if owner is None:
+            return project.method(kind, name) if project is not None and ":" in kind else None
+        method = classes.method(owner, name)
+        return None if method is None else Target(self._program, method)
 
     def of_result(self, call: cst.Call) -> list[cst.Call]:
         """Return the calls of the names that the result of a call is given."""
@@ -321,6 +357,13 @@ class Calls:
                     return arg.value
                 position += 1
         return None
+
+
+def _made(binding: Binding) -> list[cst.CSTNode | None]:
+    """Return the calls of which a name is given one; None for what is something else."""
+    value = binding.value if binding.kind is Bind.ASSIGN and not binding.path else None
+    choices = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+    return [one if isinstance(one, cst.Call) else None for one in choices]
 
 
 def _makes_no_training(call: cst.Call) -> bool:

@@ -249,7 +249,8 @@ class Project:
                 continue
             for call in other.calls.named(word):
                 target = other.calls.elsewhere(call)
-                if target is not None and target.function is function:
+                found = other.calls.of_several(call) if target is None else (target,)
+                if any(one.function is function for one in found):
                     yield other, call
 
     def _calls_of_made(
