@@ -79,6 +79,10 @@ something other than the batch of the step, and so is what runs between the epoc
 function is called: `images = generator(fixed).cpu().data.numpy()`.  A module without parameters (a
 spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
 
+TL401b is also a forward pass, whose result goes into a loss, of a network that nobody trains, such
+as a target network: all that is done with it is to run it and to copy or load its parameters
+(`target.load_state_dict(net.state_dict())`), and no other network computes what it is given.
+
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
 another one, and code for torch 0.4, `with torch.no_grad():` around its loop (for TL401b and a
@@ -113,6 +117,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.asked import differentiates
+from torchlint.analysis.copied import copied
 from torchlint.analysis.discarded import discarded, read_off
 from torchlint.analysis.escapes import Way, escapes, feed_backward
 from torchlint.analysis.evaluations import evaluations, given_away
@@ -172,7 +177,12 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
     for forward in read_off(program):
         told = any(program.index.inside(forward, place) for place in reported)
         if not told and not is_volatile(program, program.function(forward) or program.module):
+            reported.append(forward)
             yield only_looked_at(program, forward)
+    for forward in copied(program):
+        told = any(program.index.inside(forward, place) for place in reported)
+        if not told and not is_volatile(program, program.function(forward) or program.module):
+            yield of_copy(program, forward)
 
 
 def imports(program: Program, modules: frozenset[str]) -> bool:
@@ -334,6 +344,20 @@ def only_looked_at(program: Program, forward: cst.Call) -> Finding:
         None if known and often and not program.frameworks else Severity.INFO,
         case="b",
         help="Run it under torch.no_grad(): its activations are then freed layer by layer.",
+    )
+
+
+def of_copy(program: Program, forward: cst.Call) -> Finding:
+    """Return the finding of a forward pass of a network that nobody trains, within a loss."""
+    name = dotted(forward.func)
+    return Finding(
+        forward,
+        f"`{program.brief(forward)}` is recorded in every training step, but `{name}` is never "
+        "trained: its parameters are only copied or loaded",
+        None if program.frameworks else around(program, forward),
+        Severity.INFO if program.frameworks else None,
+        case="b",
+        help="Run it under torch.no_grad(): backward() then need not go through it, either.",
     )
 
 

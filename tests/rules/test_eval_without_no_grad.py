@@ -894,3 +894,139 @@ def test_tells_of_what_is_only_read_between_the_epochs(call):
 def test_leaves_alone_between_the_epochs(body, call):
     head = OLD if "volatile" in body else ""
     silent(between(body, call, head), CODE)
+
+
+def test_other_results_that_nobody_names():
+    line = "z, _, _ = teacher(x)\nprint(z.argmax())\n"
+    (found,) = check(step(line + UPDATE), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+
+
+# -- networks that nobody trains ------------------------------------------------------------------
+
+COPIED = """\
+import copy
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, size=8):
+        super().__init__()
+        self.fc = nn.Linear(size, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def blend(target, source):
+    for a, b in zip(target.parameters(), source.parameters()):
+        a.data.copy_(0.9 * a.data + 0.1 * b.data)
+
+
+class Agent:
+    def __init__(self):
+        self.net = Net()
+        self.target = Net()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def update(self, x, y):
+        value = y + self.target(x)
+        loss = F.mse_loss(self.net(x), value)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        blend(self.target, self.net)
+
+
+agent = Agent()
+for x, y in load():
+    agent.update(x, y)
+"""
+LOADS = "self.target.load_state_dict(self.net.state_dict())"
+SCRIPT = """\
+net, optimizer = Net(), make()
+target = Net()
+target.load_state_dict(net.state_dict())
+target.eval()
+for x, y in load():
+    loss = F.mse_loss(net(x), y + target(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="copied by a function"),
+        pytest.param("blend(self.target, self.net)", LOADS, id="loaded"),
+        pytest.param("self.target = Net()", "self.target = copy.deepcopy(self.net)", id="deep"),
+        pytest.param("self.target = Net()", "self.target = Net(8).to(device).eval()", id="moved"),
+        pytest.param(
+            "blend(self.target, self.net)",
+            "with torch.no_grad():\n"
+            "            for a, b in zip(self.target.parameters(), self.net.parameters()):\n"
+            "                a.mul_(0.9).add_(0.1 * b)",
+            id="copied in place",
+        ),
+        pytest.param("y + self.target(x)", "y + self.target(self.target(x))", id="one of another"),
+        pytest.param(COPIED[COPIED.index("class Agent") :], SCRIPT, id="a script"),
+    ],
+)
+def test_a_network_that_only_gets_copies(old, new):
+    (found, *others) = check(COPIED.replace(old, new), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert "is never trained" in found.message
+    assert len(others) == ("target(self.target" in new)
+
+
+def test_no_gradients_for_a_network_that_only_gets_copies():
+    source = COPIED.replace("y + self.target(x)", "self.target(x)")
+    block = "with torch.no_grad():\n            value = self.target(x)"
+    assert fixed(source, CODE) == source.replace("value = self.target(x)", block)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            "Adam(self.net.parameters())", "Adam(self.target.parameters())", id="an optimizer"
+        ),
+        pytest.param(
+            "blend(self.target, self.net)", "train(self.target)", id="to what is not seen"
+        ),
+        pytest.param("blend(self.target, self.net)", "pass", id="nothing is copied"),
+        pytest.param("a.data.copy_(0.9 * a.data + 0.1 * b.data)", "a.grad = b", id="gradients"),
+        pytest.param("a.data.copy_(0.9 * a.data + 0.1 * b.data)", "keep(a)", id="kept"),
+        pytest.param("self.target(x)", "self.target(self.net(x))", id="another network before it"),
+        pytest.param("agent.update(x, y)", "agent.update(model(x), y)", id="a network in the call"),
+        pytest.param("self.target = Net()", "self.target = self.net", id="the same network"),
+        pytest.param("self.target = Net()", "self.target = Net(self.net)", id="of its parts"),
+        pytest.param(
+            "self.target = Net()",
+            "self.target = Net()\n        self.target.requires_grad_(False)",
+            id="frozen",
+        ),
+        pytest.param(
+            "self.target = Net()",
+            "self.target = Net()\n        self.target.fc = self.net.fc",
+            id="a part of another",
+        ),
+        pytest.param("class Agent:", "class Agent(nn.Module):", id="a part of a module"),
+        pytest.param("agent = Agent()", "agent = Agent()\nfit(agent.target)", id="from outside"),
+        pytest.param(
+            "value = y + self.target(x)",
+            "with torch.no_grad():\n            value = y + self.target(x)",
+            id="off already",
+        ),
+        pytest.param("value = y", "x.requires_grad_()\n        value = y", id="of the input"),
+        pytest.param("self.optimizer.step()", "self.sample = self.target.to(0)", id="another name"),
+    ],
+)
+def test_leaves_other_networks_in_a_loss_alone(old, new):
+    source = COPIED.replace("agent = Agent()", "model = Net()\nagent = Agent()")
+    assert old in source
+    silent(source.replace(old, new), CODE)

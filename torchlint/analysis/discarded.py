@@ -86,11 +86,21 @@ def _likely_models(program: Program) -> Iterator[str]:
 
 
 def _is_unpacked(program: Program, forward: cst.Call) -> bool:
-    """Whether a model gives several results, which may be recorded for one another."""
+    """Whether several results of a model get names, which may be recorded for one another.
+
+    Those that are called ``_`` are for nothing: ``mean, _, _ = policy(state)``.
+    """
     assign = program.parent(forward)
     return isinstance(assign, cst.Assign) and any(
-        isinstance(one.target, cst.Tuple | cst.List) for one in assign.targets
+        isinstance(one.target, cst.Tuple | cst.List) and not _is_one(one.target)
+        for one in assign.targets
     )
+
+
+def _is_one(target: cst.Tuple | cst.List) -> bool:
+    """Whether one result gets a name, and the others are called ``_``."""
+    names = [one.value.value for one in target.elements if isinstance(one.value, cst.Name)]
+    return len(names) == len(target.elements) and sum(name != "_" for name in names) == 1
 
 
 def _is_of_batch(program: Program, forward: cst.Call) -> bool:
