@@ -68,6 +68,9 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - `Variable(x, volatile=True)` in code that only torch 0.3 and older run.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
+A function that is handed the model after `model.eval()` is part of that evaluation, where nothing
+that calls it asks for gradients; it is a note where it returns what may have a graph.
+
 A function that trains or evaluates by a flag (`if train: loss.backward()`) is reported where a call
 leaves that flag off and gradients on; nothing is where it keeps or returns what has a graph.
 
@@ -296,6 +299,8 @@ def fix(program: Program, place: Place, left: list[Escape]) -> Fix | None:
         return None
     rewrite: Rewrite
     if isinstance(place, cst.FunctionDef):
+        if not program.reaches(DECORATES):
+            return None
         title = f"Decorate `{place.name.value}` with @{spelled.code}()"
         rewrite = AddDecorator(place, f"@{spelled.code}()")
     else:

@@ -1030,3 +1030,74 @@ def test_leaves_other_networks_in_a_loss_alone(old, new):
     source = COPIED.replace("agent = Agent()", "model = Net()\nagent = Agent()")
     assert old in source
     silent(source.replace(old, new), CODE)
+
+
+# -- functions that are handed the model ----------------------------------------------------------
+
+HANDED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def encode(self, x):
+        return self.fc(x)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def write(model, x):
+    found = []
+    for _ in range(9):
+        x = model.encode(x)
+        found.append(x.argmax().item())
+    return found
+
+
+def use(path):
+    model = Net()
+    model.load_state_dict(torch.load(path))
+    model.eval()
+    while True:
+        print(write(model, ask()))
+
+
+def main():
+    use("model.pt")
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("asked", ["model.encode(x)", "model(x)"])
+def test_a_function_that_is_handed_the_model_in_evaluation(asked):
+    source = HANDED.replace("model.encode(x)", asked)
+    (found,) = check(source, CODE)
+    assert f"`{asked}` is recorded" in found.message
+    assert "@torch.no_grad()\ndef write(" in fixed(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("    model.eval()\n", "", id="not in evaluation mode"),
+        pytest.param("def write", "@torch.no_grad()\ndef write", id="off there"),
+        pytest.param(
+            "        print(write", "        with torch.no_grad(): print(write", id="off around it"
+        ),
+        pytest.param("def encode", "@torch.no_grad()\n    def encode", id="off in the method"),
+        pytest.param("def main():", "def main():\n    write(Net(), 1)[0].backward()", id="a step"),
+        pytest.param("def main():", "write(Net(), 1)\ndef main():", id="by the script"),
+        pytest.param("while True", "model.train()\n    while True", id="back in training"),
+        pytest.param("model.encode(x)", "model.generate(x)", id="a method that is not seen"),
+    ],
+)
+def test_leaves_functions_that_are_handed_a_model_alone(old, new):
+    assert old in HANDED
+    silent(HANDED.replace(old, new), CODE)

@@ -20,6 +20,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import callee, callers, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
+from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,10 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
             one = None if id(place) in found else _evaluation(program, place, switch, name)
             if one is not None:
                 found[id(place)] = one
+    for switch in switches:
+        for function, own in _handed(program, switch, switched(program, switch)):
+            if id(function) not in found and (one := _helper(program, function, own)) is not None:
+                found[id(function)] = one
     around: cst.CSTNode | None = None
     for one in sorted(found.values(), key=lambda one: program.index.order(one.place)):
         if around is None or not program.index.inside(one.place, around):
@@ -106,12 +111,20 @@ def asks_for_gradients(program: Program) -> bool:
 
 def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> Evaluation | None:
     """Return what a place evaluates, if it does and is recorded for nothing."""
-    function = place if isinstance(place, cst.FunctionDef) else program.function(place)
     forwards = [call for call in _forwards(program, place, name) if _recorded(program, call)]
     if isinstance(place, cst.FunctionDef):
         forwards = [
             call for call in forwards if program.index.order(call) > program.index.order(switch)
         ]
+    repeated = not isinstance(place, cst.SimpleStatementLine) or _runs_often(program, place)
+    return _found(program, place, forwards, name, repeated=repeated)
+
+
+def _found(
+    program: Program, place: Place, forwards: list[cst.Call], name: str, *, repeated: bool
+) -> Evaluation | None:
+    """Return the evaluation of a place by the calls of a model there, if nobody asks for more."""
+    function = place if isinstance(place, cst.FunctionDef) else program.function(place)
     if not forwards or (function is not None and _is_special(program, function)):
         return None
     if any(_DOUBTS.search(one.value) for one in program.index.below(place, cst.Name)):
@@ -120,8 +133,61 @@ def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> 
         return None
     if records_nothing(program, forwards[0]):
         return None
-    repeated = not isinstance(place, cst.SimpleStatementLine) or _runs_often(program, place)
     return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]), repeated)
+
+
+def _handed(program: Program, switch: cst.Call, name: str) -> Iterator[tuple[cst.FunctionDef, str]]:
+    """Yield the functions that get a model after ``model.eval()``, each with its name for it.
+
+    All that calls such a function must ask for no gradients: else it may be a part of a step.
+    """
+    home = program.function(switch)
+    if home is None or not name or _trains(program, home, name):
+        return
+    for call in program.index.below(home, cst.Call):
+        function = program.calls.target(call) if isinstance(call.func, cst.Name) else None
+        if (
+            function is None
+            or program.index.order(call) < program.index.order(switch)
+            or not any(dotted(arg.value) == name for arg in call.args)
+            or any(_asks_beside(*site) for site in callers(program, function))
+        ):
+            continue
+        for param in function.params.params:
+            given = program.calls.passed(function, param, call)
+            if given is not None and dotted(given) == name:
+                yield function, param.name.value
+
+
+def _asks_beside(program: Program, site: cst.Call) -> bool:
+    """Whether the function around a call, or the script, asks for gradients itself."""
+    around = program.function(site)
+    return around is None or differentiates(program, around)
+
+
+def _helper(program: Program, function: cst.FunctionDef, name: str) -> Evaluation | None:
+    """Return what a function that is handed a model evaluates with it, by whatever method."""
+    forwards = [
+        call
+        for call in program.index.below(function, cst.Call)
+        if _runs(program, call, name)
+        and _recorded(program, call)
+        and not records_nothing(program, call)
+    ]
+    return _found(program, function, forwards, name, repeated=_is_repeated(program, function))
+
+
+def _runs(program: Program, call: cst.Call, name: str) -> bool:
+    """``model(x)``, and ``model.encode(x)`` by a method that its class has."""
+    func = call.func
+    if dotted(func) in (name, f"{name}.forward"):
+        return True
+    return (
+        isinstance(func, cst.Attribute)
+        and dotted(func.value) == name
+        and program.value(func.value).kind is Kind.MODULE
+        and callee(program, call) is not None
+    )
 
 
 def switched(program: Program, switch: cst.Call) -> str:
