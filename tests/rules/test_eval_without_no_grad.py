@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -1016,6 +1016,9 @@ def test_no_gradients_for_a_network_that_only_gets_copies():
             id="a part of another",
         ),
         pytest.param("class Agent:", "class Agent(nn.Module):", id="a part of a module"),
+        pytest.param(
+            "    def forward", "    @torch.no_grad()\n    def forward", id="off in the network"
+        ),
         pytest.param("agent = Agent()", "agent = Agent()\nfit(agent.target)", id="from outside"),
         pytest.param(
             "value = y + self.target(x)",
@@ -1030,6 +1033,18 @@ def test_leaves_other_networks_in_a_loss_alone(old, new):
     source = COPIED.replace("agent = Agent()", "model = Net()\nagent = Agent()")
     assert old in source
     silent(source.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    ("use", "count"),
+    [
+        pytest.param("optimizer = make(agent.target.parameters())", 0, id="an optimizer of it"),
+        pytest.param("torch.save(agent.target.state_dict(), path)", 1, id="it is saved"),
+    ],
+)
+def test_another_file_may_train_the_network(tmp_path, use, count):
+    files = {"agents.py": COPIED, "main.py": f"from agents import Agent\nagent = Agent()\n{use}\n"}
+    assert len(check_in(tmp_path, files, "agents.py", CODE)) == count
 
 
 # -- functions that are handed the model ----------------------------------------------------------
@@ -1094,6 +1109,11 @@ def test_a_function_that_is_handed_the_model_in_evaluation(asked):
         pytest.param("def encode", "@torch.no_grad()\n    def encode", id="off in the method"),
         pytest.param("def main():", "def main():\n    write(Net(), 1)[0].backward()", id="a step"),
         pytest.param("def main():", "write(Net(), 1)\ndef main():", id="by the script"),
+        pytest.param(
+            "    model.eval()\n    while True:\n        print(write(model, ask()))",
+            "    print(write(model, ask()))\n    model.eval()",
+            id="before that",
+        ),
         pytest.param("while True", "model.train()\n    while True", id="back in training"),
         pytest.param("model.encode(x)", "model.generate(x)", id="a method that is not seen"),
     ],
