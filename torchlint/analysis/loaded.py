@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.gpu_samples import gives_from_gpu, moves_inside
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.values import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,20 +27,16 @@ def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
             if value.device.gpu or _holds_gpu_tensors(program, node):
                 return True
             function = _function_of(program, node)
-            if function is not None and _moves_inside(program, function):
+            if function is not None and moves_inside(program, function):
                 return True
             home, owner = class_of(program, value)
-            if owner is not None and any(
-                _moves_inside(home, method)
-                for current in home.classes.lineage(owner)
-                for method in current.methods.values()
-            ):
+            if owner is not None and gives_from_gpu(home, owner):
                 return True
             target = _function_elsewhere(program, node)
-            if target is not None and _moves_inside(target.program, target.function):
+            if target is not None and moves_inside(target.program, target.function):
                 return True
     taken = [one.method("__getitem__") for one in program.datasets.of_loader(call)]
-    return any(one is not None and _moves_inside(*one) for one in taken)
+    return any(one is not None and moves_inside(*one) for one in taken)
 
 
 def class_of(program: Program, value: Value) -> tuple[Program, Class | None]:
@@ -64,22 +60,6 @@ def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
     if not isinstance(made, cst.Call):
         return False
     return any(program.value(arg.value).device.gpu for arg in made.args)
-
-
-def _moves_inside(program: Program, function: cst.CSTNode) -> bool:
-    """Whether a function makes something on a GPU, or moves it there."""
-    return any(_moves(program, call) for call in program.index.below(function, cst.Call))
-
-
-def _moves(program: Program, call: cst.Call) -> bool:
-    values = program.values
-    if isinstance(call.func, cst.Attribute):
-        if call.func.attr.value == "cuda":
-            return True
-        if call.func.attr.value == "to" and values.moved_to(call, Device.UNKNOWN).gpu:
-            return True
-    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "device"]
-    return any((values.device(node) or Device.UNKNOWN).gpu for node in named)
 
 
 def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
