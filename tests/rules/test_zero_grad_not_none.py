@@ -684,6 +684,35 @@ def test_every_version_asks_for_those_that_may_be_of_apex_as_well(tmp_path, fact
     assert not check_in(tmp_path, files, "engine.py", CODE, "any")
 
 
+MADE = "import torch\ndef make(name) -> torch.optim.Optimizer:\n    return find(name)\n"
+OPTION = "from apex.optimizers import FusedAdam\n" + MADE
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "count"),
+    [
+        pytest.param('"""As in the example of apex."""\n', "", 1, id="in the docstring"),
+        pytest.param("# After the example of apex.\n", "", 1, id="in a comment"),
+        pytest.param("from apex import amp\n", "", 0, id="imported"),
+        pytest.param("", 'tool = import_module("apex.amp")\n', 0, id="imported by name"),
+        pytest.param("", "use_apex = False\n", 0, id="in a name"),
+    ],
+)
+def test_a_text_that_only_tells_of_apex_uses_none(tmp_path, head, line, count):
+    engine = ENGINE.replace(
+        "\nimport torch\n", f"{head}import torch\nfrom factory import make\n{line}"
+    )
+    engine = engine.replace(
+        "loader, optimizer: torch.optim.Optimizer):", "loader, name):\n    optimizer = make(name)"
+    )
+    files = {"engine.py": engine, "factory.py": OPTION}
+    found = check_in(tmp_path, files, "engine.py", CODE, "any")
+    assert [(one.fix, one.severity, "apex" in one.help) for one in found] == [
+        (None, Severity.INFO, True)
+    ] * count
+    assert not check_in(tmp_path, files, "engine.py", CODE)
+
+
 WRAPPED = "    if args.amp:\n        net, optimizer = amp.initialize(net, optimizer)\n"
 
 

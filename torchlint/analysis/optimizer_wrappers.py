@@ -42,9 +42,22 @@ def may_refuse_arguments(program: Program, receiver: cst.BaseExpression) -> bool
     if any(word in program.text for word in _ENGINES):
         return True
     value = program.value(receiver)
-    if value.kind is Kind.MODULE or not any(word in program.text for word in _REFUSE):
+    if value.kind is Kind.MODULE or not _uses(program, _REFUSE):
         return False
     return not _is_plain(program, value)
+
+
+def _uses(program: Program, words: tuple[str, ...]) -> bool:
+    """Whether a file names a library in its code: comments and docstrings may tell of any."""
+    if not any(word in program.text for word in words):
+        return False
+    named = [*program.index.named]
+    named += [
+        text.value
+        for text in program.index.of(cst.SimpleString)
+        if not isinstance(program.parent(text), cst.Expr)
+    ]
+    return any(word in one for one in named for word in words)
 
 
 def may_be_wrapped(program: Program) -> bool:
