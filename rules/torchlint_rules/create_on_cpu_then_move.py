@@ -62,7 +62,9 @@ file does not name a GPU.
 in every step; `torch.full((), 0.5, device=device)` fills it in there.  A literal number only.
 
 **TL301c**: an array that NumPy fills with a constant or with random numbers, made only to be copied
-to the GPU in every step.  No fix: the numbers and their type would be others.
+to the GPU in every step, in the same line or by way of a name that serves nothing else.  As
+information, where a one is put into each row of zeros first (`y[range(n), labels] = 1`), which
+`torch.nn.functional.one_hot` does there.  No fix: the numbers and their type would be others.
 
 ## Fix safety
 Safe for zeros, ones, full, empty, eye, a range of whole numbers and TL301b: the same values.
@@ -92,9 +94,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.array_uploads import ARRAYS, upload_of
 from torchlint.analysis.creation import (
     RANDOM,
-    SAME,
     counts,
     created,
     factory,
@@ -119,6 +121,7 @@ from torchlint.rule import Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.array_uploads import Upload
     from torchlint.analysis.creation import Goal
     from torchlint.analysis.loops import Context
     from torchlint.analysis.program import Program
@@ -132,18 +135,6 @@ MADE = re.compile(
 )
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
-ARRAYS = tuple(
-    f"numpy.{name}"
-    for name in ("zeros", "ones", "full", "empty", "eye", "random.normal", "random.randn",
-                 "random.rand", "random.uniform", "random.standard_normal", "random.random",
-                 "random.random_sample", "random.randint")
-)  # fmt: skip
-MAKERS = tuple(
-    f"torch.{name}"
-    for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
-)
-KEEPS = ("torch.autograd.Variable", "numpy.float32", "numpy.array", "numpy.asarray")
-METHODS = SAME | {"astype", "half", "type"}
 
 
 def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
@@ -459,46 +450,30 @@ def filled(program: Program, whole: cst.Call, call: cst.Call, device: str) -> Fi
 def arrays(program: Program) -> Iterator[Finding]:
     """Find arrays that NumPy makes in every step only for a tensor on the GPU."""
     for call in program.calls_of(*ARRAYS):
-        context = program.context(call)
-        if not every_step(context) or is_seldom(program, call):
-            continue
-        tensor = uploaded(program, call)
-        if tensor is not None:
-            yield Finding(
-                tensor,
-                f"`{program.brief(call)}` is made on the host and then copied to the GPU "
-                f"in every {step(context)}",
-                None,
-                severity(program, context),
-                case="c",
-                help="make it there: torch has functions like this one, with `device=`",
-            )
+        found = upload_of(program, call) if is_for_steps(program, call) else None
+        if found is not None and is_for_steps(program, found.tensor):
+            yield uploaded(program, call, found)
 
 
-def uploaded(program: Program, array: cst.Call) -> cst.Call | None:
-    """Return the call that makes a tensor of an array, if that goes to the GPU."""
-    tensor: cst.Call | None = None
-    node: cst.CSTNode = array
-    while True:
-        above = program.parent(program.parent(node) or node)
-        if not isinstance(above, cst.Call):
-            return None
-        if isinstance(above.func, cst.Attribute) and above.func.value is node:
-            name = above.func.attr.value
-            if tensor is not None and name in ("to", "cuda"):
-                return tensor if goal_of(program, above) is not None else None
-            if name not in METHODS:
-                return None
-        elif not above.args or above.args[0].value is not node:
-            return None
-        elif program.devices.of_tensor_type(above.func).gpu:
-            return above
-        elif program.qualified(above.func) in MAKERS:
-            tensor = above
-            given = keywords(above).get("device")
-            if given is not None:
-                found = program.values.device(given)
-                return above if found is not None and found.gpu else None
-        elif program.qualified(above.func) not in KEEPS:
-            return None
-        node = above
+def is_for_steps(program: Program, node: cst.CSTNode) -> bool:
+    """Whether each step runs something, and for more than the first of them."""
+    return every_step(program.context(node)) and not is_seldom(program, node)
+
+
+def uploaded(program: Program, array: cst.Call, found: Upload) -> Finding:
+    """Return the finding for an array; as information where a one is put into each row."""
+    context = program.context(array)
+    what = (
+        "is made on the host and then"
+        if found.plain
+        else "is made and filled on the host, and then"
+    )
+    makes = "torch has functions like this one, with `device=`"
+    return Finding(
+        found.tensor,
+        f"`{program.brief(array)}` {what} copied to the GPU in every {step(context)}",
+        None,
+        severity(program, context) if found.plain else Severity.INFO,
+        case="c",
+        help=f"make it there: {makes if found.plain else '`torch.nn.functional.one_hot`'}",
+    )

@@ -498,6 +498,86 @@ def test_arrays(line):
     assert (found.code, found.severity, found.fix) == ("TL301c", Severity.WARNING, None)
 
 
+NAMED = "t = torch.from_numpy(z).cuda()"
+MASK = "z = np.zeros((8, 3))\nz[range(8), labels] = 1.0\n"
+ONE_HOT = (
+    "def one_hot(y):\n    z = np.zeros((y.shape[0], 3))\n    z[np.arange(len(y)), y] = 1\n"
+    "    return torch.Tensor(z).cuda()\n"
+)
+LABELS = "z = np.random.randint(0, 3, 8)\nt = torch.LongTensor(z).cuda()\nu = one_hot(z)"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(f"z = np.random.randn(8)\n{NAMED}", id="once"),
+        pytest.param(f"z = np.ones(8)\nn = len(z)\nm = z.shape\n{NAMED}", id="its size"),
+        pytest.param(
+            f"z = np.ones(8)\nu = torch.cuda.FloatTensor(z)\n{NAMED}",
+            id="twice",
+        ),
+    ],
+)
+def test_arrays_with_a_name(lines):
+    (found,) = check(step(lines), CODE)
+    assert (found.code, found.severity, found.fix) == ("TL301c", Severity.WARNING, None)
+
+
+def test_a_one_in_each_row_of_an_array():
+    (found,) = check(step(f"{MASK}{NAMED}"), CODE)
+    assert (found.code, found.severity, found.fix) == ("TL301c", Severity.INFO, None)
+    assert "one_hot" in found.help
+
+
+def test_numbers_that_serve_a_function_for_the_gpu_alone():
+    found = check(step(LABELS, head=ONE_HOT), CODE)
+    assert [one.severity for one in found] == [Severity.INFO, Severity.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("lines", "head"),
+    [
+        pytest.param(f"z = np.ones(8)\nprint(z)\n{NAMED}", "", id="printed"),
+        pytest.param(f"z = np.ones(8)\nx = images[z]\n{NAMED}", "", id="an index on the host"),
+        pytest.param(f"z = np.ones(8)\nx = z + 1\n{NAMED}", "", id="computed with"),
+        pytest.param(f"z = np.ones(8)\nz += 1\n{NAMED}", "", id="changed"),
+        pytest.param(f"z = np.zeros(8)\nz[3] = 1\n{NAMED}", "", id="filled in one place"),
+        pytest.param(
+            f"z = np.zeros((8, 3))\nz[range(8), 0] = x\n{NAMED}", "", id="filled with data"
+        ),
+        pytest.param(f"z = np.zeros((8, 3))\nz[range(8), 0] = 2\n{NAMED}", "", id="twos"),
+        pytest.param(f"z = np.ones((8, 3))\nz[range(8), 0] = 1\n{NAMED}", "", id="other values"),
+        pytest.param(
+            f"z = np.zeros((8, 3))\nz[rows(8), 0] = 1\n{NAMED}", "", id="filled in some rows"
+        ),
+        pytest.param(f"z = np.ones(8)\nfor y in x:\n    {NAMED}", "", id="moved in another loop"),
+        pytest.param(
+            f"z = np.ones(8)\nif step % 9 == 0:\n    {NAMED}", "", id="moved now and then"
+        ),
+        pytest.param(f"z = np.ones(8)\nif x:\n    z = load()\n{NAMED}", "", id="or something else"),
+        pytest.param("z = np.ones(8)\nn = len(z)", "", id="not moved"),
+        pytest.param(LABELS, "from tool import one_hot\n", id="given to what is not seen"),
+        pytest.param(
+            LABELS,
+            "def one_hot(y):\n    return table[y]\n",
+            id="given to what uses it on the host",
+        ),
+        pytest.param(
+            LABELS,
+            "def one_hot(y):\n    z = np.zeros((8, 3))\n    z[range(8), y] = 1\n    return z\n",
+            id="given to what fills an array of the host",
+        ),
+    ],
+)
+def test_arrays_that_serve_the_host_as_well(lines, head):
+    silent(step(lines, head=head), CODE)
+
+
+def test_an_array_with_a_name_for_the_first_step():
+    kept = "if self.q is None:\n            z = np.zeros(3)\n            self.q = "
+    silent(forward(f"{kept}torch.as_tensor(z, device=device)"), CODE)
+
+
 # -- one request at a time --------------------------------------------------------------------
 
 EXPLAINS = """
