@@ -574,7 +574,7 @@ def test_arrays_that_serve_the_host_as_well(lines, head):
 
 
 def test_an_array_with_a_name_for_the_first_step():
-    kept = "if self.q is None:\n            z = np.zeros(3)\n            self.q = "
+    kept = "if not len(self.q):\n            z = np.zeros(3)\n            self.q = "
     silent(forward(f"{kept}torch.as_tensor(z, device=device)"), CODE)
 
 

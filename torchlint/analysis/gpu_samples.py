@@ -79,21 +79,23 @@ def _leaves_behind(program: Program, method: cst.FunctionDef) -> bool:
 
 def _kept(program: Program, method: cst.FunctionDef) -> Iterator[cst.BaseExpression | None]:
     """Yield what a method stores in its object, or hands to something that the object holds."""
-    for kind in (cst.Assign, cst.AugAssign, cst.AnnAssign):
-        for statement in program.index.below(method.body, kind):
-            if any(_is_elsewhere(program, target) for target in _targets(statement)):
-                yield statement.value
+    for targets, value in _assignments(program, method):
+        if any(_is_elsewhere(program, target) for target in targets):
+            yield value
     for call in program.index.below(method.body, cst.Call):
         if dotted(call.func).startswith("self.") or dotted(call.func) == "setattr":
             yield from (arg.value for arg in call.args)
 
 
-def _targets(
-    statement: cst.Assign | cst.AugAssign | cst.AnnAssign,
-) -> list[cst.BaseExpression]:
-    if isinstance(statement, cst.Assign):
-        return [one.target for one in statement.targets]
-    return [statement.target]
+def _assignments(
+    program: Program, method: cst.FunctionDef
+) -> Iterator[tuple[list[cst.BaseExpression], cst.BaseExpression | None]]:
+    for statement in program.index.below(method.body, cst.Assign):
+        yield [one.target for one in statement.targets], statement.value
+    for added in program.index.below(method.body, cst.AugAssign):
+        yield [added.target], added.value
+    for typed in program.index.below(method.body, cst.AnnAssign):
+        yield [typed.target], typed.value
 
 
 def _is_elsewhere(program: Program, target: cst.BaseExpression) -> bool:
