@@ -392,7 +392,7 @@ def _place(
     holders = [holder_of(program, finding.node) for _, finding in found]
     nodes = [node for holder in holders for node in holder.nodes()]
     for _, finding in found:
-        nodes.append(finding.node)
+        nodes += [finding.node, *finding.more]
         if finding.fix:
             nodes += [node for part in finding.fix.rewrites for node in part.nodes(program)]
     try:
@@ -404,7 +404,7 @@ def _place(
     for (rule, finding), holder in zip(found, holders, strict=True):
         try:
             item = _diagnostic(source, places, rule, finding)
-            placed.append(_with_rows(source, item, holder.lines(places)))
+            placed.append(_with_rows(source, item, holder.lines(places), bool(finding.more)))
             fix, reason = _resolve(places, finding)
         except Exception as error:  # noqa: BLE001 - see above: the finding stays, without its fix
             errors.append(_rule_failed(source, rule, error))
@@ -428,7 +428,8 @@ def _resolve(places: Places, finding: Finding) -> tuple[ResolvedFix | None, str]
 
 
 def _diagnostic(source: Source, places: Places, rule: Rule, finding: Finding) -> Diagnostic:
-    span = places.span(finding.node)
+    spans = [places.span(node) for node in (finding.node, *finding.more)]
+    span = Span(min(one.start for one in spans), max(one.end for one in spans))
     start = source.location(span.start)
     return Diagnostic(
         source.filename,
@@ -443,12 +444,12 @@ def _diagnostic(source: Source, places: Places, rule: Rule, finding: Finding) ->
     )
 
 
-def _with_rows(source: Source, item: Diagnostic, lines: Span) -> suppress.Placed:
+def _with_rows(source: Source, item: Diagnostic, lines: Span, whole: bool) -> suppress.Placed:
     """Add the rows that a suppression comment may stand on, and the one to write it on."""
     first, last = source.location(lines.start).row, source.location(lines.end).row
     if not takes_comment(source.text, lines, item.span.start):
         item = replace(item, suppression_row=last)
-    return suppress.Placed(item, first, last)
+    return suppress.Placed(item, first, last, whole)
 
 
 def _rule_failed(source: Source, rule: Rule, error: Exception) -> InternalError:

@@ -99,7 +99,8 @@ class Finding:
     """What a check yields: a node, why it is there, and perhaps a fix.
 
     ``severity`` overrides the rule's own; ``case`` is the letter of a sub-case (TL303**b**).
-    ``help`` says what to do where there is no fix, or what to know where there is one.
+    ``help`` says what to do where there is no fix, or what to know where there is one.  ``more``
+    are further nodes of the same statement that it speaks of: it reaches over all of them.
     """
 
     node: cst.CSTNode
@@ -108,6 +109,7 @@ class Finding:
     severity: Severity | None = None
     case: str = ""
     help: str = ""
+    more: tuple[cst.CSTNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,15 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A finding with the rows of its statement; of a compound statement, those of the header."""
+    """A finding with the rows of its statement; of a compound statement, those of the header.
+
+    ``whole``: it speaks of several places in the statement, so of the statement as well.
+    """
 
     diagnostic: Diagnostic
     first: int
     last: int
+    whole: bool = False
 
 
 @dataclass(slots=True)
@@ -187,8 +191,8 @@ def _reaches(directive: Directive, item: Placed) -> bool:
     if directive.kind is Kind.FILE:
         return bool(directive.below)
     if directive.kind is Kind.NOQA:
-        rows = (item.diagnostic.location.row, item.diagnostic.end_location.row)
-        return directive.row in rows
+        rows = [item.diagnostic.location.row, item.diagnostic.end_location.row]
+        return directive.row in rows + item.whole * [item.first, item.last]
     return item.first <= directive.row <= item.last or directive.below == item.first
 
 

@@ -165,11 +165,12 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     advice = evaluates or waits or not any(s.likely for s in found)
     advice |= decides_for_all(program, sync) or is_unused(program, sync.node)
     yield Finding(
-        sync.node if len(found) == 1 else program.smallest_statement(sync.node),
+        sync.node,
         f"{what} {read} {reason}{costs(program, sync, before, after)}",
         fix(program, sync, reading),
         severity=Severity.INFO if advice else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
+        more=tuple(one.node for one in found[1:]),
     )
 
 

@@ -95,6 +95,25 @@ def test_not_suppressed(rules, text):
 
 
 @pytest.mark.parametrize(
+    ("text", "suppressed"),
+    [
+        pytest.param("f(  # noqa\n    bad,\n    bad,\n)\n", True, id="first line"),
+        pytest.param("f(\n    bad,\n    bad,\n)  # noqa\n", True, id="last line"),
+        pytest.param("f(\n    bad,  # noqa\n    bad,\n)\n", True, id="first place"),
+        pytest.param("f(\n    bad,\n    bad,  # noqa\n)\n", True, id="last place"),
+        pytest.param("f(\n    x,  # noqa\n    bad,\n    bad,\n)\n", False, id="another line"),
+        pytest.param("f(\n    bad,\n    bad,\n)\nx  # noqa\n", False, id="below"),
+    ],
+)
+def test_a_finding_of_several_places_is_of_its_statement(make_rule, text, suppressed):
+    def report(program):
+        first, *more = [name for name in nodes(program, cst.Name) if name.value == "bad"]
+        yield Finding(first, "m", more=tuple(more))
+
+    assert bool(found(text, [make_rule("TL201", report)])) is not suppressed
+
+
+@pytest.mark.parametrize(
     ("text", "rows"),
     [
         pytest.param("bad\n# torchlint: ignore[TL201]\n\nx\n", [2, 3], id="below"),
