@@ -398,6 +398,13 @@ CASES = [
             "in a handler": "try:\n        g()\n    except E:\n        probe()",
             "in a handler of groups": "try:\n        g()\n    except* E:\n        probe()",
             "after continue": "if i % 100:\n        continue\n    probe()",
+            "after a step that is counted off": "if i % 5:\n        critic(x).backward()\n"
+            "        continue\n    probe()",
+            "after a step that is drawn": "if random.random() < args.rate:\n"
+            "        mixed(x).backward()\n        continue\n    probe()",
+            "after what an option leaves out": "if i < args.skip:\n        continue\n    probe()",
+            "on the first two ranks": "if rank in (0, 1):\n        probe()",
+            "at times, alone": "if rank in (-1, 0) and i % 9 == 0:\n        probe()",
             "in an expression": "x = probe() if i % 9 == 0 else 0",
             "drawn": "if random.random() < rate:\n        probe()",
             "not drawn": "if np.random.rand() > rate: pass\n    else: probe()",
@@ -433,6 +440,11 @@ CASES = [
             "the test itself": "if probe() and i % 9 == 0:\n        pass",
             "otherwise of an expression": "x = 0 if i % 9 == 0 else probe()",
             "before continue": "probe()\n    if i % 100:\n        continue",
+            "after steps of another kind": "if i < args.warmup:\n        g(x).backward()\n"
+            "        continue\n    probe()",
+            "alone or on the first rank": "if rank in {-1, 0}:\n        probe()",
+            "alone or on the first local rank": "if args.local_rank in [-1, 0]:\n        probe()",
+            "alone": "if rank == -1:\n        probe()",
             "after continue for any reason": "if bad(x):\n        continue\n    probe()",
             "in try": "try:\n        probe()\n    except E:\n        pass",
             "without gradients": "with torch.no_grad():\n        probe()",
@@ -741,6 +753,22 @@ def test_turns_that_wait_for_one(test: str, expected: str) -> None:
 def test_a_flag_that_some_turns_set(before: str, test: str, expected: str) -> None:
     body = f"found = {before}\n    for y in ys:\n        if y > 3:\n            found = True\n    "
     assert context(f"{TRAINING}{body}if {test}:\n        probe()") == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "test", "expected"),
+    [
+        ("net(x, extra)", "late(i)", "TRAIN"),
+        ("net(x, extra=extra)", "late(i)", "TRAIN"),
+        ("net(x, other)", "late(i)", "TRAIN guarded"),
+        ("tell(x, extra)", "late(i)", "TRAIN guarded"),
+        ("net(x, extra)", "i % 9 == 0", "TRAIN guarded"),
+    ],
+)
+def test_a_flag_that_the_model_gets_says_how_to_train(call: str, test: str, expected: str) -> None:
+    body = f"if {test}:\n        extra = True\n    else:\n        extra = False\n    {call}\n    "
+    source = f"net = nn.Linear(4, 2)\n{TRAINING}{body}if extra:\n        probe()"
+    assert context(source) == expected
 
 
 @pytest.mark.parametrize(

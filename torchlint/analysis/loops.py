@@ -20,7 +20,7 @@ from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
-from torchlint.analysis.ranks import picks_process
+from torchlint.analysis.ranks import picks_process, trains_alone
 from torchlint.analysis.rare import is_rare
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
@@ -789,8 +789,25 @@ class Loops:
                 return False
         values = [binding.value for binding in self._program.flow.reaching(name)]
         found = {value.value for value in values if isinstance(value, cst.Name)}
-        return found == {"True", "False"} and len(values) == sum(
-            isinstance(value, cst.Name) for value in values
+        if found != {"True", "False"} or not all(isinstance(one, cst.Name) for one in values):
+            return False
+        return not self._is_given_to_model(name) or any(self._is_counted_off(v) for v in values)
+
+    def _is_counted_off(self, value: cst.CSTNode | None) -> bool:
+        """Whether a flag gets a value every n steps."""
+        return value is not None and any(
+            isinstance(above, cst.If) and self._counts_off(above.test)
+            for above in self._program.index.ancestors(value)
+        )
+
+    def _is_given_to_model(self, flag: cst.Name) -> bool:
+        """Whether a flag says how to train, and not when to look: the model gets it as well."""
+        return any(
+            isinstance(arg.value, cst.Name)
+            and arg.value.value == flag.value
+            and self._program.value(call.func).kind is Kind.MODULE
+            for call in self._program.index.of(cst.Call)
+            for arg in call.args
         )
 
     def _is_default(self, test: cst.BaseExpression) -> bool:
@@ -904,19 +921,22 @@ class Loops:
             and (self._mostly(statement.test) or self._waits(statement.test))
         )
 
+    def _counts_off(self, test: cst.BaseExpression) -> bool:
+        """``step % n``, ``step % n != 0``."""
+        return any(
+            isinstance(node.operator, cst.Modulo)
+            for node in self._program.index.below(test, cst.BinaryOperation)
+        )
+
     def _is_other_step(self, branch: cst.If) -> bool:
         """``if done < args.warmup: loss.backward(); optimizer.step(); continue``.
 
         The turns before a limit, or all of them, take a step of another kind: what follows is the
-        whole step of the rest.  With a modulo or a draw it is that of some of the turns.
+        whole step of the rest.  Where it counts them off, or draws, it is that of some of the turns.
         """
-        index = self._program.index
-        block = self._program.parent(branch)
-        counted = any(
-            isinstance(one.operator, cst.Modulo)
-            for one in index.below(branch.test, cst.BinaryOperation)
-        )
-        if counted or self._draws(branch.test) or self._waits(branch.test) or block is None:
+        index, block = self._program.index, self._program.parent(branch)
+        test = branch.test
+        if self._counts_off(test) or self._draws(test) or self._waits(test) or block is None:
             return False
         both = any(True for _ in self._backwards(branch.body))
         return both and any(
@@ -970,9 +990,10 @@ class Loops:
     def is_guard(self, test: cst.BaseExpression) -> bool:
         """Whether a condition holds only now and then: every n steps, on one rank, on request."""
         index = self._program.index
-        for node in index.below(test, cst.BinaryOperation):
-            if isinstance(node.operator, cst.Modulo):
-                return True
+        if trains_alone(test):
+            return False
+        if self._counts_off(test):
+            return True
         if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
             return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,32 @@ def _compares(program: Program, node: cst.Comparison) -> bool:
     match node.comparisons:
         case [cst.ComparisonTarget(operator=cst.Equal() | cst.In() | cst.LessThan())]:
             return any(_RANK.search(name.value) for name in _names(program, node.left))
+        case _:
+            return False
+
+
+def trains_alone(test: cst.BaseExpression) -> bool:
+    """Whether a condition holds in each step of a process that is all there is: its rank is -1.
+
+    ``if rank in (-1, 0):``, ``if args.local_rank == -1:``.
+    """
+    match test:
+        case cst.Comparison(
+            left=cst.Name() | cst.Attribute() as asked,
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=ranks)],
+        ):
+            return _RANK.search(dotted(asked)) is not None and _holds_none(ranks)
+        case _:
+            return False
+
+
+def _holds_none(ranks: cst.BaseExpression) -> bool:
+    """Whether -1 is among some ranks: that of a process without others."""
+    match ranks:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1")):
+            return True
+        case cst.Tuple() | cst.List() | cst.Set():
+            return any(_holds_none(element.value) for element in ranks.elements)
         case _:
             return False
 
