@@ -34,8 +34,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
             print(step, loss.item())
 
 ## Leaves alone
-- reads under a periodic condition, a time limit, on one rank, or asked for by an option, but not by
-  one that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips);
+- reads under a periodic condition, a time limit, on one rank of many (`if rank in (-1, 0):` holds
+  in each step of a process that trains alone), or asked for by an option, but not by one that says
+  how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
@@ -48,6 +49,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - sizes of pickled objects that a function gathers from all processes;
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
+- tensors in the texts of errors and assertions (in other f-strings they are read, whoever gets the
+  text);
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as

@@ -125,6 +125,91 @@ def test_one_finding_a_statement() -> None:
     assert "and 2 more" in found.message
 
 
+def test_the_finding_reaches_from_the_first_read_to_the_last() -> None:
+    source = loop("print('%d %f %f' % (\n    step,\n    loss.item(),\n    out.mean().item(),\n))")
+    (found,) = check(source, CODE)
+    reads = source[source.index("loss.item()") : source.index(",\n        ))")]
+    assert source[found.span.start : found.span.end] == reads
+    assert (found.location.row, found.end_location.row) == (21, 22)
+    (found,) = check(loop("print(step, float(loss), out.mean().item(), step)"), CODE)
+    assert (found.location.column, found.end_location.column) == (21, 51)
+
+
+@pytest.mark.parametrize("place", ["first", "loss", "mean", "last"])
+@pytest.mark.parametrize("comment", ["# noqa: TL202", "# torchlint: ignore[TL202]"])
+def test_a_comment_for_reads_of_many_lines(place: str, comment: str) -> None:
+    lines = {"first": "print(", "loss": "    loss.item(),", "mean": "    out.mean().item(),",
+             "last": ")"}  # fmt: skip
+    assert len(check(loop("\n".join(lines.values())), CODE)) == 1
+    lines[place] += f"  {comment}"
+    silent(loop("\n".join(lines.values())), CODE)
+
+
+@pytest.mark.parametrize(
+    ("statement", "read"),
+    [
+        ("bar.set_description(('%11s' * 2 + '%11.4g' * 2) % ('a', 'b', *out))", "out"),
+        ("print(('%d ' + '%.3f') % (step, loss))", "loss"),
+        ("print(('{} ' * 2).format(step, loss))", "loss"),
+        ("print(*out)", "out"),
+    ],
+)
+def test_texts_that_are_put_together_and_tensors_that_are_taken_apart(
+    statement: str, read: str
+) -> None:
+    source = loop(statement)
+    (found,) = check(source, CODE)
+    assert source[found.span.start : found.span.end] == read
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "tell(f'{step}: {loss:.3f}')",
+        "text = f'{loss:.3f}'",
+        "tell(step, line='a' f'{f\"{loss}\"}')",
+    ],
+)
+def test_a_text_reads_what_it_is_made_of_whoever_gets_it(statement: str) -> None:
+    source = loop(statement)
+    (found,) = check(source, CODE)
+    assert source[found.span.start : found.span.end] == "loss"
+    assert found.severity.word == "warning"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "assert step < 9, f'{loss}'",
+        "tell(lambda: f'{loss}')",
+        "if step % 9 == 0:\n    tell(f'{loss}')",
+        "tell(f'{loss.shape} {step} {time.time():.2f} {last}')",
+        "if broken(x):\n    raise ValueError(f'{loss}')",
+    ],
+)
+def test_texts_that_read_nothing_or_are_made_at_times(statement: str) -> None:
+    silent(loop(statement), CODE)
+
+
+@pytest.mark.parametrize("test", ["device == 'cuda'", "torch.cuda.is_available()"])
+def test_a_read_after_a_wait_that_asks_for_the_device(test: str) -> None:
+    wait = f"if device == 'mps':\n    torch.mps.synchronize()\nelif {test}:\n"
+    (found,) = check(loop(f"{wait}    torch.cuda.synchronize()\nprint(loss.item())"), CODE)
+    assert "`torch.cuda.synchronize()` has just waited" in found.message
+    (found,) = check(loop("if broken(x):\n    torch.cuda.synchronize()\nprint(loss.item())"), CODE)
+    assert "has just waited" not in found.message
+
+
+def test_what_is_taken_apart_on_the_host() -> None:
+    silent(loop("print(*out.shape, *losses)\nprint(step % 9, '%s %s' % (*x.shape,))"), CODE)
+
+
+def test_a_process_that_trains_alone_reads_in_each_step() -> None:
+    (found,) = check(loop("if rank in (-1, 0):\n    last = (last + loss.item()) / 2"), CODE)
+    assert found.severity.word == "warning"
+    silent(loop("if rank in (0, 1):\n    last = (last + loss.item()) / 2"), CODE)
+
+
 def test_reads_of_one_statement_are_one_wait() -> None:
     lines = "pbar.set_description(f'loss: {loss.item():.5f}; ' f'mean: {out.mean():.5f}')"
     (found,) = check(loop(lines), CODE)

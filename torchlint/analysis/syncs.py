@@ -114,6 +114,8 @@ def syncs(program: Program) -> list[Sync]:
         if _last_name(call.func) in _LOOKED_AT and program.context(call).role in _STEPS
     )
     found = [sync for call in calls for sync in _of_call(program, call)]
+    known = {id(sync.node) for sync in found}
+    found += {id(one.node): one for one in _in_texts(program) if id(one.node) not in known}.values()
     for node, tensor in _old_items(program):
         if not _is_item_beside(program, node, tensor):
             found += _sync(program, node, _uncopied(tensor), Read.SCALAR)
@@ -296,8 +298,29 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Expressions that a sink formats: its arguments, and what stands in them."""
     if program.frameworks and dotted(call.func) in ("self.log", "self.log_dict"):
         return  # a framework's own logging keeps tensors on the device
-    todo: list[cst.CSTNode] = [arg.value for arg in call.args if not arg.star]
-    todo += [arg.value for arg in call.args if arg.star == "**"]
+    yield from _formatted(program, [arg.value for arg in call.args])
+
+
+def _in_texts(program: Program) -> Iterator[Sync]:
+    """Find the tensors in ``f"{loss:.4f}"``: making the text reads them, whoever gets it."""
+    for text in program.index.of(cst.FormattedString):
+        if program.context(text).role in _STEPS and not _is_of_failure(program, text):
+            for shown in _formatted(program, [text]):
+                yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+
+
+def _is_of_failure(program: Program, text: cst.CSTNode) -> bool:
+    """Whether a text is only made when something is wrong, or when somebody asks for it."""
+    for above in program.index.ancestors(text):
+        if isinstance(above, cst.Raise | cst.Assert | cst.Lambda):
+            return True
+        if isinstance(above, cst.BaseStatement):
+            break
+    return False
+
+
+def _formatted(program: Program, todo: list[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
+    """Yield the tensors in what is made text of."""
     while todo:
         node = todo.pop()
         match node:
@@ -310,9 +333,11 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
                 todo += [element.value for element in node.elements]
             case cst.Tuple() | cst.List():
                 todo += [element.value for element in node.elements]
-            case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString()):
+            case cst.BinaryOperation(operator=cst.Modulo()) if _is_text(program, node.left):
                 todo.append(node.right)
-            case cst.Call(func=cst.Attribute(value=cst.SimpleString(), attr=cst.Name("format"))):
+            case cst.Call(func=cst.Attribute(value=text, attr=cst.Name("format"))) if _is_text(
+                program, text
+            ):
                 todo += [arg.value for arg in node.args]
             case cst.Call(func=cst.Name(value="dict" | "str")):
                 todo += [arg.value for arg in node.args]
@@ -320,3 +345,8 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
                 yield node
             case _:
                 pass
+
+
+def _is_text(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a string: ``"%s"``, ``"%11s" * 2 + "%11.4g" * 5``."""
+    return program.value(node).kind is Kind.STRING

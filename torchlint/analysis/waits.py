@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.collected import bound_by, whole
+from torchlint.analysis.conditions import past_device_checks
 from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.host_results import (
     decides_step,
@@ -531,12 +532,16 @@ def _before(program: Program, node: cst.CSTNode) -> Iterator[cst.BaseExpression]
     function, place = program.function(node), index.order(node)
     waits: list[cst.BaseExpression] = [s.node for s in program.syncs if not s.context.guarded]
     certain = [*_certain(program), *program.implied_waits, *_unknown_reads(program, function)]
-    waits += [one for one in certain if not program.context(one).guarded]
+    waits += [
+        one for one in certain if not program.context(past_device_checks(program, one)).guarded
+    ]
     waits += _waiting_calls(program, node)
     for wait in waits:
         ahead = index.order(wait) < place and not index.inside(node, wait)
-        if ahead and program.function(wait) is function and _always_first(program, wait, node):
-            yield wait
+        if ahead and program.function(wait) is function:
+            around = past_device_checks(program, wait)  # where there is a GPU is enough
+            if _always_first(program, wait if index.inside(node, around) else around, node):
+                yield wait
 
 
 def _unknown_reads(
