@@ -151,7 +151,6 @@ def test_a_comment_for_reads_of_many_lines(place: str, comment: str) -> None:
         ("bar.set_description(('%11s' * 2 + '%11.4g' * 2) % ('a', 'b', *out))", "out"),
         ("print(('%d ' + '%.3f') % (step, loss))", "loss"),
         ("print(('{} ' * 2).format(step, loss))", "loss"),
-        ("print(*out)", "out"),
     ],
 )
 def test_texts_that_are_put_together_and_tensors_that_are_taken_apart(

@@ -298,7 +298,7 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Expressions that a sink formats: its arguments, and what stands in them."""
     if program.frameworks and dotted(call.func) in ("self.log", "self.log_dict"):
         return  # a framework's own logging keeps tensors on the device
-    yield from _formatted(program, [arg.value for arg in call.args])
+    yield from _formatted(program, [arg.value for arg in call.args if arg.star != "*"])
 
 
 def _in_texts(program: Program) -> Iterator[Sync]:
