@@ -932,7 +932,7 @@ class Loops:
         """``if done < args.warmup: loss.backward(); optimizer.step(); continue``.
 
         The turns before a limit, or all of them, take a step of another kind: what follows is the
-        whole step of the rest.  Where it counts them off, or draws, it is that of some of the turns.
+        whole step of the rest.  Counted off or drawn, it is that of some turns.
         """
         index, block = self._program.index, self._program.parent(branch)
         test = branch.test
