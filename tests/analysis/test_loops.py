@@ -440,8 +440,6 @@ CASES = [
             "the test itself": "if probe() and i % 9 == 0:\n        pass",
             "otherwise of an expression": "x = 0 if i % 9 == 0 else probe()",
             "before continue": "probe()\n    if i % 100:\n        continue",
-            "after steps of another kind": "if i < args.warmup:\n        g(x).backward()\n"
-            "        continue\n    probe()",
             "alone or on the first rank": "if rank in {-1, 0}:\n        probe()",
             "alone or on the first local rank": "if args.local_rank in [-1, 0]:\n        probe()",
             "alone": "if rank == -1:\n        probe()",
