@@ -8,7 +8,12 @@ import libcst as cst
 import pytest
 from probing import HEAD, parsed
 
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
 
@@ -112,3 +117,19 @@ def test_lookups() -> None:
     first = program.index.of(cst.Return) or program.index.of(cst.Integer)
     assert classes.around(first[0]) is a
     assert classes.around(program.module) is None
+
+
+def test_classes_of_files_that_import_one_another(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        "from other import Base\nclass One(Base): pass\nclass Part: pass"
+    )
+    (tmp_path / "other.py").write_text(
+        "import torch, one\nclass Base(torch.nn.Module): pass\nclass Other(one.Part): pass"
+    )
+    project = Project(Imports(tmp_path, lambda _: False))
+    found = {
+        owner.name: owner.is_module
+        for name in ("one.py", "other.py")
+        for owner in project.program(str(tmp_path / name)).classes
+    }
+    assert found == {"One": True, "Part": False, "Base": True, "Other": False}

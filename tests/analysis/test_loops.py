@@ -1004,6 +1004,21 @@ def test_a_base_in_another_file_trains_with_what_an_heir_gives(tmp_path: Path) -
     assert roles_in(tmp_path, base=base, heir=other)["heir"] == ["OTHER"]
 
 
+def test_classes_that_extend_one_another_end(tmp_path: Path) -> None:
+    one = "from other import Other\nclass One(Other):\n    def update(self, x):\n        probe()"
+    other = "from one import One\nclass Other(One):\n    def update(self, x):\n        pass"
+    assert roles_in(tmp_path, one=one, other=other)["one"] == ["OTHER"]
+
+
+def test_what_tests_call_tells_nothing_of_what_runs_elsewhere(tmp_path: Path) -> None:
+    library = "def collect(model):\n    probe()"
+    steps = "from library import collect\nfor x in loader:\n    " + STEP + "\n    collect(model)"
+    assert roles_in(tmp_path, library=library, main=steps)["library"] == ["TRAIN"]
+    (tmp_path / "main.py").unlink()
+    tests = f"import unittest\n{steps}"
+    assert roles_in(tmp_path, library=library, test_library=tests)["library"] == ["OTHER"]
+
+
 MAKER = f"""
 def make(model, optimizer, train=True):
     def step(x):

@@ -38,8 +38,25 @@ class Class:
     bases: tuple[str, ...]  # qualified; a class of this file as ``.Name``
     methods: dict[str, cst.FunctionDef] = field(default_factory=dict)
     stores: dict[str, list[Store]] = field(default_factory=dict)
-    is_module: bool = False
-    is_dataset: bool = False
+    find: Callable[[Class], tuple[bool, bool]] = lambda _: (False, False)  # a module, a dataset
+    _found: tuple[bool, bool] | None = None
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a `torch.nn.Module`."""
+        return self._kinds()[0]
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether it is a dataset."""
+        return self._kinds()[1]
+
+    def _kinds(self) -> tuple[bool, bool]:
+        """What it is, found out when asked for: files may import one another in circles."""
+        if self._found is None:
+            self._found = (False, False)  # classes that extend one another
+            self._found = self.find(self)
+        return self._found
 
     @property
     def name(self) -> str:
@@ -56,23 +73,17 @@ class Classes:
         ``elsewhere`` tells of a class of another file whether it is a module, or a dataset.
         """
         self._index = index
+        self._elsewhere = elsewhere
         self._by_node: dict[int, Class] = {}
         self._by_name: dict[str, Class] = {}
         for node in index.of(cst.ClassDef):
             bases = tuple(names.base(node, arg.value) for arg in node.bases)
-            found = Class(node, bases)
+            found = Class(node, bases, find=self._kinds_of)
             self._by_node[id(node)] = found
             if index.scope(node).parent is None:
                 self._by_name[found.name] = found
             for method in _methods(node):
                 found.methods.setdefault(method.name.value, method)
-        for found in self._by_node.values():
-            found.is_module = self._descends(found, _MODULES, ("Module", "Model"))
-            found.is_dataset = self._descends(found, torch_api.DATASET_BASES, ("Dataset",))
-            if elsewhere is not None and not (found.is_module or found.is_dataset):
-                kinds = [elsewhere(base) for base in self.outside(found)]
-                found.is_module = any(module for module, _ in kinds)
-                found.is_dataset = any(dataset for _, dataset in kinds)
         self._collect_stores()
 
     def __iter__(self) -> Iterator[Class]:
@@ -123,6 +134,15 @@ class Classes:
                 if base in roots or (outside and base.endswith(endings)):
                     return True
         return False
+
+    def _kinds_of(self, owner: Class) -> tuple[bool, bool]:
+        """Whether a class is a module, and whether it is a dataset."""
+        module = self._descends(owner, _MODULES, ("Module", "Model"))
+        dataset = self._descends(owner, torch_api.DATASET_BASES, ("Dataset",))
+        if self._elsewhere is None or module or dataset:
+            return module, dataset
+        kinds = [self._elsewhere(base) for base in self.outside(owner)]
+        return any(module for module, _ in kinds), any(dataset for _, dataset in kinds)
 
     def outside(self, owner: Class) -> Iterator[str]:
         """Yield the bases that other files define, by their qualified names."""

@@ -82,20 +82,10 @@ def lineage(program: Program, owner: Class) -> list[tuple[Program, Class]]:
     found = [(program, owner)]
     for home, one in found:
         for base in one.bases:
-            above = _class_named(home, base)
+            above = home.class_named(base)
             if above is not None and all(above[1] is not known for _, known in found):
                 found.append(above)
     return found
-
-
-def _class_named(program: Program, name: str) -> tuple[Program, Class] | None:
-    """Return the class that a qualified name stands for in a file."""
-    own = program.classes.named(name)
-    if own is not None or program.project is None:
-        return None if own is None else (program, own)
-    found = program.project.define(program, name)
-    owner = None if found is None else found.program.classes.get(found.binding.value)
-    return None if found is None or owner is None else (found.program, owner)
 
 
 Found: TypeAlias = tuple[Dataset, ...]

@@ -181,11 +181,6 @@ def _lineage(program: Program, owner: Class) -> Iterator[Class]:
         seen.add(id(current))
         yield current
         for base in current.bases:
-            near = home.classes.named(base)
-            if near is not None:
-                todo.append((home, near))
-                continue
-            far = home.project.define(home, base) if home.project is not None else None
-            found = None if far is None else far.program.classes.get(far.binding.value)
-            if far is not None and found is not None:
-                todo.append((far.program, found))
+            found = home.class_named(base)
+            if found is not None:
+                todo.append(found)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.classes import is_placeholder
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
@@ -684,11 +685,16 @@ class Loops:
         return loader or any(word in iterated for word in ("load", "data", "batches", "len("))
 
     def _contexts_elsewhere(self, function: cst.FunctionDef) -> list[Context]:
-        """How often the calls of a function in other files of the project run."""
+        """How often the calls of a function in other files of the project run, but for tests."""
         project = self._program.project
         if project is None:
             return []
-        callers = project.callers(self._program, function)
+        tested = in_test(self._program, function)
+        callers = [
+            (other, call)
+            for other, call in project.callers(self._program, function)
+            if tested or not in_test(other, call)
+        ]
         found = [other.loops.context(call) for other, call in callers]
         return [replace(context, loop=function) for context in found]
 

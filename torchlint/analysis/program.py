@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import Argument, Arguments
 from torchlint.analysis.calls import Calls
-from torchlint.analysis.classes import Classes
+from torchlint.analysis.classes import Class, Classes
 from torchlint.analysis.datasets import Datasets
 from torchlint.analysis.derivation import terms_of_losses
 from torchlint.analysis.devices import Devices
@@ -139,9 +139,15 @@ class Program:
 
     def _kind_of_class(self, name: str) -> tuple[bool, bool]:
         """Whether a class of another file is a module, and whether it is a dataset."""
-        found = None if self.project is None else self.project.define(self, name)
-        owner = None if found is None else found.program.classes.get(found.binding.value)
-        return (False, False) if owner is None else (owner.is_module, owner.is_dataset)
+        found = None if self.project is None else self.project.defined_class(self, name)
+        return (False, False) if found is None else (found[1].is_module, found[1].is_dataset)
+
+    def class_named(self, name: str) -> tuple[Program, Class] | None:
+        """Return the class that a qualified name means, here or in another file, and its file."""
+        own = self.classes.named(name)
+        if own is not None:
+            return self, own
+        return None if self.project is None else self.project.defined_class(self, name)
 
     @cached_property
     def calls(self) -> Calls:

@@ -277,18 +277,18 @@ class Project:
 
     def _homes_of_bases(self, program: Program, owner: Class) -> Iterator[Program]:
         """Yield the other files that define bases of a class, be it by way of one another."""
-        todo, seen = [(program, owner)], {id(program)}
+        todo, seen = [(program, owner)], {id(owner)}
+        homes = {id(program): program}
         while todo:
             home, current = todo.pop()
             for base in home.classes.outside(current):
-                found = self.define(home, base)
-                above = None if found is None else found.program.classes.get(found.binding.value)
-                if found is None or above is None:
-                    continue
-                todo.append((found.program, above))
-                if id(found.program) not in seen:
-                    seen.add(id(found.program))
-                    yield found.program
+                found = self.defined_class(home, base)
+                if found is not None and id(found[1]) not in seen:
+                    seen.add(id(found[1]))
+                    todo.append(found)
+                    homes[id(found[0])] = found[0]
+        del homes[id(program)]
+        yield from homes.values()
 
     def heirs(self, program: Program, owner: Class, name: str) -> list[tuple[Program, Class]]:
         """Return the classes of other files that extend a class and have a method of a name."""
@@ -316,13 +316,14 @@ class Project:
 
     def _extends(self, program: Program, heir: Class, owner: Class) -> bool:
         """Whether a class has a base in another file that is a class, or extends it there."""
-        for base in program.classes.outside(heir):
-            found = self.define(program, base)
-            classes = None if found is None else found.program.classes
-            above = None if found is None or classes is None else classes.get(found.binding.value)
-            if classes is not None and above is not None and owner in classes.lineage(above):
-                return True
-        return False
+        above = (self.defined_class(program, base) for base in program.classes.outside(heir))
+        return any(one and owner in one[0].classes.lineage(one[1]) for one in above)
+
+    def defined_class(self, program: Program, name: str) -> tuple[Program, Class] | None:
+        """Return the class of another file that a name of this one means, and its file."""
+        found = self.define(program, name)
+        owner = None if found is None else found.program.classes.get(found.binding.value)
+        return None if found is None or owner is None else (found.program, owner)
 
     def passed(
         self, program: Program, function: cst.FunctionDef, param: cst.Param
