@@ -407,6 +407,8 @@ CASES = [
             "at times, alone": "if rank in (-1, 0) and i % 9 == 0:\n        probe()",
             "in an expression": "x = probe() if i % 9 == 0 else 0",
             "drawn": "if random.random() < rate:\n        probe()",
+            "drawn by torch": "if torch.rand([]).item() < rate:\n        probe()",
+            "drawn before": "some = random.random() < rate and a\n    if some:\n        probe()",
             "not drawn": "if np.random.rand() > rate: pass\n    else: probe()",
             "into an empty list": "if len(kept) == 0:\n        kept.append(probe())",
             "into no list": "if not kept:\n        kept.append(probe())",
@@ -419,6 +421,8 @@ CASES = [
     *(
         pytest.param(TRAINING + text, "TRAIN", id=reason)
         for reason, text in {
+            "one of two names": "some = random.random() < rate\n    if a: some = b\n"
+            "    if some:\n        probe()",
             "of what is drawn": "if sample(x) < rate:\n        probe()",
             "empty in each turn": "kept = []\n    if not kept:\n        kept.append(probe())",
             "emptied": "if not kept:\n        kept.append(probe())\n    kept.clear()",

@@ -112,7 +112,9 @@ _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.I
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
-_DRAWS = re.compile(r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$")
+_DRAWS = re.compile(
+    r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"
+)
 _WANTED = re.compile(  # what is asked for before `return`: the rest of the function is for it
     r"log|print|debug|verbose|profil|rank|main_process|master|interval|visual|plot|tensorboard|"
     r"wandb|writer|summary|report|save",
@@ -1005,16 +1007,28 @@ class Loops:
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
-        return self._counts(test) or self._draws(test) or picks_process(self._program, test)
+        match self._named(test):
+            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+                drawn = self._draws(left) or self._draws(right)
+            case _:
+                drawn = self._draws(test)
+        return drawn or self._counts(test) or picks_process(self._program, test)
 
-    def _draws(self, test: cst.BaseExpression) -> bool:
-        """``random.random() < rate``: some of the turns, in either branch."""
-        if "random" not in self._program.text:
+    def _draws(self, test: cst.CSTNode) -> bool:
+        """``random.random() < rate``, be it by a name: some of the turns, in either branch."""
+        if "rand" not in self._program.text:
             return False
+        test = self._named(test)
         return isinstance(test, cst.Comparison) and any(
-            isinstance(side, cst.Call) and _DRAWS.fullmatch(dotted(side.func)) is not None
-            for side in (test.left, *(one.comparator for one in test.comparisons))
+            _is_draw(side) for side in (test.left, *(one.comparator for one in test.comparisons))
         )
+
+    def _named(self, test: cst.CSTNode) -> cst.CSTNode:
+        """Return the expression that a name stands for, where it is one."""
+        bindings = self._program.flow.reaching(test) if isinstance(test, cst.Name) else ()
+        made = bindings[0] if len(bindings) == 1 else None
+        found = made is not None and made.kind is Bind.ASSIGN and not made.path
+        return made.value if made is not None and made.value is not None and found else test
 
     def _counts(self, test: cst.BaseExpression) -> bool:
         """``i == 0``, ``step == len(loader) - 1``, ``i < 4``: one step of many, or the first."""
@@ -1072,6 +1086,17 @@ def _counts_turns(node: cst.BaseExpression) -> bool:
 
 def _is_none(binding: Binding) -> bool:
     return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+
+def _is_draw(node: cst.BaseExpression) -> bool:
+    """``random.random()``, ``torch.rand([]).item()``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=drawn, attr=cst.Name(value="item")), args=[]):
+            return _is_draw(drawn)
+        case cst.Call(func=func):
+            return _DRAWS.fullmatch(dotted(func)) is not None
+        case _:
+            return False
 
 
 def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
