@@ -61,7 +61,8 @@ Reported as information: images of 3 KB and less as `torchvision.datasets` gives
 CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
 or that write a file for each sample or batch; loaders without workers.
 
-Reported without a fix: loaders that a framework wraps.
+Reported without a fix: loaders that a framework wraps.  PyTorch Ignite wraps none: its engines take
+the batches as they are given.
 
 ## Fix safety
 Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done
@@ -210,7 +211,7 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     """Return the finding, with as much of a fix as the evidence allows."""
     workers = workers_of(program, call)
     framework = all(move.prepared for move in moves) or any(
-        one.frameworks for one in programs_of(program, moves)
+        one.wrappers for one in programs_of(program, moves)
     )
     named = names_gpu(program, moves)
     small = small_samples(program, call)
@@ -233,7 +234,7 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         f"but it {what}{worth}",
         None if framework else fix(program, call, pinned, moves, workers),
         Severity.INFO if advice else None,
-        help=advised(workers, framework=framework),
+        help=advised(program, workers, moves, framework=framework),
     )
 
 
@@ -261,13 +262,15 @@ def plainest(program: Program, call: cst.Call, moves: list[Move]) -> Move:
     return inputs[0]
 
 
-def advised(workers: Workers, *, framework: bool) -> str:
+def advised(program: Program, workers: Workers, moves: list[Move], *, framework: bool) -> str:
     """Say what to know about this loader."""
     if framework:
         return "Pass pin_memory=True: the framework that moves the batches does not add it."
     if workers is Workers.NONE:
         return "Set num_workers above 0 as well: without workers the main thread does the pinning."
-    return "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
+    makers = {program.qualified(move.node.func).rpartition(".")[2] for move in moves if move.maker}
+    copies = "the copies" if len(makers) != 1 else makers.pop()
+    return f"Pinned batches can be copied while the GPU works: pass non_blocking=True to {copies}."
 
 
 def programs_of(program: Program, moves: list[Move]) -> list[Program]:

@@ -66,8 +66,8 @@ processes prepare the next batches while the current one is computed.
 Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
 workers that are not forked import the file again; a dataset that keeps a file open, or that
-remembers what it gave; loaders that a framework wraps.  Scripts that use no GPU get it as advice,
-as do rows of Hugging Face `datasets` that nothing transforms.
+remembers what it gave; loaders that a framework wraps (PyTorch Ignite wraps none).  Scripts that
+use no GPU get it as advice, as do rows of Hugging Face `datasets` that nothing transforms.
 
 ## Fix safety
 Unsafe.  The samples come in the same order, but random numbers drawn for a sample (augmentation)
@@ -123,7 +123,7 @@ STEPS = frozenset((Role.TRAIN, Role.EVAL, Role.EPOCH))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A loop over a loader, or a ``next()`` in a loop, with the file it stands in."""
+    """A loop over a loader, a run of an engine or a ``next()`` in a loop, with its file."""
 
     program: Program
     node: cst.CSTNode
@@ -160,6 +160,9 @@ def steps(program: Program, call: cst.Call) -> Iterator[Step]:
     for home, loop in program.loaders.loops_everywhere(call):
         if (role := home.loops.role(loop)) in STEPS and not only_looks(home, loop):
             yield Step(home, loop, role)
+    for home, run in program.loaders.runs_everywhere(call):
+        if (role := home.engines.role(run)) in STEPS:
+            yield Step(home, run.call, role)
     for draw in draws(program, call):
         yield Step(program, draw, program.context(draw).role)
 
@@ -185,7 +188,7 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
     """Return the finding, with a fix where nothing stands in the way of workers."""
     first = obstacle(program, slow)
     files = [program, *(step.program for step in slow.steps)]
-    gpu = any(one.devices.gpu for one in files) and not any(one.frameworks for one in files)
+    gpu = any(one.devices.gpu for one in files) and not any(one.wrappers for one in files)
     roles = {step.role for step in slow.steps}
     return Finding(
         slow.call,
@@ -199,7 +202,7 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
 
 def obstacle(program: Program, slow: Slow) -> str:
     """Return what has to be done before workers can be used, or ""."""
-    if program.frameworks or any(step.program.frameworks for step in slow.steps):
+    if program.wrappers or any(step.program.wrappers for step in slow.steps):
         return "Pass num_workers above 0: the framework does not choose it."
     if any(runs_on_import(step.program, step.node) for step in slow.steps):
         return (

@@ -411,6 +411,47 @@ def test_reports_without_a_fix(source, severity):
     assert found.help
 
 
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        (
+            "def step(engine, batch):\n    model(batch.to(device)).backward()\n"
+            "Engine(step).run(loader)",
+            "non_blocking=True to the copies",
+        ),
+        (
+            "create_supervised_trainer(model, optimizer, f, device).run(loader)",
+            "non_blocking=True to create_supervised_trainer",
+        ),
+    ],
+)
+def test_an_engine_of_ignite_takes_the_loader_as_it_is(run, advice):
+    (found,) = check(
+        script(
+            "from ignite.engine import Engine, create_supervised_trainer",
+            DEVICE,
+            "loader = DataLoader(dataset, num_workers=4)",
+            run,
+        ),
+        CODE,
+    )
+    assert found.fix is not None
+    assert (found.fix.safety, found.severity) == (Safety.SAFE, Severity.WARNING)
+    assert advice in found.help
+
+
+def test_an_engine_goes_on_where_a_loop_looks_at_a_few_batches():
+    source = script(
+        "from ignite.engine import create_supervised_trainer",
+        DEVICE,
+        "loader = DataLoader(dataset, num_workers=4)",
+        "for i, x in enumerate(loader):\n    show(x.to(device))\n    if i > 2:\n        break",
+    )
+    silent(source, CODE)
+    run = "create_supervised_trainer(model, optimizer, f, device).run(loader)\n"
+    assert len(check(source + run, CODE)) == 1
+
+
 def test_a_framework_that_is_given_a_loader_it_does_not_train_with():
     source = script(
         "from accelerate import Accelerator",

@@ -375,6 +375,40 @@ def test_reported_without_a_fix(source: str, help_: str) -> None:
     assert help_ in found.help
 
 
+@pytest.mark.parametrize(
+    ("make", "waits"),
+    [
+        ("create_supervised_trainer(model, optimizer, f, device)", "training waits"),
+        ("create_supervised_evaluator(model, metrics, device)", "the evaluation waits"),
+    ],
+)
+def test_an_engine_of_ignite_takes_the_loader_as_it_is(make: str, waits: str) -> None:
+    source = f"""{HEAD}
+from ignite.engine import create_supervised_evaluator, create_supervised_trainer
+
+def train(p):
+    loader = DataLoader(Photos(p))
+    engine = {make}
+    engine.run(loader, max_epochs=5)
+"""
+    (found,) = check(source, CODE)
+    assert found.fix is not None
+    assert waits in found.message
+    assert found.severity is Severity.WARNING
+    silent(source.replace(".run(", ".load("), CODE)
+
+
+def test_an_engine_that_runs_on_import() -> None:
+    source = f"""{HEAD}
+from ignite.engine import create_supervised_trainer
+loader = DataLoader(Photos(p))
+create_supervised_trainer(model, optimizer, f, device).run(loader)
+"""
+    (found,) = check(source, CODE)
+    assert found.fix is None
+    assert "__main__" in found.help
+
+
 def test_hooks_of_a_framework() -> None:
     source = f"""{HEAD}
 import lightning as L

@@ -19,7 +19,8 @@ _DEPTH = 6
 def sees_few(program: Program, loader: cst.Call) -> bool:
     """Whether every loop over a loader ends after a few of its batches, or waits for a person."""
     loops = program.loaders.loops_everywhere(loader)
-    return bool(loops) and all(only_looks(home, loop) for home, loop in loops)
+    looks = bool(loops) and all(only_looks(home, loop) for home, loop in loops)
+    return looks and not program.loaders.runs_everywhere(loader)
 
 
 def only_looks(program: Program, loop: cst.For) -> bool:

@@ -586,6 +586,8 @@ class Evaluator:
             return self._torch_call(name, node)
         if name.startswith("numpy."):
             return numpy_api.call(name, node, self)
+        if name in _XLA_DEVICES:
+            return Value(Kind.DEVICE, device=Device.OTHER)
         if name and not name.startswith("."):
             known = self._library_call(name, node)
             if known is not None:
@@ -1235,6 +1237,9 @@ _FACTORIES = frozenset(
      "linspace", "logspace", "rand", "randn", "randint", "randperm", "tril_indices",
      "triu_indices", "from_file", "frombuffer"}
 )  # fmt: skip
+
+
+_XLA_DEVICES = frozenset({"torch_xla.device", "torch_xla.core.xla_model.xla_device"})
 
 
 def _device_named(text: str) -> Device:

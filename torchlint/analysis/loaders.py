@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchlint.analysis.classes import Class
+    from torchlint.analysis.engines import Run
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
@@ -58,6 +59,7 @@ class Move:
     prepared: bool = False
     parts: frozenset[Path] = frozenset()
     program: Program | None = None  # of another file, where the move stands there
+    maker: bool = False  # it makes what moves each batch, and can be told to do so without waiting
 
     def code(self, here: Program) -> str:
         """Return the source of the move, on one line, cut where it is long."""
@@ -81,6 +83,7 @@ _Found: TypeAlias = "_State | _Elsewhere"
 
 _MOVES = (".cuda(", ".to(", "device", ".prepare", ".type(")  # one of these stands in every move
 _LOOPS = ("for ",)
+_RUNS = ("ignite",)
 _STATES = 800  # how much of a file one search looks at
 _LONGEST = 6  # steps of a path that are kept
 _NO_BATCH = frozenset(
@@ -176,7 +179,26 @@ class Loaders:
 
     def roles(self, loader: cst.Call) -> frozenset[Role]:
         """Return what the loops over a loader are for, in whichever file they stand."""
-        return frozenset(one.loops.role(loop) for one, loop in self.loops_everywhere(loader))
+        roles = {one.loops.role(loop) for one, loop in self.loops_everywhere(loader)}
+        roles |= {one.engines.role(run) for one, run in self.runs_everywhere(loader)}
+        return frozenset(roles)
+
+    def runs(self, loader: cst.Call) -> list[Run]:
+        """Return the runs of engines of this file over the batches of a loader."""
+        return self._runs.get(id(loader), [])
+
+    def runs_everywhere(self, loader: cst.Call) -> list[tuple[Program, Run]]:
+        """Return the runs of engines over the batches of a loader, each with its file."""
+        programs = (self._program, *self._related(_RUNS))
+        return [(one, run) for one in programs for run in one.loaders.runs(loader)]
+
+    @cached_property
+    def _runs(self) -> dict[int, list[Run]]:
+        found: dict[int, list[Run]] = {}
+        for run in self._program.engines.runs:
+            for loader in self.sources(run.data):
+                found.setdefault(id(loader), []).append(run)
+        return found
 
     @cached_property
     def _loops(self) -> dict[int, list[cst.For]]:
@@ -192,6 +214,11 @@ class Loaders:
 
     def _sites(self, call: cst.Call) -> Iterator[tuple[Move, cst.BaseExpression, _Level]]:
         """Yield the moves that one call makes, each with what is moved."""
+        for run in self._program.engines.moving.get(id(call), ()):
+            device = None if run.device is None else self._program.values.device(run.device)
+            if device is not None and device.gpu:
+                move = replace(self._move(call, device, run.device), maker=True)
+                yield move, run.data, _Level.SOURCE
         func = call.func
         first = call.args[0].value if call.args and not call.args[0].star else None
         if isinstance(func, cst.Attribute):
@@ -456,6 +483,8 @@ class Loaders:
             given = program.calls.passed(function, param, site)
             if given is not None:
                 yield given, level, path
+        for given in program.engines.given(function, param):
+            yield given, _Level.SOURCE, (None, *path)
         if path and isinstance(path[0], str) and not program.sites_everywhere(function):
             for given in self._passed_to_base(function, path[0]):
                 yield given, level, path[1:]

@@ -628,6 +628,8 @@ class Loops:
         owner = self._program.classes.around(function)
         if owner is not None and owner.is_module and name == "forward":
             return Context(Role.FORWARD, loop=function)
+        if self._program.engines.of_process(function) is Role.EVAL:
+            return Context(Role.EVAL, loop=function)
         contexts = [self.context(site) for site in sites]
         contexts += self._contexts_elsewhere(function)
         if not contexts:

@@ -16,6 +16,7 @@ from torchlint.analysis.classes import Class, Classes
 from torchlint.analysis.datasets import Datasets
 from torchlint.analysis.derivation import terms_of_losses
 from torchlint.analysis.devices import Devices
+from torchlint.analysis.engines import Engines
 from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.floating import is_floating
 from torchlint.analysis.flow import Flow
@@ -183,6 +184,11 @@ class Program:
     def loaders(self) -> Loaders:
         """Where the batches of each DataLoader go."""
         return Loaders(self)
+
+    @cached_property
+    def engines(self) -> Engines:
+        """Which function an engine of Ignite runs for each batch of which data."""
+        return Engines(self)
 
     @cached_property
     def datasets(self) -> Datasets:
@@ -430,6 +436,11 @@ class Program:
         for name in self.names.imported():
             found.update(f for f in _FRAMEWORKS if name == f or name.startswith(f + "."))
         return frozenset(found)
+
+    @property
+    def wrappers(self) -> frozenset[str]:
+        """The frameworks that may put another loader in the place of one: Ignite does not."""
+        return self.frameworks - {"ignite"}
 
 
 _FACTS = frozenset(
