@@ -92,7 +92,8 @@ def test_batches_of_an_engine_go_to_the_gpu(source):
         pytest.param("create_supervised_trainer(net, opt, f).run(A)", id="no device"),
         pytest.param("create_supervised_trainer(net, opt, f, 'cpu').run(A)", id="the CPU"),
         pytest.param(
-            "d = xm.xla_device()\ncreate_supervised_trainer(net, opt, f, device=d).run(A)", id="XLA"
+            "device = xm.xla_device()\ncreate_supervised_trainer(net, opt, f, device).run(A)",
+            id="XLA",
         ),
         pytest.param(
             "create_supervised_trainer(net, opt, f, device, prepare_batch=given).run(A)",

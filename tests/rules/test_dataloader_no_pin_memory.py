@@ -415,8 +415,7 @@ def test_reports_without_a_fix(source, severity):
     ("run", "advice"),
     [
         (
-            "def step(engine, batch):\n    model(batch.to(device)).backward()\n"
-            "Engine(step).run(loader)",
+            "def step(_, x):\n    model(x.to(device)).backward()\nEngine(step).run(loader)",
             "non_blocking=True to the copies",
         ),
         (
