@@ -8,12 +8,14 @@ import pytest
 
 from torchlint.analysis.loops import Role
 from torchlint.analysis.program import Program
+from torchlint.analysis.values import Kind
 
 HEAD = """\
 import torch
 import torch_xla.core.xla_model as xm
 from ignite.engine import (
-    Engine, create_supervised_evaluator, create_supervised_trainer, supervised_training_step,
+    Engine, Events, create_supervised_evaluator, create_supervised_trainer,
+    supervised_training_step,
 )
 from torch.utils.data import DataLoader
 A, B = DataLoader(a), DataLoader(b)
@@ -133,3 +135,35 @@ def test_a_process_function_runs_for_each_batch(run, role):
     program = parsed(f"def look(e, b):\n    with torch.no_grad():\n        net(b)\n{run}")
     (call,) = program.calls.named("net")
     assert program.context(call).role is role
+
+
+def test_what_a_process_function_is_given_is_a_batch():
+    program = parsed("def step(engine, batch):\n    show(batch, engine)\nEngine(step).run(A)")
+    (call,) = program.calls.named("show")
+    kinds = [program.value(arg.value).kind for arg in call.args]
+    assert kinds == [Kind.BATCH, Kind.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("handler", "role", "guarded"),
+    [
+        ("@e.on(Events.ITERATION_COMPLETED)\ndef f(engine):\n    note()", Role.TRAIN, False),
+        ("@e.on(Events.ITERATION_STARTED)\ndef f():\n    note()", Role.TRAIN, False),
+        (
+            "def f():\n    note()\ne.add_event_handler(Events.ITERATION_STARTED, f)",
+            Role.TRAIN,
+            False,
+        ),
+        ("@e.on(Events.ITERATION_COMPLETED(every=9))\ndef f():\n    note()", Role.TRAIN, True),
+        ("@v.on(Events.ITERATION_COMPLETED)\ndef f():\n    note()", Role.EVAL, False),
+        ("@e.on(Events.EPOCH_COMPLETED)\ndef f():\n    note()", Role.OTHER, False),
+        ("@other.on(Events.ITERATION_COMPLETED)\ndef f():\n    note()", Role.OTHER, False),
+        ("@e.on(Mine.ITERATION_COMPLETED)\ndef f():\n    note()", Role.OTHER, False),
+    ],
+)
+def test_handlers_of_iterations_run_in_each_step(handler, role, guarded):
+    engines = "e = Engine(step)\nv = create_supervised_evaluator(net)\n"
+    program = parsed(f"{STEP}{engines}{handler}\ne.run(A)\nv.run(B)")
+    (call,) = program.calls.named("note")
+    found = program.context(call)
+    assert (found.role, found.guarded) == (role, guarded)

@@ -91,10 +91,6 @@ class Calls:
             return self._constructor(binding.value)
         return None
 
-    def functions(self, node: cst.CSTNode | None) -> list[cst.FunctionDef]:
-        """Return the functions of this file of which an expression is one."""
-        return self._functions(node)
-
     def _functions(self, node: cst.CSTNode | None, depth: int = 0) -> list[cst.FunctionDef]:
         """Return the functions of which an expression is one; empty where it may be another."""
         match node:

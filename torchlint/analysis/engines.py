@@ -34,18 +34,26 @@ _SUPERVISED = {
     "ignite.engine.supervised_training_step": (Role.TRAIN, 3),
     "ignite.engine.supervised_evaluation_step": (Role.EVAL, 1),
 }
+_EACH_STEP = frozenset(
+    f"ignite.engine.{module}Events.{name}"
+    for module in ("", "events.")
+    for name in ("ITERATION_STARTED", "ITERATION_COMPLETED", "GET_BATCH_STARTED",
+                 "GET_BATCH_COMPLETED")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One ``engine.run(data)``, with what the engine does, where Ignite says it.
 
-    ``maker`` is the call that moves the batches to ``device``, where Ignite itself does; where a
-    function of the file gets them, it is ``process``, and ``place`` that of its parameter.
+    ``engine`` is the call that makes the engine.  Where Ignite itself moves the batches, ``maker``
+    is the call that says to which ``device``; where a function of the file gets them, it is
+    ``process``, and ``place`` that of its parameter.
     """
 
     call: cst.Call
     data: cst.BaseExpression
+    engine: cst.Call
     does: Role | None = None
     maker: cst.Call | None = None
     device: cst.BaseExpression | None = None
@@ -105,6 +113,35 @@ class Engines:
         roles = {self.role(run) for run in self.runs if run.process is function and not run.does}
         return roles.pop() if len(roles) == 1 else Role.OTHER
 
+    def of_handler(self, function: cst.FunctionDef) -> tuple[Role, bool]:
+        """Return what a handler that runs in each step is part of, and whether it skips some.
+
+        Handlers of other events, of which there are few in an epoch, are OTHER.
+        """
+        for engine, event in self._handled.get(id(function), ()) if self.runs else ():
+            plain = event.func if isinstance(event, cst.Call) else event
+            if self._program.qualified(plain) in _EACH_STEP:
+                makers = {id(maker) for maker in self._makers(engine, 0)}
+                roles = {self.role(run) for run in self.runs if id(run.engine) in makers}
+                if len(roles) == 1:
+                    return roles.pop(), plain is not event
+        return Role.OTHER, False
+
+    @cached_property
+    def _handled(self) -> dict[int, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:
+        """The engines and events by which functions run: ``@engine.on(event)``, by function."""
+        found: dict[int, list[tuple[cst.BaseExpression, cst.BaseExpression]]] = {}
+        for call, func in self._program.method_calls("on", "add_event_handler"):
+            above = self._program.parent(self._program.parent(call) or call)
+            handler: cst.CSTNode | None = _argument(call, "handler", 1)
+            if isinstance(self._program.parent(call), cst.Decorator):
+                handler = above
+            elif isinstance(handler, cst.BaseExpression):
+                handler = self._function(handler)
+            if handler is not None and (event := _argument(call, "event_name", 0)) is not None:
+                found.setdefault(id(handler), []).append((func.value, event))
+        return found
+
     def _makers(self, node: cst.CSTNode | None, depth: int) -> Iterator[cst.Call]:
         """Yield the calls of Ignite that make an engine."""
         if depth > _DEPTH:
@@ -117,38 +154,40 @@ class Engines:
                         yield from self._makers(binding.value, depth + 1)
             case cst.Call() if program.qualified(node.func).startswith("ignite."):
                 yield node
-            case cst.Call():
-                target = program.calls.target(node)
+            case cst.Call(func=cst.Name()):
+                target = program.calls.target(node)  # by a name: values ask for the engines
                 for item in [] if target is None else program.returns(target):
                     yield from self._makers(item.value, depth + 1)
             case _:
                 pass
 
     def _runs(self, call: cst.Call, data: cst.BaseExpression, maker: cst.Call) -> Iterator[Run]:
-        name = self._program.qualified(maker.func)
+        engine, name = maker, self._program.qualified(maker.func)
         if name in _PLAIN:
             process = _argument(maker, "process_function", 0)
             if isinstance(process, cst.Call):
                 name, maker = self._program.qualified(process.func), process
             function = self._function(process)
             if function is not None:
-                yield Run(call, data, process=function)
+                yield Run(call, data, engine, process=function)
         if name not in _SUPERVISED:
             return
         role, place = _SUPERVISED[name]
         prepares = _keyword(maker, "prepare_batch")
         if prepares is None:
-            yield Run(call, data, role, maker, _argument(maker, "device", place))
+            yield Run(call, data, engine, role, maker, _argument(maker, "device", place))
         else:
-            yield Run(call, data, role, process=self._function(prepares), place=0)
+            function = self._function(prepares)
+            yield Run(call, data, engine, role, process=function, place=0)
 
     def _function(self, node: cst.BaseExpression | None) -> cst.FunctionDef | None:
         """Return the function of the file that an expression stands for."""
         program = self._program
         match node:
             case cst.Name():
-                found = program.calls.functions(node)
-                return found[0] if len(found) == 1 else None
+                found = [binding.value for binding in program.flow.reaching(node)]
+                only = found[0] if len(found) == 1 else None
+                return only if isinstance(only, cst.FunctionDef) else None
             case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
                 owner = program.classes.around(node)
                 return None if owner is None else program.classes.method(owner, name)

@@ -361,6 +361,7 @@ class Evaluator:
             return promised
         given = [self._value(node) for node in program.calls.arguments(function, param)]
         given += self._given_elsewhere(function, param)
+        given += [self.each(data) for data in program.engines.given(function, param)]
         default = [] if param.default is None else [self._value(param.default)]
         if promised.known:  # tensors are passed for a "float" all the same
             value = join(given)

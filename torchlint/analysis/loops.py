@@ -2,7 +2,8 @@
 
 A training loop is one whose own body, or a function of this file that it calls, runs a backward
 pass or an optimizer step.  What such a loop calls, and what ``forward`` and ``training_step``
-hold, runs in every step too, unless a periodic condition guards it.
+hold, runs in every step too, unless a periodic condition guards it.  So do the functions that an
+engine of Ignite runs for each batch.
 """
 
 from __future__ import annotations
@@ -628,8 +629,8 @@ class Loops:
         owner = self._program.classes.around(function)
         if owner is not None and owner.is_module and name == "forward":
             return Context(Role.FORWARD, loop=function)
-        if self._program.engines.of_process(function) is Role.EVAL:
-            return Context(Role.EVAL, loop=function)
+        if (found := self._of_engine(function)) is not None:
+            return found
         contexts = [self.context(site) for site in sites]
         contexts += self._contexts_elsewhere(function)
         if not contexts:
@@ -642,6 +643,14 @@ class Loops:
         if best.role is Role.EVAL and self._holds_evaluation(function):
             return _NOWHERE
         return best
+
+    def _of_engine(self, function: cst.FunctionDef) -> Context | None:
+        """How often an engine of Ignite runs a function: for each batch, or as a handler."""
+        engines = self._program.engines
+        if engines.of_process(function) is Role.EVAL:
+            return Context(Role.EVAL, loop=function)
+        role, skips = engines.of_handler(function)
+        return None if role is Role.OTHER else Context(role, skips, function)
 
     def _trains_in_siblings(self, function: cst.FunctionDef) -> bool:
         """Whether a method is one of those in the place of which other heirs do the training.
