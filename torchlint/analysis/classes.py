@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
 
 import libcst as cst
 
@@ -36,27 +37,28 @@ class Class:
 
     node: cst.ClassDef
     bases: tuple[str, ...]  # qualified; a class of this file as ``.Name``
+    home: ReferenceType[Classes]  # weak: the tree goes without the collector
     methods: dict[str, cst.FunctionDef] = field(default_factory=dict)
     stores: dict[str, list[Store]] = field(default_factory=dict)
-    find: Callable[[Class], tuple[bool, bool]] = lambda _: (False, False)  # a module, a dataset
-    _found: tuple[bool, bool] | None = None
+    _kinds: tuple[bool, bool] | None = None  # whether it is a module, and a dataset
 
     @property
     def is_module(self) -> bool:
         """Whether it is a `torch.nn.Module`."""
-        return self._kinds()[0]
+        return self._kind()[0]
 
     @property
     def is_dataset(self) -> bool:
         """Whether it is a dataset."""
-        return self._kinds()[1]
+        return self._kind()[1]
 
-    def _kinds(self) -> tuple[bool, bool]:
+    def _kind(self) -> tuple[bool, bool]:
         """What it is, found out when asked for: files may import one another in circles."""
-        if self._found is None:
-            self._found = (False, False)  # classes that extend one another
-            self._found = self.find(self)
-        return self._found
+        home = self.home()
+        if self._kinds is None and home is not None:
+            self._kinds = (False, False)  # classes that extend one another
+            self._kinds = home.kinds(self)
+        return self._kinds or (False, False)
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class Classes:
         self._by_name: dict[str, Class] = {}
         for node in index.of(cst.ClassDef):
             bases = tuple(names.base(node, arg.value) for arg in node.bases)
-            found = Class(node, bases, find=self._kinds_of)
+            found = Class(node, bases, ref(self))
             self._by_node[id(node)] = found
             if index.scope(node).parent is None:
                 self._by_name[found.name] = found
@@ -135,7 +137,7 @@ class Classes:
                     return True
         return False
 
-    def _kinds_of(self, owner: Class) -> tuple[bool, bool]:
+    def kinds(self, owner: Class) -> tuple[bool, bool]:
         """Whether a class is a module, and whether it is a dataset."""
         module = self._descends(owner, _MODULES, ("Module", "Model"))
         dataset = self._descends(owner, torch_api.DATASET_BASES, ("Dataset",))
