@@ -1130,3 +1130,67 @@ def test_what_follows_a_limit_is_rare_but_for_another_step(first: str, then: str
     assert context(f"for x in loader:\n    {STEP}\n    {skips}{then}\n    probe()") == (
         "TRAIN guarded"
     )
+
+
+OBJECT = """
+class Compute:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def __call__(self, loss, only_loss=False):
+        if only_loss:
+            return loss
+        loss.backward()
+        self.optimizer.step()
+        probe()
+"""
+CALLED = "compute = Compute(optimizer)\nfor x in loader:\n    compute(f(x))\n    probe()"
+
+
+def test_what_an_object_does_that_is_called_runs_in_every_step(tmp_path: Path) -> None:
+    assert context(OBJECT.replace("probe()", "pass") + CALLED) == "TRAIN"
+    main = f"from compute import Compute\n{CALLED}"
+    assert roles_in(tmp_path, main=main, compute=OBJECT)["main"] == ["TRAIN"]
+    kept = (
+        "class Trainer:\n    def __init__(self, o):\n        self.compute = Compute(o)\n"
+        "    def run(self):\n        for x in loader:\n            self.compute(f(x))\n"
+        "            probe()"
+    )
+    assert context(OBJECT.replace("probe()", "pass") + kept) == "TRAIN"
+    own = OBJECT.replace("loss.backward()", "pass").replace("self.optimizer.step()", "pass")
+    assert context(f"{own}compute = Compute(1)\n{TRAINING}compute(x)") == "TRAIN"
+
+
+@pytest.mark.parametrize("old", ["__call__", "optimizer)\nfor"])
+def test_another_method_or_another_object_is_not_called(tmp_path: Path, old: str) -> None:
+    new = {"__call__": "call"}.get(old, "optimizer)\ncompute = other\nfor")
+    source = OBJECT.replace("probe()", "pass") + CALLED
+    assert context(source.replace(old, new)) == "OTHER"
+    main = f"from compute import Compute\n{CALLED}".replace(old, new)
+    files = {"main": main, "compute": OBJECT.replace(old, new)}
+    assert roles_in(tmp_path, **files)["main"] == ["OTHER"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["def score(xs):\n    with torch.no_grad():\n        ", "@torch.no_grad()\ndef f(xs):\n    "],
+)
+def test_what_goes_back_is_left_before_that_without_gradients(tmp_path: Path, head: str) -> None:
+    deep = "    " * (2 + head.count("with"))
+    loop = f"{head}for x in xs:\n{deep}compute(x, only_loss=True)\n{deep}probe()"
+    source = f"compute = Compute(optimizer)\n{loop}"
+    assert context(OBJECT.replace("probe()", "pass") + source) == "EVAL"
+    main = f"import torch\nfrom compute import Compute\n{source}"
+    assert roles_in(tmp_path, main=main, compute=OBJECT)["main"] == ["EVAL"]
+
+
+@pytest.mark.parametrize(("switch", "role"), [("model.eval()", "EVAL"), ("pass", "TRAIN guarded")])
+def test_what_switches_a_model_and_goes_through_data_is_an_evaluation(
+    switch: str, role: str
+) -> None:
+    rare = "if n in [1000, 2000] and log:\n        scores(data)\n"
+    function = (
+        f"def scores(data):\n    with torch.no_grad():\n        {switch}\n"
+        "        for x in data:\n            y = model(x)\n            probe()"
+    )
+    assert context(f"{TRAINING}{rare}{function}") == role

@@ -47,6 +47,8 @@ class Calls:
         calls = [*self.named(name), *self._by_alias(name)]
         if name == "__init__":
             calls += self._constructions
+        if name == "__call__":
+            calls += self._of_objects
         sites: dict[int, list[cst.Call]] = {}
         for call in sorted(calls, key=self._program.index.order):
             for target in self.targets(call):
@@ -67,14 +69,31 @@ class Calls:
         """Return the function of this file that a call runs, by name or as a method."""
         func = call.func  # asked of every call: a pattern of a class that does not fit is slow
         if type(func) is cst.Name:
-            return self._by_name(func)
+            return self._by_name(func) or self._of_object(func)
         if type(func) is not cst.Attribute:
             return None
+        return self._by_attribute(call, func) or self._of_object(func)
+
+    def _by_attribute(self, call: cst.Call, func: cst.Attribute) -> cst.FunctionDef | None:
         name = func.attr.value
         if type(func.value) is cst.Name and func.value.value == "self":
             owner = self._program.classes.around(call)
             return None if owner is None else self._program.classes.method(owner, name)
         return self._by_receiver(func, name) if name in self._method_names else None
+
+    def _of_object(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        """Return ``__call__`` of the object that is called: ``compute = Compute(optimizer)``."""
+        if "__call__" not in self._method_names:
+            return None
+        value, classes = self._program.values.of(func), self._program.classes
+        owner = classes.named(value.type) if value.kind is Kind.INSTANCE else None
+        return None if owner is None else classes.method(owner, "__call__")
+
+    @cached_property
+    def _of_objects(self) -> list[cst.Call]:
+        """The calls of objects whose class, in this file, says what that does."""
+        calls = self._program.index.of(cst.Call)
+        return [call for call in calls if self._of_object(call.func) is not None]
 
     @cached_property
     def _method_names(self) -> set[str]:
@@ -201,10 +220,21 @@ class Calls:
         if name:
             outside = name[0] != "." and not name.startswith(("torch.", "numpy."))
             return project.function(self._program, name) if outside else None
-        if not isinstance(func, cst.Attribute):
+        if isinstance(func, cst.Attribute):
+            receiver = self._program.values.of(func.value).type
+            method = project.method(receiver, func.attr.value) if ":" in receiver else None
+            if method is not None:
+                return method
+        return self._of_object_elsewhere(func)
+
+    def _of_object_elsewhere(self, func: cst.BaseExpression) -> Target | None:
+        """Return ``__call__`` of an object of a class of another file."""
+        project = self._program.project
+        if project is None or not project.imports.having(("def __call__",)):
             return None
-        receiver = self._program.values.of(func.value).type
-        return project.method(receiver, func.attr.value) if ":" in receiver else None
+        value = self._program.values.of(func)
+        known = value.kind is Kind.INSTANCE and ":" in value.type
+        return project.method(value.type, "__call__") if known else None
 
     def far(self, call: cst.Call) -> list[Target]:
         """Return the functions of other files of which a call runs one.

@@ -172,7 +172,10 @@ class Loops:
             if isinstance(home, cst.FunctionDef) and (id(home), event) not in seen:
                 # a function that steps outside any loop of its own: its calls are steps
                 seen.add((id(home), event))
-                pending += [(site, event) for site in self._program.calls.sites(home)]
+                sites = self._program.calls.sites(home)
+                if any(True for _ in self._backwards(home)):
+                    sites = [site for site in sites if not self._returns_before(site)]
+                pending += [(site, event) for site in sites]
                 pending += [(site, event) for site in self._closure_sites(home)]
         return events
 
@@ -184,9 +187,17 @@ class Loops:
         self._collecting = True
         for call, target in self._leaving:
             event = target.program.loops.done_by(target.function)
-            if event:
+            if event and not (Event.BACKWARD in event and self._returns_before(call)):
                 yield call, event
         self._collecting = False
+
+    def _returns_before(self, call: cst.Call) -> bool:
+        """Whether a call of what goes back stands where nothing can: it returns before that."""
+        function = self._program.function(call)
+        off = function is not None and any(
+            self.is_no_grad(item.decorator) for item in function.decorators
+        )
+        return off or self.is_without_gradients(call)
 
     @cached_property
     def _leaving(self) -> list[tuple[cst.Call, Target]]:
@@ -576,7 +587,9 @@ class Loops:
     def _evaluation(self, loop: Loop) -> Context:
         """Return a loop without gradients: evaluation, or a metric of every training step."""
         function = self._program.function(loop)
-        if function is not None and not self._is_evaluation(function):
+        if function is not None and not (
+            self._is_evaluation(function) or (self._switches(function) and self._passes(loop))
+        ):
             caller = self._of_function(function)
             if caller.role is Role.TRAIN:
                 return caller
