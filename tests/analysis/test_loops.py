@@ -1194,3 +1194,49 @@ def test_what_switches_a_model_and_goes_through_data_is_an_evaluation(
         "        for x in data:\n            y = model(x)\n            probe()"
     )
     assert context(f"{TRAINING}{rare}{function}") == role
+
+
+KINDS = """
+for x in loader:
+    if {test}:
+        with autocast():
+            loss = f(x)
+            probe()
+    else:
+        {other}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("test", ["args.fp16", "self.args.use_amp", "cfg.clip > 0"])
+def test_either_arm_with_the_loss_is_a_kind_of_step(test: str) -> None:
+    assert context(KINDS.format(test=test, other="loss = g(x)")) == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("test", "other"),
+    [
+        pytest.param("args.fp16", "y = g(x)", id="the other has no loss"),
+        pytest.param("args.fp16", "loss = g(x); break", id="the other leaves the loop"),
+        pytest.param("args.log_images", "loss = g(x)", id="asked for to look at"),
+        pytest.param("args.fp16 and i % 9 == 0", "loss = g(x)", id="every n steps"),
+        pytest.param("i % 9 == 0", "loss = g(x)", id="no option"),
+    ],
+)
+def test_an_arm_for_now_and_then_is_no_kind_of_step(test: str, other: str) -> None:
+    assert context(KINDS.format(test=test, other=other)) == "TRAIN guarded"
+
+
+def test_both_arms_that_go_back_are_kinds_of_step() -> None:
+    arms = (
+        "if args.fp16:\n        scaler.scale(loss).backward()\n        probe()\n    "
+        "else:\n        loss.backward()"
+    )
+    assert context(f"for x in loader:\n    loss = f(x)\n    {arms}") == "TRAIN"
+    assert (
+        context(f"for x in loader:\n    loss = f(x)\n    {arms}".replace("loss.backward()", "pass"))
+        == "TRAIN guarded"
+    )
+    once = arms.replace("probe()", "probe()\n        break")
+    assert context(f"for x in loader:\n    loss = f(x)\n    {once}") == "TRAIN guarded"

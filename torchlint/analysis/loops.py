@@ -572,6 +572,8 @@ class Loops:
                 return self._of_function(above)
             case cst.If() if around.role is Role.TRAIN and self._is_for_evaluation(above, child):
                 return Context(Role.EVAL, loop=around.loop)
+            case cst.If() if around.role is Role.TRAIN and self._is_kind_of_step(above):
+                return around
             case _ if not around.guarded and self._guards(above, child):
                 return replace(around, guarded=True)
             case _:
@@ -809,6 +811,20 @@ class Loops:
             and any(arg.value.deep_equals(option) for arg in call.args)
             for call in self._program.index.below(branch.body, cst.Call)
         )
+
+    def _is_kind_of_step(self, branch: cst.If) -> bool:
+        """``if args.amp: ... else: ...`` with a loss in each: some trainings always take one."""
+        option, other = _asked_option(branch.test), branch.orelse
+        if option is None or other is None or _GUARD_WORDS.search(dotted(option)):
+            return False
+        both = self._makes_loss(branch.body) and self._makes_loss(other)
+        return both and not _leaves(branch.body)
+
+    def _makes_loss(self, place: cst.CSTNode) -> bool:
+        """Whether a place goes back, or gives a name that goes back its value."""
+        index, terms = self._program.index, self._program.terms_of_losses
+        bound = (index.bound(name) for name in index.below(place, cst.Name))
+        return any(True for _ in self._backwards(place)) or any(id(one) in terms for one in bound)
 
     def _is_flag(self, test: cst.BaseExpression) -> bool:
         """``if not found:`` of what a loop before it may have set: it holds now and then."""
@@ -1082,7 +1098,10 @@ class Loops:
 
 
 def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
-    """``args.clip`` in ``if args.clip:``, ``args.clip is not None`` and ``args.clip > 0``."""
+    """``args.clip`` in ``if args.clip:``, ``args.clip is not None`` and ``args.clip > 0``.
+
+    And ``self.args.clip``.
+    """
     match test:
         case cst.Comparison(
             left=asked,
@@ -1097,7 +1116,10 @@ def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
         case _:
             asked = test
     match asked:
-        case cst.Attribute(value=cst.Name(root)) if root in _OPTION_ROOTS:
+        case (
+            cst.Attribute(value=cst.Name(root))
+            | cst.Attribute(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(root)))
+        ) if root in _OPTION_ROOTS:
             return asked
         case _:
             return None
