@@ -49,8 +49,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - sizes of pickled objects that a function gathers from all processes;
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;
-- tensors in the texts of errors and assertions (in other f-strings they are read, whoever gets the
-  text);
+- tensors in the texts of errors and assertions (in other f-strings, and by `%` and `format()`, they
+  are read, whoever gets the text);
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
   (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as

@@ -167,6 +167,8 @@ def test_texts_that_are_put_together_and_tensors_that_are_taken_apart(
         "tell(f'{step}: {loss:.3f}')",
         "text = f'{loss:.3f}'",
         "tell(step, line='a' f'{f\"{loss}\"}')",
+        "text = '%d: %.3f' % (step, loss)",
+        "tell('{:.3f}'.format(loss))",
     ],
 )
 def test_a_text_reads_what_it_is_made_of_whoever_gets_it(statement: str) -> None:
@@ -184,6 +186,10 @@ def test_a_text_reads_what_it_is_made_of_whoever_gets_it(statement: str) -> None
         "if step % 9 == 0:\n    tell(f'{loss}')",
         "tell(f'{loss.shape} {step} {time.time():.2f} {last}')",
         "if broken(x):\n    raise ValueError(f'{loss}')",
+        "if broken(x):\n    raise ValueError('%s' % loss)",
+        "text = '%d %s' % (step, loss.shape)",
+        "odd = loss % 2",
+        "tell(other.format(loss))",
     ],
 )
 def test_texts_that_read_nothing_or_are_made_at_times(statement: str) -> None:
@@ -1279,3 +1285,18 @@ def test_a_mask_whose_values_are_only_summed_need_not_be_counted() -> None:
 def test_what_a_mask_selects_is_counted_for_all_else() -> None:
     silent(loop("hits = (out.argmax(1) == y).masked_select(y.ne(0)).tolist()[0]"), CODE)
     silent(loop("hits = out.masked_select(out > 0).max().item()"), CODE)
+
+
+MEANS = "{made}\nmeans[name] = (means[name] * step + loss) / (step + 1)\ntext = '%g' % means['a']"
+
+
+@pytest.mark.parametrize("made", ["means = defaultdict(float)", "means = {}"])
+def test_entries_of_a_dictionary_that_starts_empty(made: str) -> None:
+    source = "from collections import defaultdict\n" + loop(MEANS.format(made=made))
+    (found,) = check(source, CODE)
+    assert source[found.span.start : found.span.end] == "means['a']"
+    silent(source.replace(" + loss)", " + loss.shape[0])"), CODE)
+    silent(source.replace("means[name] =", "means['b'] ="), CODE)
+    silent(source.replace("text", "means.update(other)\n        text"), CODE)
+    silent(source.replace("text", "fill(means)\n        text"), CODE)
+    silent(source.replace("text", "means = other\n        text"), CODE)

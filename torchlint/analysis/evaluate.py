@@ -14,6 +14,7 @@ import libcst as cst
 from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.classes import is_placeholder
+from torchlint.analysis.entries import Entries
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
@@ -78,6 +79,7 @@ class Evaluator:
         self._prepared: set[int] = set()
         self._staying: dict[int, bool] = {}
         self._growth = Growth(program)
+        self._entries = Entries(program)
         self._narrowing = Narrowing(program)
 
     def of(self, node: cst.CSTNode | None) -> Value:
@@ -530,6 +532,8 @@ class Evaluator:
                 return numpy_api.item(base, node, self)
             case Kind.DICT:
                 return self._entry(base, node)
+            case Kind.UNKNOWN if self._entries.are_seen(node.value):
+                return self._given(node)
             case Kind.LIST | Kind.TUPLE:
                 if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
                     return Value(base.kind, element=base.each())
@@ -548,12 +552,19 @@ class Evaluator:
         key = literal(wanted.value) if isinstance(wanted, cst.Index) else None
         if isinstance(base.made, cst.DictComp) and not self._is_refilled(node.value):
             return base.member(None)
+        if self._entries.are_seen(node.value):
+            return self._given(node)
         if key is None or not isinstance(base.made, cst.Dict):
             return UNKNOWN
         for element in base.made.elements:
             if isinstance(element, cst.DictElement) and literal(element.key) == key:
                 return self._value(element.value)
         return UNKNOWN
+
+    def _given(self, node: cst.Subscript) -> Value:
+        """Return what an entry of a dictionary that starts empty is given, by its key or by any."""
+        given = [self._value(one) for one in self._entries.given(node)]
+        return join(given) if given else UNKNOWN
 
     def _is_refilled(self, kept: cst.BaseExpression) -> bool:
         """Whether entries of a dictionary are set where it is kept: ``sums[k] = 0``."""

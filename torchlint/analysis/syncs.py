@@ -302,11 +302,20 @@ def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
 
 
 def _in_texts(program: Program) -> Iterator[Sync]:
-    """Find the tensors in ``f"{loss:.4f}"``: making the text reads them, whoever gets it."""
-    for text in program.index.of(cst.FormattedString):
+    """Find the tensors that a text is made of: that reads them, whoever gets it."""
+    for text in _texts(program):
         if program.context(text).role in _STEPS and not _is_of_failure(program, text):
             for shown in _formatted(program, [text]):
                 yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+
+
+def _texts(program: Program) -> Iterator[cst.BaseExpression]:
+    """Yield ``f"{loss:.4f}"``, ``"%.4f" % loss`` and ``"{:.4f}".format(loss)``."""
+    yield from program.index.of(cst.FormattedString)
+    for node in program.index.of(cst.BinaryOperation):
+        if isinstance(node.operator, cst.Modulo) and _is_text(program, node.left):
+            yield node
+    yield from (call for call, _ in program.method_calls("format"))
 
 
 def _is_of_failure(program: Program, text: cst.CSTNode) -> bool:

@@ -1,0 +1,101 @@
+"""What the entries of a dictionary are given that starts empty: ``means[key] = loss``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.program import Program
+
+# Methods that read a dictionary, or leave it empty.
+_READS = frozenset({"items", "keys", "values", "get", "copy", "clear", "pop"})
+_READERS = frozenset({"print", "len", "str", "dict", "sorted", "list", "sum"})
+
+
+class Entries:
+    """The entries of the dictionaries of one module that a name of a function is given empty."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is computed before it is asked for."""
+        self._program = program
+        self._seen: dict[int, bool] = {}
+
+    def are_seen(self, kept: cst.BaseExpression) -> bool:
+        """Whether a name is that of such a dictionary, and whatever fills it is seen."""
+        binding = self._made(kept)
+        if binding is None:
+            return False
+        if id(binding) not in self._seen:
+            uses = self._program.index.named.get(binding.name, ())
+            own = (use for use in uses if self._made(use) is binding)
+            self._seen[id(binding)] = all(self._keeps(use) for use in own)
+        return self._seen[id(binding)]
+
+    def given(self, node: cst.Subscript) -> Iterator[cst.BaseExpression]:
+        """Yield what entries are given that have the key of a subscript, or may have it."""
+        binding, wanted = self._made(node.value), _key(node)
+        for target, value in self._stores:
+            key = _key(target)
+            same = key is None or wanted is None or key == wanted
+            if same and binding is not None and self._made(target.value) is binding:
+                yield value
+
+    def _made(self, kept: cst.BaseExpression) -> Binding | None:
+        """Return the binding of a name whose only value is an empty dictionary."""
+        bindings = self._program.flow.reaching(kept) if type(kept) is cst.Name else ()
+        if len(bindings) != 1 or bindings[0].kind is not Bind.ASSIGN or bindings[0].path:
+            return None
+        match bindings[0].value:
+            case cst.Dict(elements=[]):
+                return bindings[0]
+            case cst.Call(func=func):
+                made = self._program.qualified(func) == "collections.defaultdict"
+                return bindings[0] if made else None
+            case _:
+                return None
+
+    def _keeps(self, use: cst.Name) -> bool:
+        """Whether a use sets one entry, or none."""
+        match self._program.parent(use):
+            case cst.Subscript(value=value) if value is use:
+                return True
+            case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
+                return method in _READS
+            case cst.AssignTarget() | cst.For() | cst.CompFor() | cst.ComparisonTarget():
+                return True
+            case cst.Arg() as arg:
+                call = self._program.parent(arg)
+                func = call.func if isinstance(call, cst.Call) else None
+                return isinstance(func, cst.Name) and func.value in _READERS
+            case _:
+                return False
+
+    @cached_property
+    def _stores(self) -> list[tuple[cst.Subscript, cst.BaseExpression]]:
+        """The stores in entries of what has a name, each with its value."""
+        index = self._program.index
+        found = [
+            (one.target, statement.value)
+            for statement in index.of(cst.Assign)
+            for one in statement.targets
+        ]
+        found += [(statement.target, statement.value) for statement in index.of(cst.AugAssign)]
+        return [(target, value) for target, value in found if isinstance(target, cst.Subscript)]
+
+
+def _key(node: cst.Subscript) -> str | None:
+    """Return the literal key of an entry; None where it is computed."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=value))]:
+            return literal(value)
+        case _:
+            return None
