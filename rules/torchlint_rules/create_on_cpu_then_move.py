@@ -34,7 +34,8 @@ training step the difference is paid again and again.
   choice.
 - Tensors without elements: `torch.zeros(0, n)`.
 - `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
-- `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.
+- `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.  For
+  names of constants see TL301b.
 - Tensors that are given to functions that are not seen, or do more than move them.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
   example (also one that a model is exported or measured with), noise to look at, what is called
@@ -60,6 +61,10 @@ file does not name a GPU.
 
 **TL301b**: `torch.tensor(0.5, device=device)`, or with `.to(device)`, copies one number to the GPU
 in every step; `torch.full((), 0.5, device=device)` fills it in there.  A literal number only.
+`torch.tensor(MEAN).to(device)` in training steps, of a name that is a tuple of numbers, copies
+those again and again: made once, before the loop, it is copied once.  No fix, and information where
+it is a constant of a library, whose numbers are not seen.  Left alone where the step may write into
+the tensor, or hands it to functions that are not torch's.
 
 **TL301c**: an array that NumPy fills with a constant or with random numbers, made only to be copied
 to the GPU in every step, in the same line or by way of a name that serves nothing else.  As
@@ -67,7 +72,7 @@ information, where a one is put into each row of zeros first (`y[range(n), label
 `torch.nn.functional.one_hot` does there.  No fix: the numbers and their type would be others.
 
 ## Fix safety
-Safe for zeros, ones, full, empty, eye, a range of whole numbers and TL301b: the same values.
+Safe for zeros, ones, full, empty, eye, a range of whole numbers and one number: the same values.
 Unsafe for random numbers, which then come from the random generator of the GPU; for `linspace`
 and ranges of fractions, which may differ in the last digit; and with `requires_grad=True`, since
 the tensor becomes a leaf, whose gradient is kept.  `torch.full` takes whole numbers and booleans
@@ -95,8 +100,10 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.array_uploads import ARRAYS, upload_of
+from torchlint.analysis.constants import Constant, constant
 from torchlint.analysis.creation import (
     RANDOM,
+    SAME,
     counts,
     created,
     factory,
@@ -115,6 +122,8 @@ from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
+from torchlint.analysis.uses import uses_of
+from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -133,6 +142,7 @@ EXAMPLE = re.compile(r"export|onnx|(^|[._])trace|bench|profile|flops|speed|laten
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
+OF_NUMBERS = tuple(f"torch.{name}" for name in ("tensor", "as_tensor", "Tensor", "FloatTensor"))
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 
@@ -148,6 +158,7 @@ def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
             yield moved(program, move, made, goal)
     yield from later(program)
     yield from scalars(program)
+    yield from constants(program)
     yield from arrays(program)
 
 
@@ -442,6 +453,87 @@ def filled(program: Program, whole: cst.Call, call: cst.Call, device: str) -> Fi
     torch = program.code(call.func.value)
     code = f"{torch}.full((), {number}{dtype}, device={device})"
     return Fix("Fill it in on the device", Safety.SAFE, (Replace(whole, code),))
+
+
+# -- torch.tensor(MEAN).to(device) ------------------------------------------------------------
+
+
+def constants(program: Program) -> Iterator[Finding]:
+    """Find constants, of several numbers each, that are copied to the GPU in every step."""
+    for call in program.calls_of(*OF_NUMBERS):
+        first = call.args[0] if call.args else None
+        known = None if first is None or first.star else constant(program, first.value)
+        context = program.context(call)
+        if known is None or context.role is not Role.TRAIN or not is_for_steps(program, call):
+            continue
+        if is_changed(program, call) or not is_uploaded(program, call) or in_test(program, call):
+            continue
+        yield Finding(
+            call,
+            f"`{program.brief(call)}` copies the same numbers to the GPU in every training step",
+            None,
+            Severity.INFO if known is Constant.NAMED else severity(program, context),
+            case="b",
+            help="make the tensor once, before the loop",
+        )
+
+
+def is_uploaded(program: Program, call: cst.Call) -> bool:
+    """Whether a tensor is made on the GPU, or moved there as soon as it is made."""
+    words = keywords(call)
+    if "device" in words:
+        found = program.values.device(words["device"])
+        return found is not None and found.gpu
+    node: cst.CSTNode = call
+    while True:
+        above = program.parent(program.parent(node) or node)
+        match above:
+            case cst.Call(func=cst.Attribute(value=moved, attr=attr)) if moved is node:
+                if attr.value in ("to", "cuda") and goal_of(program, above) is not None:
+                    return True
+                if attr.value not in SAME and attr.value != "to":
+                    return False
+            case _:
+                return False
+        node = above
+
+
+def is_changed(program: Program, call: cst.Call) -> bool:
+    """Whether the tensor gets gradients, or the turn may write into it: each needs its own."""
+    return "requires_grad" in keywords(call) or may_write(program, call)
+
+
+def may_write(program: Program, use: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether what uses a tensor writes into it, or hands it to what may."""
+    above = program.parent(use)
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth < 3:
+            binding = program.index.bound(name)
+            uses = [] if binding is None else uses_of(program, binding)
+            return binding is None or any(may_write(program, one, depth + 1) for one in uses)
+        case cst.Assign() | cst.AnnAssign() | cst.AugAssign() | cst.AssignTarget() | cst.Return():
+            return True
+        case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is use:
+            call = program.parent(above)
+            if isinstance(call, cst.Call):
+                return name.endswith("_") or may_write(program, call, depth)
+            return name in ("requires_grad", "grad", "data")
+        case cst.Subscript(value=value) if value is use:
+            return may_write(program, above, depth)
+        case cst.Arg():
+            call = program.parent(above)
+            return not (isinstance(call, cst.Call) and only_reads(program, call))
+        case _:
+            return False
+
+
+def only_reads(program: Program, call: cst.Call) -> bool:
+    """Whether a call is of a model, or of a function of torch that writes into no argument."""
+    name = program.qualified(call.func)
+    if name.startswith("torch."):
+        return not (name.startswith("torch.distributed.") or name.endswith("_"))
+    method = isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
+    return not method and program.value(call.func).kind is Kind.MODULE
 
 
 # -- torch.tensor(np.zeros(n)).to(device) -----------------------------------------------------

@@ -847,3 +847,63 @@ def test_a_function_with_the_loop_of_the_steps_is_called_by_a_mode() -> None:
     call = "if __name__ == '__main__':\n    if args.mode == 'train':\n        train()\n"
     [found] = check(HEAD + train + call, CODE)
     assert found.severity is Severity.INFO
+
+
+MEAN = "MEAN = (0.485, -0.456, 1 / 3)\nodd = [1, 2]\nROWS = [[1, 2], [3, 4]]\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = x - torch.tensor(MEAN).view(3, 1).to(device)",
+        "mean = torch.as_tensor(MEAN).to(device)[None, :, None]\nx = x - mean",
+        "mean = torch.tensor(MEAN, dtype=torch.float32, device=device)",
+        "weight = torch.FloatTensor(ROWS).cuda()\nloss = torch.sum(x, weight)",
+    ],
+)
+def test_the_same_numbers_in_every_step(line: str) -> None:
+    (found,) = check(step(line, MEAN), CODE)
+    assert (found.code, found.severity, found.fix) == ("TL301b", Severity.WARNING, None)
+    assert "copies the same numbers to the GPU in every training step" in found.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("y = torch.tensor([step, 2]).to(device)", id="not the same in every step"),
+        pytest.param("y = torch.tensor(odd).to(device)", id="a list that may change"),
+        pytest.param("y = torch.tensor(Mean).to(device)", id="not seen"),
+        pytest.param("y = torch.tensor(MEAN)", id="on the host"),
+        pytest.param("y = torch.tensor(MEAN).sum().to(device)", id="computed on the host"),
+        pytest.param("y = torch.tensor(MEAN).to(device)\ny += x", id="added to"),
+        pytest.param("y = torch.tensor(MEAN).to(device)\ny[0] = x", id="filled"),
+        pytest.param("y = torch.tensor(MEAN).to(device)\ny.add_(x)", id="changed in place"),
+        pytest.param("y = torch.tensor(MEAN).cuda()\nz = y.view(2)\nz += x", id="by a view"),
+        pytest.param("y = torch.tensor(MEAN).to(device).requires_grad_()", id="with gradients"),
+        pytest.param("y = torch.tensor(MEAN, requires_grad=True).to(device)", id="a leaf"),
+        pytest.param(
+            "y = torch.tensor(MEAN).to(device)\ntorch.distributed.all_reduce(y)", id="reduced"
+        ),
+        pytest.param("y = torch.tensor(MEAN).to(device)\nkept.append(y)", id="kept"),
+        pytest.param("self.y = torch.tensor(MEAN).to(device)", id="kept as an attribute"),
+        pytest.param("if step % 9 == 0:\n    y = torch.tensor(MEAN).to(device)", id="now and then"),
+    ],
+)
+def test_numbers_that_each_step_needs_anew(line: str) -> None:
+    silent(step(line, MEAN), CODE)
+
+
+def test_the_same_numbers_in_a_forward_pass_are_for_a_buffer() -> None:
+    silent(forward("return x - torch.tensor(MEAN).to(device)", HEAD + MEAN), CODE)
+
+
+def test_a_constant_of_a_library_is_known_by_its_name(tmp_path: Path) -> None:
+    line = "y = x - torch.as_tensor(MEAN).to(device)"
+    (found,) = check(step(line, "from images.constants import MEAN\n"), CODE)
+    assert found.severity is Severity.INFO
+    silent(step(line.replace("MEAN", "mean"), "from images.constants import mean\n"), CODE)
+    main = step(line, "from images import MEAN\n")
+    for given, severities in (("(1, 2)", [Severity.WARNING]), ("load()", [])):
+        files = {"images.py": f"MEAN = {given}\n", "main.py": main}
+        found_there = check_in(tmp_path, files, "main.py", CODE)
+        assert [one.severity for one in found_there] == severities
