@@ -37,7 +37,7 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - reads under a periodic condition, a time limit, on one rank of many (`if rank in (-1, 0):` holds
   in each step of a process that trains alone), or asked for by an option, but not by one that says
   how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips, or `if args.amp:`
-  with the loss of the step in both arms);
+  with the loss of the step, or what clips its gradients, in both arms);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);

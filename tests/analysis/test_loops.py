@@ -1132,6 +1132,35 @@ def test_what_follows_a_limit_is_rare_but_for_another_step(first: str, then: str
     )
 
 
+RESUMED = (
+    "for x in loader:\n    {before}\n    if {test}:\n        {first}\n        continue\n    {then}"
+)
+
+
+@pytest.mark.parametrize(
+    "test", ["step < args.first", "self.step < self.args.first", "i <= start_iter"]
+)
+def test_steps_begin_where_a_run_went_on(test: str) -> None:
+    then = f"{STEP}\n    probe()"
+    source = RESUMED.format(before="pass", test=test, first="step += 1", then=then)
+    assert context(source) == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("test", "before", "then"),
+    [
+        pytest.param("loss_now < args.least", "pass", f"{STEP}\n    probe()", id="no count"),
+        pytest.param("step % 9 < args.first", "pass", f"{STEP}\n    probe()", id="some of few"),
+        pytest.param("step > args.first", "pass", f"{STEP}\n    probe()", id="the first turns"),
+        pytest.param("step < args.first", STEP, "probe()", id="the step is before it"),
+        pytest.param("step < args.first", STEP, f"probe()\n    {STEP}", id="a further step"),
+    ],
+)
+def test_what_an_option_leaves_out_is_rare(test: str, before: str, then: str) -> None:
+    source = RESUMED.format(before=before, test=test, first="step += 1", then=then)
+    assert context(source) == "TRAIN guarded"
+
+
 OBJECT = """
 class Compute:
     def __init__(self, optimizer):
@@ -1240,3 +1269,16 @@ def test_both_arms_that_go_back_are_kinds_of_step() -> None:
     )
     once = arms.replace("probe()", "probe()\n        break")
     assert context(f"for x in loader:\n    loss = f(x)\n    {once}") == "TRAIN guarded"
+
+
+CLIPS = "torch.nn.utils.clip_grad_norm_({}.parameters(), 1)"
+
+
+def test_either_arm_that_clips_is_a_kind_of_step() -> None:
+    arms = "if {}:\n        {}\n        probe()\n    else:\n        {}"
+    start = f"import torch\nfor x in loader:\n    {STEP}\n    "
+    one, other = CLIPS.format("a"), CLIPS.format("b")
+    assert context(start + arms.format("args.fp16", one, other)) == "TRAIN"
+    assert context(start + arms.format("args.fp16", one, "y = 0")) == "TRAIN guarded"
+    assert context(start + arms.format("args.fp16", "y = 0", other)) == "TRAIN guarded"
+    assert context(start + arms.format("i % 9", one, other)) == "TRAIN guarded"

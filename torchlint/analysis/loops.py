@@ -111,6 +111,11 @@ _PARAMETERS = frozenset(
 )  # fmt: skip
 _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
+_CLIPS = frozenset(
+    f"torch.nn.utils.{space}clip_grad_{how}_"
+    for space in ("", "clip_grad.")
+    for how in ("norm", "value")
+)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
@@ -813,12 +818,23 @@ class Loops:
         )
 
     def _is_kind_of_step(self, branch: cst.If) -> bool:
-        """``if args.amp: ... else: ...`` with a loss in each: some trainings always take one."""
+        """``if args.amp: ... else: ...`` with a loss in each: some trainings always take one.
+
+        Or with what cuts off the gradients of each.
+        """
         option, other = _asked_option(branch.test), branch.orelse
         if option is None or other is None or _GUARD_WORDS.search(dotted(option)):
             return False
         both = self._makes_loss(branch.body) and self._makes_loss(other)
+        both = both or (self._clips(branch.body) and self._clips(other))
         return both and not _leaves(branch.body)
+
+    def _clips(self, place: cst.CSTNode) -> bool:
+        """Whether a place cuts off gradients."""
+        return any(
+            self._program.qualified(call.func) in _CLIPS
+            for call in self._program.index.below(place, cst.Call)
+        )
 
     def _makes_loss(self, place: cst.CSTNode) -> bool:
         """Whether a place goes back, or gives a name that goes back its value."""
@@ -960,7 +976,7 @@ class Loops:
             return False
         if _last(statement.body, (cst.Continue,)):
             rare = self.is_guard(statement.test) or self._waits(statement.test)
-            return rare and not self._is_other_step(statement)
+            return rare and not (self._is_other_step(statement) or self._resumes(statement))
         block = self._program.parent(statement)
         return (
             block is not None
@@ -991,6 +1007,27 @@ class Loops:
             index.order(one) > index.order(branch) and not index.inside(one, branch)
             for one in self._backwards(block)
         )
+
+    def _resumes(self, branch: cst.If) -> bool:
+        """``if step < args.start: step += 1; continue``: the steps begin where it ends, all whole.
+
+        Only if a step of the loop as a whole comes after it.
+        """
+        index, block = self._program.index, self._program.parent(branch)
+        match branch.test:
+            case cst.Comparison(
+                left=cst.Name() | cst.Attribute() as count,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.LessThan() | cst.LessThanEqual(),
+                        comparator=cst.Name() | cst.Attribute(),
+                    )
+                ],
+            ) if block is not None and _counts_turns(count):
+                passes = [index.order(one) for one in self._backwards(block)]
+                return bool(passes) and min(passes) > index.order(branch.body.body[-1])
+            case _:
+                return False
 
     def _waits(self, test: cst.BaseExpression) -> bool:
         """``step - last < 100``, ``done or step != first``: true in nearly all of the turns."""
