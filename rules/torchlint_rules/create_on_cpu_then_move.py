@@ -33,7 +33,8 @@ training step the difference is paid again and again.
 - Tensors that are given a `device`, a `generator`, `out` or `pin_memory`: where they are made is a
   choice.
 - Tensors without elements: `torch.zeros(0, n)`.
-- `.to(other_tensor)`, `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
+- `.to(other)` of a tensor that is not known to be on the GPU, `.to(dtype)`, and moves to the CPU,
+  to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.  For
   names of constants see TL301b.
 - Tensors that are given to functions that are not seen, or do more than move them.
@@ -78,8 +79,8 @@ and ranges of fractions, which may differ in the last digit; and with `requires_
 the tensor becomes a leaf, whose gradient is kept.  `torch.full` takes whole numbers and booleans
 without a `dtype` since torch 1.7.
 
-No fix where the move also asks for a dtype that other values would be made in, for a memory
-format, or for a GPU by a variable that may be None.
+No fix where the move also asks for a dtype that other values would be made in, or for that of
+another tensor (`.to(other)`), for a memory format, or for a GPU by a variable that may be None.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.
@@ -175,7 +176,15 @@ def moved(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Findi
         f"`{program.brief(made)}` is made on the host and then copied to {place}{when}",
         fix(program, move, made, goal),
         Severity.INFO if factory(program, made) == "randperm" else severity(program, context),
-        help=f"make it there: `torch.{maker(program, made)}(..., device=...)`",
+        help=f"make it there: `torch.{maker(program, made)}(..., {asked(goal)}",
+    )
+
+
+def asked(goal: Goal) -> str:
+    """Return what to ask of the function that makes a tensor, to the end of the sentence."""
+    other = goal.like
+    return (
+        "device=...)`" if other is None else f"device={other}.device)`, in the dtype of `{other}`"
     )
 
 

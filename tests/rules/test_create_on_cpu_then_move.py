@@ -118,8 +118,12 @@ def evaluate(model, batches):
         pytest.param(step("z = torch.zeros(3, pin_memory=True).to(device)"), id="pinned"),
         pytest.param(step("z = torch.zeros(3, out=b).to(device)"), id="into memory of its own"),
         pytest.param(
-            step("z = torch.zeros(3).to(weights)", head="weights = torch.tensor([1.0]).cuda()\n"),
-            id="to where another tensor is, with its dtype",
+            step("z = torch.zeros(3).to(weights)", head="weights = torch.tensor([1.0])\n"),
+            id="to where a tensor of the host is, with its dtype",
+        ),
+        pytest.param(
+            step("z = torch.zeros(3).to(weights)", head="from data import weights\n"),
+            id="to where what is not known may be, or in its dtype",
         ),
         pytest.param(step("z = torch.zeros(3).to(torch.float16)"), id="another dtype"),
         pytest.param(step("z = torch.zeros(3).to('cpu')"), id="stays on the host"),
@@ -404,6 +408,16 @@ def test_a_parameter_for_a_whole_number():
 def test_says_how_often(source, message, severity):
     (found,) = check(source, CODE)
     assert (found.message, found.severity) == (message, severity)
+
+
+@pytest.mark.parametrize("move", [".cuda()", ".to(device)"])
+def test_to_the_device_of_a_tensor_there_and_in_its_dtype(move):
+    (found,) = check(step("z = torch.zeros(3).to(y)", f"y = torch.ones(3){move}\n"), CODE)
+    assert found.message == (
+        "`torch.zeros(3)` is made on the host and then copied to `y.device` in every training step"
+    )
+    assert found.help == "make it there: `torch.zeros(..., device=y.device)`, in the dtype of `y`"
+    assert (found.severity, found.fix) == (Severity.WARNING, None)
 
 
 @pytest.mark.parametrize(

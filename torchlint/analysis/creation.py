@@ -35,12 +35,14 @@ class Goal:
     """Where a move to a GPU puts a tensor.
 
     ``device``: code of the device, None where that may be no device at all.  ``dtype``: code of
-    the dtype it asks for as well.  ``plain``: it asks for nothing else.
+    the dtype it asks for as well.  ``plain``: it asks for nothing else.  ``like``: the tensor on
+    the GPU whose device and dtype it asks for.
     """
 
     device: str | None
     dtype: str | None = None
     plain: bool = True
+    like: str | None = None
 
 
 def factory(program: Program, call: cst.Call) -> str:
@@ -106,14 +108,23 @@ def goal_of(program: Program, move: cst.Call) -> Goal | None:
     plain = words.keys() <= {"device", "dtype", "non_blocking"} and len(places) < 4
     if move.func.attr.value == "cuda":
         return Goal(_cuda_code(program, device), None, plain=plain)
-    if device is None or program.value(device).kind in (Kind.TENSOR, Kind.BATCH):
+    if device is None:
         return None
+    other = program.value(device)
+    if other.kind in (Kind.TENSOR, Kind.BATCH):
+        return _beside(program, device) if other.device.gpu else None
     found = program.values.device(device)
     if found is None or not found.gpu:
         return None
     dtype = words.get("dtype", places[1] if len(places) > 1 else None)
     code = None if dtype is None or literal(dtype) == "None" else program.code(dtype)
     return Goal(_one_line(program.code(device)), code, plain=plain)
+
+
+def _beside(program: Program, other: cst.BaseExpression) -> Goal:
+    """``.to(other)`` of a tensor on the GPU: to its device, and in its dtype, whichever that is."""
+    code = _one_line(program.code(other))
+    return Goal(None if code is None else f"{code}.device", plain=False, like=code)
 
 
 def _cuda_code(program: Program, device: cst.BaseExpression | None) -> str | None:
