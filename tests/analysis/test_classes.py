@@ -29,6 +29,14 @@ def only_class(source: str) -> tuple[Program, Class]:
         pytest.param("class A: pass", False, False, id="a class"),
         pytest.param("class A(nn.Module): pass", True, False, id="a module"),
         pytest.param("class A(nn.Sequential): pass", True, False, id="a container"),
+        pytest.param("class A(nn.modules.loss._Loss): pass", True, False, id="a loss"),
+        pytest.param(
+            "from torch.nn.modules.loss import _WeightedLoss\nclass A(_WeightedLoss): pass",
+            True,
+            False,
+            id="a loss with weights",
+        ),
+        pytest.param("from losses import _Loss\nclass A(_Loss): pass", False, False, id="any loss"),
         pytest.param("class B(nn.Module): pass\nclass A(B): pass", True, False, id="an heir"),
         pytest.param(
             "from torch.utils.data import Dataset\nclass Dataset(Dataset): pass",

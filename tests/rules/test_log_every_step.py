@@ -402,6 +402,44 @@ def test_a_step_method_runs_per_step() -> None:
     assert "loss.item()" in found.message
 
 
+LOSSES = """\
+import torch
+from torch import nn
+
+class Loss({base}):
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, y, t):
+        parts = []
+        for one in self.functions:
+            part = one["weight"] * one["function"](y, t)
+            parts.append(part)
+            self.seen += part.item()
+        whole = sum(parts)
+        self.all += whole.item()
+        return whole
+
+net = nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = Loss([]).cuda()
+for x in torch.randn(9, 4).cuda():
+    criterion(net(x), x).backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_loss_reads_of_its_own_sum() -> None:
+    found = check(LOSSES.format(base="nn.modules.loss._Loss"), CODE)
+    assert [one.message for one in found] == [
+        "reading `part.item()` waits for the GPU in every forward pass",
+        "reading `whole.item()` waits for the GPU in every forward pass",
+    ]
+    assert {(one.severity, one.fix) for one in found} == {(Severity.INFO, None)}
+    silent(LOSSES.format(base="object"), CODE)
+
+
 def test_forward_runs_per_step_where_the_file_trains() -> None:
     source = """\
     import torch
