@@ -38,7 +38,8 @@ whole batch, and the memory is not used again before the copy is done.
 - Copies that are given `non_blocking`, whatever its value, and the other branch of a condition
   that asks for the GPU.
 - What is not the batch as the loader gave it: models, computed tensors, parts of a tensor that
-  is kept, batches that something between the loader and the loop may have moved already.
+  is kept, batches that something between the loader and the loop may have moved already, and those
+  whose entries were replaced by their copies (`batch[key] = value.to(device)`).
 - Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies in a loop that evaluates, where the host waits next for a tensor that it makes there

@@ -683,3 +683,107 @@ def test_a_class_that_takes_batches_out_of_its_loader(taken, pin, count):
     main = 'if __name__ == "__main__":\n    train(model)\n'
     assert len(check(HEAD + source + main, CODE)) == count
     silent(HEAD + source.replace("while True:", "if True:") + main, CODE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("if isinstance(x, list):\n    x = x[0]\nx = x.to(device)", id="a list"),
+        pytest.param("if isinstance(x, (list, tuple)):\n    x = x[0]\nx = x.to(device)", id="both"),
+        pytest.param("if isinstance(x, dict):\n    x = x['image']\nx = x.to(device)", id="a dict"),
+        pytest.param(
+            "if not isinstance(x, torch.Tensor):\n    x = x[0]\nx = x.to(device)", id="no tensor"
+        ),
+    ],
+)
+def test_a_batch_that_is_tested_for_its_structure(body) -> None:
+    (found,) = check(script(body, loop="for x in loader:"), CODE)
+    assert "`x.to(device)`" in found.message
+
+
+def test_a_batch_that_is_tested_for_something_else() -> None:
+    body = "if isinstance(x, str):\n    x = read(x)\nx = x.to(device)"
+    assert check(script(body, loop="for x in loader:"), CODE) == []
+
+
+STEPS = """
+class Trainer:
+    def __init__(self, device):
+        self.device = device
+        self.loader = DataLoader(dataset, 64, num_workers=4, pin_memory=True)
+        self.held_out = iter(DataLoader(others, 64, num_workers=4, pin_memory=True))
+
+    def step(self, batch):
+        for key, value in batch.items():
+            batch[key] = value.to(self.device)
+        return model(batch)
+
+    def train(self):
+        for batch in self.loader:
+            loss = self.step(batch)
+            loss.backward()
+            optimizer.step()
+            measure(batch["truth"].to(self.device, {how}), loss)
+
+    def validate(self):
+        batch = self.held_out.{next}()
+        self.step(batch)
+"""
+
+
+@pytest.mark.parametrize("name", ["next", "__next__"])
+def test_a_method_is_given_batches_by_a_loop_and_by_an_iterator(name) -> None:
+    steps = STEPS.replace("{next}", name).replace("{how}", "non_blocking=True")
+    (found,) = check(HEAD + steps + "Trainer(device)\n", CODE)
+    assert "`value.to(self.device)`" in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param(
+            "for k, v in x.items():\n    x[k] = v.to(device, non_blocking=True)\n"
+            "y = x['y'].to(device)",
+            0,
+            id="each entry",
+        ),
+        pytest.param(
+            "for i in range(2):\n    x[i] = x[i].cuda(non_blocking=True)\ny = x[1].to(device)",
+            0,
+            id="each place",
+        ),
+        pytest.param(
+            "x['y'] = x['y'].to(device, non_blocking=True)\ny = x['y'].to(device)",
+            0,
+            id="this entry",
+        ),
+        pytest.param(
+            "x['z'] = x['z'].to(device, non_blocking=True)\ny = x['y'].to(device)",
+            1,
+            id="another entry",
+        ),
+        pytest.param(
+            "for k, v in x.items():\n    x[k] = v.to('cpu')\ny = x['y'].to(device)",
+            1,
+            id="not moved",
+        ),
+        pytest.param(
+            "other[k] = x['y'].to(device, non_blocking=True)\ny = x['y'].to(device)",
+            1,
+            id="stored in something else",
+        ),
+        pytest.param("move(x)\ny = x['y'].to(device)", 0, id="each entry, by a function"),
+        pytest.param("y = x['y'].to(device)\nmove(x)", 1, id="by a function, afterwards"),
+        pytest.param("show(x)\ny = x['y'].to(device)", 1, id="by no function"),
+    ],
+)
+def test_entries_that_are_replaced_by_their_copies(body, count) -> None:
+    before = """
+def move(batch):
+    for key in batch:
+        batch[key] = batch[key].to(device, non_blocking=True)
+def show(batch):
+    print(batch.keys())
+"""
+    found = check(script(body, loop="for x in loader:", before=before), CODE)
+    assert len(found) == count

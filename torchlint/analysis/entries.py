@@ -42,9 +42,9 @@ class Entries:
 
     def given(self, node: cst.Subscript) -> Iterator[cst.BaseExpression]:
         """Yield what entries are given that have the key of a subscript, or may have it."""
-        binding, wanted = self._made(node.value), _key(node)
+        binding, wanted = self._made(node.value), key_of(node)
         for target, value in self._stores:
-            key = _key(target)
+            key = key_of(target)
             same = key is None or wanted is None or key == wanted
             if same and binding is not None and self._made(target.value) is binding:
                 yield value
@@ -92,7 +92,7 @@ class Entries:
         return [(target, value) for target, value in found if isinstance(target, cst.Subscript)]
 
 
-def _key(node: cst.Subscript) -> str | None:
+def key_of(node: cst.Subscript) -> str | None:
     """Return the literal key of an entry; None where it is computed."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=value))]:

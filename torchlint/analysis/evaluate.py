@@ -14,13 +14,14 @@ import libcst as cst
 from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.classes import is_placeholder
-from torchlint.analysis.entries import Entries
+from torchlint.analysis.entries import Entries, key_of
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.on_host import back_on_host, stays_on_host
 from torchlint.analysis.project import portable
+from torchlint.analysis.refilled import Refilled
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.values import (
     BATCH,
@@ -40,7 +41,7 @@ from torchlint.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.growth import Gift
@@ -80,6 +81,7 @@ class Evaluator:
         self._staying: dict[int, bool] = {}
         self._growth = Growth(program)
         self._entries = Entries(program)
+        self._refilled = Refilled(program)
         self._narrowing = Narrowing(program)
 
     def of(self, node: cst.CSTNode | None) -> Value:
@@ -257,7 +259,15 @@ class Evaluator:
             if shown is not None:
                 found = shown.on(value.device) if shown.device is Device.UNKNOWN else shown
                 return self._unmoved(found, bindings)
-        return self._unmoved(self._narrowing.narrowed(node, value), bindings)
+        value = self._narrowing.narrowed(node, value)
+        if value.kind is Kind.BATCH and self._is_moved(self._refilled.before(node)):
+            return Value(
+                Kind.UNKNOWN, device=Device.MAYBE
+            )  # its entries are no longer the loader's
+        return self._unmoved(value, bindings)
+
+    def _is_moved(self, moves: Iterable[cst.Call]) -> bool:
+        return any(self._value(move).device.gpu for move in moves)
 
     def _unmoved(self, value: Value, bindings: tuple[Binding, ...]) -> Value:
         """Leave a model on the host that its function makes and does not move."""
@@ -544,12 +554,15 @@ class Evaluator:
                 return Value(Kind.MODULE) if base.type.startswith("torch.nn.Module") else UNKNOWN
             case Kind.TENSOR | Kind.UNKNOWN if old_item(self._program, node) is not None:
                 return NUMBER
+            case Kind.BATCH if isinstance(node.value, cst.Name):
+                key = key_of(node)
+                moved = key and self._is_moved(self._refilled.before(node.value, key))
+                return Value(Kind.TENSOR, device=Device.MAYBE) if moved else base
             case _:
                 return base.member(place)
 
     def _entry(self, base: Value, node: cst.Subscript) -> Value:
-        wanted = node.slice[0].slice if len(node.slice) == 1 else None
-        key = literal(wanted.value) if isinstance(wanted, cst.Index) else None
+        key = key_of(node)
         if isinstance(base.made, cst.DictComp) and not self._is_refilled(node.value):
             return base.member(None)
         if self._entries.are_seen(node.value):
@@ -776,6 +789,8 @@ class Evaluator:
                 return self._own_method(base, method, node)
             case Kind.DICT:
                 return self._dict_method(base, method)
+            case Kind.ITERATOR if method in ("next", "__next__"):
+                return base.each()
             case Kind.STRING:
                 return (
                     Value(Kind.LIST, element=STRING)

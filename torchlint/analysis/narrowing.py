@@ -20,6 +20,7 @@ _KINDS = {
     "tuple": Kind.TUPLE, "int": Kind.NUMBER, "float": Kind.NUMBER, "str": Kind.STRING,
     "dict": Kind.DICT, "bool": Kind.BOOL,
 }  # fmt: skip
+_STRUCTURES = frozenset({Kind.LIST, Kind.TUPLE, Kind.DICT})
 _NUMPY_SCALARS = ("numpy.number", "numpy.generic", "numpy.floating", "numpy.integer")
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _AROUND = frozenset({
@@ -167,7 +168,14 @@ def _alternatives(types: cst.BaseExpression) -> list[cst.BaseExpression]:
             return [types]
 
 
+def _is_structure(fact: Fact) -> bool:
+    """Whether a batch is shown to be a list, a tuple or a dictionary, or to be no tensor."""
+    return fact.kinds <= _STRUCTURES if fact.holds else fact.kinds == {Kind.TENSOR}
+
+
 def _applied(value: Value, fact: Fact) -> Value:
+    if value.kind is Kind.BATCH and _is_structure(fact):
+        return value  # in whatever it stands, it is what the loader gave
     kind = Kind.TENSOR if value.kind is Kind.BATCH else value.kind
     if not fact.holds:
         return UNKNOWN if kind in fact.kinds else value
