@@ -96,6 +96,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.loaded import keeps_type, yields_gpu_tensors
 from torchlint.analysis.loops import Role
@@ -269,8 +270,20 @@ def advised(program: Program, workers: Workers, moves: list[Move], *, framework:
     if workers is Workers.NONE:
         return "Set num_workers above 0 as well: without workers the main thread does the pinning."
     makers = {program.qualified(move.node.func).rpartition(".")[2] for move in moves if move.maker}
+    if all(map(is_queued, moves)):
+        return "The copies wait as they are, though they are passed non_blocking=True."
     copies = "the copies" if len(makers) != 1 else makers.pop()
     return f"Pinned batches can be copied while the GPU works: pass non_blocking=True to {copies}."
+
+
+def is_queued(move: Move) -> bool:
+    """Whether a copy is told not to wait, which it does as long as the memory is not pinned."""
+    return any(
+        arg.keyword is not None
+        and arg.keyword.value == "non_blocking"
+        and literal(arg.value) == "True"
+        for arg in move.node.args
+    )
 
 
 def programs_of(program: Program, moves: list[Move]) -> list[Program]:

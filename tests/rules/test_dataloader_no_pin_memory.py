@@ -1087,3 +1087,138 @@ def test_batches_of_a_class_of_another_file(tmp_path):
         "from other import collate", loaded("num_workers=4, collate_fn=collate", "", TARGETS)
     )
     assert check_in(tmp_path, {"a.py": source, "other.py": PADDED}, "a.py", CODE) == []
+
+
+TALKER = """
+import torch
+from torch import nn
+from moving import on_gpu
+
+class Talker(nn.Module):
+    def unpack(self, batch):
+        words, sounds = batch
+        return on_gpu(words).long(), on_gpu(sounds).float()
+
+class Plain(nn.Module):
+    def unpack(self, batch):
+        return batch
+
+def make(options):
+    return Talker().cuda()
+
+class Settings:
+    def unpack(self, batch):
+        return batch
+"""
+MOVING = """
+import torch
+
+def on_gpu(x):
+    x = x.contiguous()
+    if torch.cuda.is_available():
+        x = x.cuda(non_blocking=True)
+    return x
+"""
+UNPACKED = """
+from talker import Plain, Settings, Talker, make
+
+def loaders(dataset):
+    return DataLoader(dataset, 64, num_workers=4), None
+
+def validate(model, dataset):
+    for batch in loaders(dataset)[0]:
+        words, sounds = model.unpack(batch)
+
+def train(options, dataset):
+    model = make(options)
+    {then}
+    loader, _ = loaders(dataset)
+    for batch in loader:
+        words, sounds = model.unpack(batch)
+        model(words, sounds).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "count"),
+    [
+        pytest.param("", 1, id="as it was made"),
+        pytest.param("model = wrapped(model)", 1, id="wrapped, where that is not seen"),
+        pytest.param("model, kept = restored(path, model, kept)", 1, id="one of two results"),
+        pytest.param("if n: model = wrapped(model)", 1, id="perhaps wrapped"),
+        pytest.param("model = wrapped(Talker())", 0, id="something made of another value"),
+        pytest.param("model = Plain()", 0, id="of another class"),
+        pytest.param("model = find(options)", 0, id="of a class that is not known"),
+    ],
+)
+def test_the_class_of_a_model_moves_the_batches(tmp_path, then, count) -> None:
+    files = {
+        "a.py": script(UNPACKED.replace("{then}", then)),
+        "talker.py": TALKER,
+        "moving.py": MOVING,
+    }
+    found = check_in(tmp_path, files, "a.py", CODE)
+    assert len(found) == count
+    assert all("x.cuda(non_blocking=True)" in one.message for one in found)
+    assert all(one.help.startswith("The copies wait as they are") for one in found)
+
+
+def test_a_model_that_is_handed_on_moves_the_batches(tmp_path) -> None:
+    handed = """
+from talker import make
+
+def validate(model, dataset):
+    loader = DataLoader(dataset, 64, num_workers=4)
+    for batch in loader:
+        words, sounds = model.unpack(batch)
+        print(model(words, sounds))
+
+def main(options, dataset):
+    model = make(options)
+    model, _ = restored(model, options)
+    validate(model, dataset)
+"""
+    files = {"a.py": script(handed), "talker.py": TALKER, "moving.py": MOVING}
+    assert len(check_in(tmp_path, files, "a.py", CODE)) == 1
+
+
+MAKING_PAIRS = """
+class Pairs:
+    def __init__(self, use_cuda):
+        self.use_cuda = use_cuda
+    def __call__(self, batch):
+        images = batch["image"]
+        if self.use_cuda:
+            images = images.cuda()
+        return images, images.flip(3)
+"""
+RUNNING = """
+def run(loader, make_pairs, model):
+    for batch in loader:
+        left, right = make_pairs(batch)
+        model(left, right).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        pytest.param("Pairs(True)", 1, id="an object that moves them"),
+        pytest.param("Others(True)", 0, id="an object of another class"),
+        pytest.param("load(Pairs)", 0, id="something else"),
+    ],
+)
+def test_an_object_that_is_called_moves_the_batches(tmp_path, made, count) -> None:
+    main = f"""
+from pairs import Pairs
+from running import run
+
+class Others:
+    def __call__(self, batch):
+        return batch, batch
+
+loader = DataLoader(dataset, 64, num_workers=4)
+run(loader, {made}, model)
+"""
+    files = {"a.py": script(main), "pairs.py": MAKING_PAIRS, "running.py": RUNNING}
+    assert len(check_in(tmp_path, files, "a.py", CODE)) == count

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _DEPTH = 4  # names that stand for names
+_OBJECTS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
 
 
 class Calls:
@@ -236,6 +237,18 @@ class Calls:
         known = value.kind is Kind.INSTANCE and ":" in value.type
         return project.method(value.type, "__call__") if known else None
 
+    @cached_property
+    def of_far_objects(self) -> dict[int, list[cst.Call]]:
+        """The calls of objects of classes of other files, by the identity of the ``__call__``."""
+        found: dict[int, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            if not _may_be_object(call.func) or self._program.names.qualified(call.func):
+                continue
+            target = self._of_object_elsewhere(call.func)
+            if target is not None:
+                found.setdefault(id(target.function), []).append(call)
+        return found
+
     def far(self, call: cst.Call) -> list[Target]:
         """Return the functions of other files of which a call runs one.
 
@@ -279,12 +292,53 @@ class Calls:
         return self._several[key]
 
     def _find_several(self, receiver: cst.Name, method: str) -> tuple[Target, ...]:
-        made = [one for binding in self._program.flow.reaching(receiver) for one in _made(binding)]
-        types = dict.fromkeys(self._program.values.of(one).type for one in made if one is not None)
-        if None in made or len(types) < 2:
+        types = dict.fromkeys(self._types(receiver, set()))
+        if len(types) < 2 and self._program.values.of(receiver).type:
             return ()
         found = [self._method(one, method) for one in types]
         return tuple(one for one in found if one is not None) if all(found) else ()
+
+    def _types(self, name: cst.Name, seen: set[Binding]) -> Iterator[str]:
+        """Yield the types of what a name stands for, "" for what is not known.
+
+        What an unknown function makes of the name's own value, ``model = wrap(model)``, can do what
+        is asked of it as that could: else the call would fail.
+        """
+        for binding in self._program.flow.reaching(name):
+            if binding in seen:
+                continue
+            seen.add(binding)
+            known = self._program.values.binding(binding).type
+            before = [] if known else self._before(binding)
+            if not before:
+                yield known
+            for one in before:
+                if isinstance(one, cst.Name):
+                    yield from self._types(one, seen)
+                else:
+                    yield self._program.values.of(one).type
+
+    def _before(self, binding: Binding) -> list[cst.BaseExpression]:
+        """Return the expressions of which a name stands for one, or for what is made of one."""
+        match binding.kind, binding.value:
+            case Bind.PARAMETER, cst.Param() as param if param.default is None:
+                return self._passed_here(param)
+            case Bind.ASSIGN, cst.IfExp() as choice if not binding.path:
+                return [choice.body, choice.orelse]
+            case Bind.ASSIGN, cst.Call() as call:
+                kind = self._program.values.binding(binding).kind
+                given = [arg.value for arg in call.args if kind in _OBJECTS]
+                return [one for one in given if _is_named(one, binding.name)]
+            case _:
+                return []
+
+    def _passed_here(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """Return what a parameter is passed; empty where other files pass something as well."""
+        program = self._program
+        function = program.function(param)
+        if function is None or (program.project and program.project.callers(program, function)):
+            return []
+        return self.arguments(function, param)
 
     def _method(self, kind: str, name: str) -> Target | None:
         """Return a method of a class of the project, by the type of its instances."""
@@ -389,11 +443,17 @@ class Calls:
         return None
 
 
-def _made(binding: Binding) -> list[cst.CSTNode | None]:
-    """Return the calls of which a name is given one; None for what is something else."""
-    value = binding.value if binding.kind is Bind.ASSIGN and not binding.path else None
-    choices = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
-    return [one if isinstance(one, cst.Call) else None for one in choices]
+def _may_be_object(func: cst.BaseExpression) -> bool:
+    """``transform(x)``, ``self.transform(x)``: other attributes are methods, nearly all of them."""
+    match func:
+        case cst.Name() | cst.Attribute(value=cst.Name(value="self")):
+            return True
+        case _:
+            return False
+
+
+def _is_named(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
 
 
 def _makes_no_training(call: cst.Call) -> bool:

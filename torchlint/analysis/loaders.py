@@ -489,7 +489,10 @@ class Loaders:
             for given in self._passed_to_base(function, path[0]):
                 yield given, level, path[1:]
         if program.project is not None:
-            for other, passed in program.project.passed(program, function, param):
+            project = program.project
+            for other, passed in project.passed(program, function, param):
+                yield _Elsewhere(other.loaders, passed, level, path)
+            for other, passed in project.passed_to_object(program, function, param):
                 yield _Elsewhere(other.loaders, passed, level, path)
 
     def _passed_to_base(self, method: cst.FunctionDef, key: str) -> Iterator[cst.BaseExpression]:

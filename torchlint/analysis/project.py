@@ -39,6 +39,7 @@ _LIBRARIES = (
 )  # fmt: skip
 # Methods that are not called by their names.
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
+_CALLS = ("def ",)  # stands in what is handed objects to call
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -333,6 +334,22 @@ class Project:
             node = program.calls.passed(function, param, call)
             if node is not None:
                 yield other, node
+
+    def passed_to_object(
+        self, program: Program, function: cst.FunctionDef, param: cst.Param
+    ) -> Iterator[tuple[Program, cst.BaseExpression]]:
+        """Yield what is passed where other files call objects of a class: `param` of `__call__`.
+
+        Not all of it: libraries call objects that they are given.
+        """
+        owner = program.classes.around(function)
+        if function.name.value != "__call__" or owner is None or owner.is_module:
+            return
+        for other in self.related(program, _CALLS):
+            for call in other.calls.of_far_objects.get(id(function), ()):
+                node = program.calls.passed(function, param, call)
+                if node is not None:
+                    yield other, node
 
     # -- neighbours --------------------------------------------------------------------------
 
