@@ -312,6 +312,15 @@ RULES: tuple[Rule, ...] = (
         in_tests=False,
     ),
     Rule(
+        code="TL605",
+        name="scheduler-step-frequency",
+        summary="a schedule of the learning rate is moved on too early, or too seldom",
+        severity=WARNING,
+        fix=None,
+        group=2,
+        words=((".step()",), Nearby(("lr_scheduler", "transformers"))),
+    ),
+    Rule(
         code="TL607",
         name="accumulation-misplaced",
         summary="gradients that are accumulated are dropped, clipped or left whole on the way",

@@ -1,0 +1,289 @@
+"""TL605b: schedulers that are moved on before the optimizer; TL605: those moved on too seldom."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from tools import check, check_in, silent
+
+from torchlint.rule import Severity
+
+CODE = "TL605"
+IMPORTS = """\
+import torch
+from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR, ReduceLROnPlateau, StepLR
+from torch.utils.data import DataLoader
+"""
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nscheduler = StepLR(optimizer, 30)"
+MOVE = "scheduler.step()"
+STEPS = "for x, y in loader:\n    loss = model(x, y)\n    loss.backward()\n    optimizer.step()"
+EARLY = f"{MOVE}\n{STEPS}"
+HEAD = "for epoch in range(9):"
+
+
+def train(epoch: str = EARLY, made: str = MADE, head: str = HEAD, top: str = "") -> str:
+    """Return a training of several epochs with a scheduler."""
+    lines = [IMPORTS, *top.splitlines(), "", "def train(model, loader, args):"]
+    lines += textwrap.indent(made, "    ").splitlines()
+    lines += [f"    {head}", *textwrap.indent(epoch, " " * 8).splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def made(code: str) -> str:
+    """Return how the optimizer and another scheduler are made."""
+    return MADE.replace("StepLR(optimizer, 30)", code)
+
+
+def step(body: str, head: str = "for x, y in loader:") -> str:
+    """Return what is done in each step of an epoch."""
+    return f"{head}\n" + textwrap.indent(f"model(x, y).backward()\n{body}", "    ")
+
+
+GAN = f"""\
+other = torch.optim.SGD(critic.parameters(), lr=0.1)
+{MADE}"""
+OWN = """\
+class Own(StepLR):
+    def {method}(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(train(f"{STEPS}\n{MOVE}"), id="after the epoch"),
+        pytest.param(train(step("optimizer.step()\nscheduler.step()")), id="after each step"),
+        pytest.param(train(made=made("ReduceLROnPlateau(optimizer)")), id="it waits for a plateau"),
+        pytest.param(train(EARLY.replace(MOVE, "scheduler.step(epoch)")), id="of a given epoch"),
+        pytest.param(train(made=made("make(optimizer)")), id="not known"),
+        pytest.param(
+            train(made=made("StepLR(optimizer, 3)\nif args.own:\n    scheduler = make(optimizer)")),
+            id="perhaps another",
+        ),
+        pytest.param(
+            train(made=made("StepLR(optimizer, 3)"), top="from timm.scheduler import StepLR"),
+            id="of another library",
+        ),
+        pytest.param(
+            train(made=made("Own(optimizer, 3)"), top=OWN.format(method="step")), id="its own step"
+        ),
+        pytest.param(
+            train(made=made("Own(optimizer, 3)"), top=OWN.format(method="get_lr")),
+            id="its own learning rates",
+        ),
+        pytest.param(train(f"optimizer.step()\n{EARLY}"), id="a step before it in the turn"),
+        pytest.param(train(f"{STEPS}\n{EARLY}"), id="an epoch before it in the turn"),
+        pytest.param(train(f"pretrain(model)\n{EARLY}"), id="what trains by its name"),
+        pytest.param(train(f"trainer.train()\n{EARLY}"), id="a trainer trains"),
+        pytest.param(train(f"loss_scaler(loss, optimizer)\n{EARLY}"), id="a loss scaler steps"),
+        pytest.param(train(made=f"{MADE}\noptimizer.step()"), id="a step before the loop"),
+        pytest.param(
+            train(f"warm(optimizer)\n{EARLY}", top="def warm(optimizer):\n    optimizer.step()\n"),
+            id="a function of the file steps",
+        ),
+        pytest.param(train(f"if epoch > 0:\n    {MOVE}\n{STEPS}"), id="not in the first turn"),
+        pytest.param(
+            train(f"if done:\n    {MOVE}\ndone = True\n{STEPS}"), id="a flag of the turns"
+        ),
+        pytest.param(train(f"if epoch < args.start:\n    {MOVE}\n{STEPS}"), id="catching up"),
+        pytest.param(train(MOVE), id="a loop of nothing else"),
+        pytest.param(train(STEPS, made=f"{MADE}\n{MOVE}"), id="once before the loop"),
+        pytest.param(train(made=f"{MADE}\nscheduler.last_epoch = 3"), id="its count is set"),
+        pytest.param(train(f"{MOVE}\nrun(model)"), id="the steps are not seen"),
+        pytest.param(
+            train(f"{MOVE}\n{STEPS}".replace("optimizer.step", "other.step"), GAN),
+            id="only another optimizer steps",
+        ),
+        pytest.param(
+            train(f"if args.a:\n    {MOVE}\nelse:\n    optimizer.step()"), id="in another branch"
+        ),
+        pytest.param(
+            train(f"try:\n    load()\nexcept OSError:\n    {MOVE}\n{STEPS}"), id="only after errors"
+        ),
+        pytest.param(train(top="import accelerate"), id="a framework has its own order"),
+        pytest.param(train(f"{EARLY}\n    show(loss.data[0])"), id="only an older torch runs it"),
+        pytest.param(
+            train(EARLY, "optimizer = torch.optim.SGD(model.parameters())", "if args.train:"),
+            id="no loop",
+        ),
+    ],
+)
+def test_is_silent(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize("target", ["0.4.1", "1.0"])
+def test_on_an_older_torch_that_is_the_order(target):
+    silent(train(), CODE, target)
+    assert check(train(), CODE, "1.1")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(train(), id="an epoch"),
+        pytest.param(train(head="while True:"), id="as long as it takes"),
+        pytest.param(train(f"model.train()\nprint(epoch)\n{EARLY}"), id="after other things"),
+        pytest.param(train(f"if scheduler is not None:\n    {MOVE}\n{STEPS}"), id="an option"),
+        pytest.param(train(made=made("LambdaLR(optimizer, f)")), id="another scheduler"),
+        pytest.param(train(made=f"scheduler = None\n{MADE}"), id="nothing at first"),
+        pytest.param(
+            train(made=made("Own(optimizer, 3)"), top="class Own(StepLR):\n    pass\n"),
+            id="a class that is one",
+        ),
+        pytest.param(
+            train(
+                made=made("get_linear_schedule_with_warmup(optimizer, 1, 2)"),
+                top="from transformers import get_linear_schedule_with_warmup",
+            ),
+            id="of transformers",
+        ),
+        pytest.param(train(f"other.step()\n{EARLY}", GAN), id="another optimizer has stepped"),
+        pytest.param(
+            train(
+                f"{MOVE}\none_epoch(loader, optimizer)",
+                top=textwrap.dedent("""
+                def one_epoch(loader, optimizer):
+                    for x, y in loader:
+                        optimizer.step()
+            """),
+            ),
+            id="a function of the file steps",
+        ),
+        pytest.param(
+            train(
+                f"{MOVE}\n{STEPS}".replace("optimizer.step()", "scaler.step(optimizer)"),
+                f"{MADE}\nscaler = torch.amp.GradScaler()",
+            ),
+            id="by a gradient scaler",
+        ),
+    ],
+)
+def test_an_epoch_begins_with_it(source):
+    (found,) = check(source, CODE)
+    assert found.code == "TL605b"
+    assert found.severity is Severity.WARNING
+    assert source.splitlines()[found.location.row - 1].strip() == MOVE
+    assert "first learning rate" in found.message
+    assert found.help == "Call it at the end of the epoch."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("scheduler.step()\noptimizer.step()", id="right before"),
+        pytest.param(
+            "if epoch % 2 == 0:\n    scheduler.step()\n    optimizer.step()", id="both now and then"
+        ),
+    ],
+)
+def test_each_step_begins_with_it(body):
+    (found,) = check(train(step(body)), CODE)
+    assert found.help == "Call it right after the optimizer's."
+
+
+METHODS = f"""\
+{IMPORTS}
+class Trainer:
+    def __init__(self, model, loader):
+        self.loader = loader
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scheduler = StepLR(self.optimizer, 30)
+
+    def train(self):
+        for self.epoch in range(9):
+            self.run()
+
+    def run(self):
+        self.scheduler.step()
+        for x, y in self.loader:
+            self.optimizer.step()
+"""
+
+
+def test_an_object_keeps_both_and_a_method_is_the_epoch():
+    (found,) = check(METHODS, CODE)
+    assert found.location.row == METHODS[: METHODS.index("self.scheduler.step")].count("\n") + 1
+    silent(METHODS.replace("self.run()", "self.optimizer.step()\n            self.run()"), CODE)
+    silent(METHODS.replace("for self.epoch in range(9)", "if True"), CODE)
+
+
+def test_the_caller_may_have_stepped():
+    """The loop stands in a function that gets both."""
+    source = train(made="", top="").replace("loader, args)", "loader, optimizer, scheduler)")
+    main = f"\ndef main(model, loader):\n{textwrap.indent(MADE, '    ')}\n"
+    call = "    train(model, loader, optimizer, scheduler)\n"
+    assert check(source + main + call, CODE)
+    silent(source + main + "    optimizer.step()\n" + call, CODE)
+
+
+def test_the_scheduler_and_the_steps_are_in_other_files(tmp_path):
+    loop = """\
+        import torch
+        from steps import epoch
+
+        def train(loader, optimizer, scheduler):
+            for _ in range(9):
+                scheduler.step()
+                epoch(loader, optimizer)
+    """
+    call = "train(loader, optimizer, scheduler)"
+    files = {
+        "loop.py": loop,
+        "steps.py": "def epoch(loader, opt):\n    for x in loader:\n        opt.step()\n",
+        "main.py": f"from loop import train\n{IMPORTS}\n{MADE}\n{call}\n",
+    }
+    assert [one.location.row for one in check_in(tmp_path, files, "loop.py", CODE)] == [6]
+    files["main.py"] = files["main.py"].replace("\ntrain(", "\noptimizer.step()\ntrain(")
+    assert not check_in(tmp_path, files, "loop.py", CODE)
+
+
+def test_a_readme_that_names_an_older_torch_makes_it_information(tmp_path):
+    files = {"README.md": "We use PyTorch 1.0.\n", "train.py": train()}
+    (found,) = check_in(tmp_path, files, "train.py", CODE)
+    assert found.severity is Severity.INFO
+    assert "README" in found.message
+
+
+# -- TL605: once an epoch, what counts batches ------------------------------------------------
+
+LOADER = "loader = DataLoader(data, 8)\n"
+CYCLE = "OneCycleLR(optimizer, 0.1, epochs=9, steps_per_epoch={})"
+
+
+EACH = step("optimizer.step()\nscheduler.step()")
+
+
+def cycle(code: str = CYCLE.format("len(loader)"), epoch: str = f"{STEPS}\n{MOVE}") -> str:
+    return train(epoch, LOADER + made(code))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(cycle(CYCLE.format(1)), id="as many as epochs"),
+        pytest.param(cycle("OneCycleLR(optimizer, 0.1, total_steps=len(names))"), id="of others"),
+        pytest.param(cycle("StepLR(optimizer, 30)"), id="another schedule"),
+        pytest.param(cycle(epoch=EACH), id="in each step"),
+        pytest.param(cycle(epoch=f"{EACH}\n{MOVE}"), id="in both"),
+        pytest.param(cycle(epoch=f"{STEPS}\nlog(scheduler)\n{MOVE}"), id="a function gets it"),
+    ],
+)
+def test_a_schedule_is_moved_on_as_often_as_it_counts(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        CYCLE.format("len(loader)"),
+        "OneCycleLR(optimizer, 0.1, total_steps=9 * len(loader))",
+        "CyclicLR(optimizer, 0.1, 1.0, step_size_up=2 * len(loader))",
+    ],
+)
+def test_a_schedule_of_batches_is_moved_on_once_an_epoch(code):
+    (found,) = check(cycle(code), CODE)
+    assert found.code == "TL605"
+    assert "once an epoch" in found.message
