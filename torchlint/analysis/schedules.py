@@ -129,10 +129,9 @@ def moves(program: Program) -> Iterator[tuple[cst.Call, Schedule]]:
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """What takes the first step of an optimizer after its scheduler was moved on."""
+    """A scheduler is moved on before its optimizer steps: in each step, or in each epoch."""
 
-    call: cst.Call
-    each_step: bool  # in the same loop
+    each_step: bool
 
 
 @dataclass(eq=False)
@@ -158,7 +157,7 @@ class Schedule:
         return {_last(node) for _, node in self._optimizers} - {""}
 
     def early(self) -> Early | None:
-        """Return the optimizer's step before which the scheduler is seen to be moved on."""
+        """Return how the scheduler is moved on too early, where that is seen."""
         return self._early(self.program, self.call, None, 0)
 
     def _early(
@@ -174,7 +173,7 @@ class Schedule:
         if not self._runs_first(program, node, region, after):
             return None
         if found is None and after is not None:
-            found = Early(after, _is_in_turn(program, after, loop))
+            found = Early(each_step=_is_in_turn(program, after, loop))
         if loop is not None:
             return None if self._has_stepped(program, loop, 0) else found
         assert function is not None
