@@ -73,6 +73,13 @@ class Own(StepLR):
             train(made=made("Own(optimizer, 3)"), top=OWN.format(method="get_lr")),
             id="its own learning rates",
         ),
+        pytest.param(
+            train(
+                made=made("Own(optimizer, 3)"),
+                top="class Own(torch.optim.lr_scheduler.LRScheduler):\n    pass\n",
+            ),
+            id="a class that counts in its own way",
+        ),
         pytest.param(train(f"optimizer.step()\n{EARLY}"), id="a step before it in the turn"),
         pytest.param(train(f"{STEPS}\n{EARLY}"), id="an epoch before it in the turn"),
         pytest.param(train(f"pretrain(model)\n{EARLY}"), id="what trains by its name"),
@@ -139,6 +146,16 @@ def test_on_an_older_torch_that_is_the_order(target):
                 top="from transformers import get_linear_schedule_with_warmup",
             ),
             id="of transformers",
+        ),
+        pytest.param(
+            train(made=made("None\nif args.decay:\n    scheduler = StepLR(optimizer, 30)")),
+            id="none without an option",
+        ),
+        pytest.param(train(made=f"{MADE}\noptimizer = wrap(optimizer)"), id="wrapped later"),
+        pytest.param(train(made=made("StepLR(**args.decay)")), id="of an optimizer not known"),
+        pytest.param(train(f"env.step(action)\n{EARLY}"), id="no optimizer has stepped"),
+        pytest.param(
+            train(f"def closure():\n    optimizer.step()\n{EARLY}"), id="a function steps later"
         ),
         pytest.param(train(f"other.step()\n{EARLY}", GAN), id="another optimizer has stepped"),
         pytest.param(
@@ -208,6 +225,22 @@ def test_an_object_keeps_both_and_a_method_is_the_epoch():
     assert found.location.row == METHODS[: METHODS.index("self.scheduler.step")].count("\n") + 1
     silent(METHODS.replace("self.run()", "self.optimizer.step()\n            self.run()"), CODE)
     silent(METHODS.replace("for self.epoch in range(9)", "if True"), CODE)
+
+
+def test_every_call_of_the_method_has_to_be_early():
+    again = "\n    def again(self):\n        for _ in range(9):\n            {}self.run()\n"
+    assert check(METHODS + again.format(""), CODE)
+    silent(METHODS + again.format("self.optimizer.step()\n            "), CODE)
+
+
+def test_schedulers_are_moved_on_together():
+    decay = "decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)"
+    assert len(check(train(f"decay.step()\n{EARLY}", f"{MADE}\n{decay}"), CODE)) == 2
+
+
+def test_what_the_caller_stepped_is_another_optimizer():
+    main = "\ndef main(model, loader, tuner):\n    tuner.step()\n    train(model, loader, None)\n"
+    assert check(train() + main, CODE)
 
 
 def test_the_caller_may_have_stepped():

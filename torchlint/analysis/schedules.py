@@ -14,7 +14,7 @@ import libcst as cst
 
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import passed
 from torchlint.analysis.scaling import exclusive
@@ -77,7 +77,7 @@ def _given(program: Program, node: cst.CSTNode) -> Iterator[Place]:
     """Yield what calls in any file pass for a parameter."""
     bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
     for binding in bindings:
-        if binding.kind is Bind.PARAMETER and isinstance(binding.value, cst.Param):
+        if isinstance(binding.value, cst.Param):
             function = program.parent(program.parent(binding.value) or binding.value)
             if isinstance(function, cst.FunctionDef):
                 yield from passed(program, function, binding.value)
