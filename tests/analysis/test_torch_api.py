@@ -12,6 +12,7 @@ import torch
 from typing_extensions import Self
 
 from torchlint.analysis import torch_api
+from torchlint.analysis.names import canonical
 from torchlint.analysis.torch_api import SIGNATURES
 
 # Written in C: no signature to inspect.  The order is that of their documentation; it is tried.
@@ -89,7 +90,9 @@ def test_the_order_of_builtin_parameters():
            | torch_api.DATASET_BASES | {n for n in torch_api.MODULE_BASES if n[:6] == "torch."}),
 )  # fmt: skip
 def test_class_exists(name):
-    assert isinstance(find(name), type)
+    written = name.replace("torch.nn._", "torch.nn.modules.loss._")  # that nn does not export
+    assert isinstance(find(written), type)
+    assert canonical(written) == name
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,5 @@ MODULE_BASES = frozenset(
     {"torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict",
      "transformers.PreTrainedModel", "lightning.LightningModule",
      "pytorch_lightning.LightningModule", "lightning.pytorch.LightningModule",
-     "torch.jit.ScriptModule", "torch.nn._Loss",
-     "torch.nn._WeightedLoss"}
+     "torch.jit.ScriptModule", "torch.nn._Loss", "torch.nn._WeightedLoss"}
 )  # fmt: skip
