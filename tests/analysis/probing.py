@@ -24,6 +24,12 @@ def parsed(source: str, head: str = "") -> Program:
     return Program(head + textwrap.dedent(source))
 
 
+def moved(program: Program) -> list[str]:
+    """The first arguments of the loaders whose batches go to a GPU, in their order."""
+    going = [call for call in program.loaders.calls if program.loaders.moves(call)]
+    return [program.code(call.args[0].value) for call in going]
+
+
 def probes(program: Program) -> list[cst.Call]:
     """The calls of ``probe``, in the order of the text."""
     return [

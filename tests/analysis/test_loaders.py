@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-
+import probing
 import pytest
 
 from torchlint.analysis.program import Program
@@ -16,14 +15,11 @@ from tqdm import tqdm
 
 
 def parsed(source: str) -> Program:
-    return Program(HEAD + textwrap.dedent(source))
+    return probing.parsed(source, HEAD)
 
 
 def moved(source: str) -> list[str]:
-    """Return the first arguments of the loaders whose batches go to a GPU, in their order."""
-    program = parsed(source)
-    going = [call for call in program.loaders.calls if program.loaders.moves(call)]
-    return [program.code(call.args[0].value) for call in going]
+    return probing.moved(parsed(source))
 
 
 @pytest.mark.parametrize(
