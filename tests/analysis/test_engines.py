@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import probing
 import pytest
 
 from torchlint.analysis.loops import Role
-from torchlint.analysis.program import Program
 from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
 
 HEAD = """\
 import torch

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import probing
 import pytest
 
-from torchlint.analysis.program import Program
+if TYPE_CHECKING:
+    from torchlint.analysis.program import Program
 
 HEAD = """\
 import itertools, torch
