@@ -36,8 +36,9 @@ from one copy after the loop.
         total += out.sum(0)
 
 ## Leaves alone
-- copies under a periodic condition, on one rank of many, or asked for by an option, but not by one
-  that says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips by it);
+- copies under a periodic condition (what one rank of many does in each step is often), or asked for
+  by an option, but not by one that says how to train (`if args.distributed:`, or
+  `if args.clip > 0:` around what clips by it);
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
 - copies once an epoch or after the loop, to save or to plot, or in the branch that makes an

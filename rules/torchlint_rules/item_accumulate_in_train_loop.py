@@ -40,9 +40,9 @@ kernels are prepared. A sum that is read after the loop can stay on the device u
     print(total)
 
 ## Leaves alone
-- reads under a periodic condition (`if step % 100 == 0`), on one rank of many (`if rank in (-1, 0)`
-  holds in each step of a process that trains alone), or asked for by an option, but not by one that
-  says how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips by it);
+- reads under a periodic condition (`if step % 100 == 0`; `if rank == 0` is none: it holds in each
+  step of the process that the others wait for), or asked for by an option, but not by one that says
+  how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips by it);
 - totals after the loop, and totals of Python numbers;
 - scripts that run on the CPU only: reading is free there;
 - totals that are read in every step, also as `totals["loss"]` or on one rank: `log-every-step`

@@ -34,9 +34,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
             print(step, loss.item())
 
 ## Leaves alone
-- reads under a periodic condition, a time limit, on one rank of many (`if rank in (-1, 0):` holds
-  in each step of a process that trains alone), or asked for by an option, but not by one that says
-  how to train (`if args.distributed:`, or `if args.clip > 0:` around what clips, or `if args.amp:`
+- reads under a periodic condition (`if rank == 0:` is none: it holds in each step of the process
+  that the others wait for), a time limit, or asked for by an option, but not by one that says how
+  to train (`if args.distributed:`, or `if args.clip > 0:` around what clips, or `if args.amp:`
   with the loss of the step, or what clips its gradients, in both arms);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full

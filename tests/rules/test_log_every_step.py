@@ -48,7 +48,9 @@ def loop(statements: str) -> str:
         pytest.param("if not step % 10:\n    print(loss.item())", id="every n steps, negated"),
         pytest.param("if step % 10:\n    continue\nprint(loss.item())", id="skipped steps"),
         pytest.param("if time.time() - last > 5:\n    print(loss.item())", id="a time limit"),
-        pytest.param("if rank == 0:\n    print(loss.item())", id="one rank"),
+        pytest.param(
+            "if rank == 0 and step % 9 == 0:\n    print(loss.item())", id="one rank, at times"
+        ),
         pytest.param("if args.debug:\n    print(loss.item())", id="asked for"),
         pytest.param("if step == 0:\n    print(loss.item())", id="the first step"),
         pytest.param("print(loss.item() if step % 10 == 0 else '')", id="a guarded expression"),
@@ -209,8 +211,9 @@ def test_what_is_taken_apart_on_the_host() -> None:
     silent(loop("print(*out.shape, *losses)\nprint(step % 9, '%s %s' % (*x.shape,))"), CODE)
 
 
-def test_a_process_that_trains_alone_reads_in_each_step() -> None:
-    (found,) = check(loop("if rank in (-1, 0):\n    last = (last + loss.item()) / 2"), CODE)
+@pytest.mark.parametrize("test", ["rank in (-1, 0)", "rank == 0", "is_main_process()"])
+def test_the_first_process_reads_in_each_step(test: str) -> None:
+    (found,) = check(loop(f"if {test}:\n    last = (last + loss.item()) / 2"), CODE)
     assert found.severity.word == "warning"
     silent(loop("if rank in (0, 1):\n    last = (last + loss.item()) / 2"), CODE)
 

@@ -314,6 +314,10 @@ def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
         pytest.param(timed(TIMED + "last = now\n"), id="kept for the next step"),
         pytest.param(timed(TIMED + "meter.update(time.time())\n"), id="one more clock"),
         pytest.param(timed(TIMED + "print(elapsed(start))\n"), id="a timer"),
+        pytest.param(
+            timed("if cuda:\n    " + TIMED + "torch.distributed.all_reduce(loss)\nprint(now)\n"),
+            id="communication elsewhere in the step",
+        ),
     ],
 )
 def test_a_time_of_training_is_information(source):
@@ -327,7 +331,10 @@ def test_a_time_of_training_is_information(source):
     "source",
     [
         pytest.param(timed(name="time_steps"), id="a timing by name"),
-        pytest.param(timed(TIMED + "torch.distributed.all_reduce(loss)\n"), id="communication"),
+        pytest.param(
+            timed(TIMED.replace("now", "torch.distributed.all_reduce(loss)\nnow", 1)),
+            id="communication before the clock",
+        ),
         pytest.param(
             timed(TIMED.replace("torch.cuda.sync", "if step % 10 == 0: torch.cuda.sync")),
             id="waits now and then",

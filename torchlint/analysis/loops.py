@@ -22,7 +22,7 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import runs_model
-from torchlint.analysis.ranks import picks_process, trains_alone
+from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
 from torchlint.analysis.rare import is_rare
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
@@ -1073,18 +1073,25 @@ class Loops:
                 return False
 
     def is_guard(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition holds only now and then: every n steps, on one rank, on request."""
-        index = self._program.index
-        if trains_alone(test):
+        """Whether a condition holds only now and then: every n steps, or on request.
+
+        On the first rank of many, in each step, is often: the others wait for that one.
+        """
+        index, named = self._program.index, self._named(test)
+        if trains_alone(test) or is_of_first(named):
             return False
         if self._counts_off(test):
             return True
+        match named:
+            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+                if is_of_first(left) or is_of_first(right):
+                    return any(self.is_guard(one) for one in (left, right))
         if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
             return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
-        match self._named(test):
+        match named:
             case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
                 drawn = self._draws(left) or self._draws(right)
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +16,7 @@ from torchlint.analysis.timing import (
     measures,
     orders_by_hand,
     profiled,
+    reads_clock,
     times_rarely,
 )
 
@@ -54,7 +56,7 @@ def _times(program: Program, call: cst.Call) -> bool:
         and context.loop is not None
         and measures(program, [context.loop])
         and not is_named_for_it(program, places)
-        and not any(communicates(program, place) for place in places)
+        and (_is_for_clock(program, call) or not any(communicates(program, p) for p in places))
         and not profiled(program, call)
         and not _catches_errors(program, call)
     )
@@ -65,6 +67,20 @@ def _is_needless(program: Program, call: cst.Call) -> bool:
     if context.guarded or context.role not in (Role.TRAIN, Role.FORWARD):
         return False
     return not (_has_reason(program, call) or _catches_errors(program, call))
+
+
+def _is_for_clock(program: Program, call: cst.Call) -> bool:
+    """Whether the line after a wait reads a clock: then it is there for that, and for nothing else.
+
+    Device checks around the wait belong to it.
+    """
+    checked = past_device_checks(program, call)
+    line = checked if isinstance(checked, cst.If) else program.parent(program.parent(call) or call)
+    block = None if line is None else program.parent(line)
+    if not isinstance(block, cst.BaseSuite | cst.Module):
+        return False
+    following = dropwhile(lambda one: one is not line, block.body)
+    return any(reads_clock(program, one) for one in islice(following, 1, 2))
 
 
 def _has_reason(program: Program, call: cst.Call) -> bool:

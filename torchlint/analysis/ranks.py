@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _RANK = re.compile(r"rank|process_?(index|id)|proc_?id|worker_?id|ordinal", re.IGNORECASE)
+# By itself, as the last part of a name.
+_FIRST = re.compile(
+    r"(?:^|[._])(?:is_?)?(?:main|master|primary|chief|root|coordinator|rank_?(?:zero|0))"
+    r"(?:_?(?:process|worker|node|rank|proc))?$"
+    r"|(?:^|[._])is_(?:main|master|primary|chief|leader|(?:global|local|world_process)_zero)$",
+    re.IGNORECASE,
+)
 _FEW = 1  # arguments of a question; what is told more than a rank computes something
 _DEPTH = 3
 
@@ -30,6 +37,28 @@ def picks_process(program: Program, test: cst.BaseExpression, depth: int = 0) ->
     return depth < _DEPTH and any(
         picks_process(home, value, depth + 1) for home, value in _asked(program, test)
     )
+
+
+def is_of_first(test: cst.CSTNode) -> bool:
+    """Whether a condition only asks for the first process, where it holds in each step.
+
+    ``if rank == 0:``, ``if is_main_process():``, ``if master_process:``.
+    """
+    match test:
+        case cst.Comparison(
+            left=cst.Name() | cst.Attribute() | cst.Call(args=[]) as asked,
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Integer(value="0"))
+            ],
+        ):
+            named = asked.func if isinstance(asked, cst.Call) else asked
+            return _RANK.search(dotted(named)) is not None
+        case cst.Call(func=func, args=[]):
+            return _FIRST.search(dotted(func)) is not None
+        case cst.Name() | cst.Attribute():
+            return _FIRST.search(dotted(test)) is not None
+        case _:
+            return False
 
 
 def _compares(program: Program, node: cst.Comparison) -> bool:

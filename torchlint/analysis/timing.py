@@ -44,10 +44,7 @@ def measures(program: Program, places: list[cst.CSTNode]) -> bool:
     """Whether functions and loops measure time: by their name, the file's, or a clock they read."""
     if is_named_for_it(program, places):
         return True
-    return any(
-        next(_clocks(program, place), None) is not None or _names_timer(program, place)
-        for place in places
-    )
+    return any(reads_clock(program, place) or _names_timer(program, place) for place in places)
 
 
 def times_rarely(program: Program, places: list[cst.CSTNode]) -> bool:
@@ -82,6 +79,11 @@ def is_named_for_it(program: Program, places: list[cst.CSTNode]) -> bool:
     names = [place.name.value for place in places if isinstance(place, cst.FunctionDef)]
     stem = program.path.stem if program.path is not None else ""
     return any(_MEASURES.search(name) for name in (*names, stem))
+
+
+def reads_clock(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a clock is read, or an event made, at or below a node."""
+    return next(_clocks(program, node), None) is not None
 
 
 def _clocks(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
