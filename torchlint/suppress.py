@@ -192,7 +192,9 @@ def _reaches(directive: Directive, item: Placed) -> bool:
         return bool(directive.below)
     if directive.kind is Kind.NOQA:
         rows = [item.diagnostic.location.row, item.diagnostic.end_location.row]
-        return directive.row in rows + item.whole * [item.first, item.last]
+        if item.whole:
+            rows += [item.first, item.last]
+        return directive.row in rows
     return item.first <= directive.row <= item.last or directive.below == item.first
 
 

@@ -261,9 +261,8 @@ class Evaluator:
                 return self._unmoved(found, bindings)
         value = self._narrowing.narrowed(node, value)
         if value.kind is Kind.BATCH and self._is_moved(self._refilled.before(node)):
-            return Value(
-                Kind.UNKNOWN, device=Device.MAYBE
-            )  # its entries are no longer the loader's
+            # its entries are no longer the loader's
+            return Value(Kind.UNKNOWN, device=Device.MAYBE)
         return self._unmoved(value, bindings)
 
     def _is_moved(self, moves: Iterable[cst.Call]) -> bool:

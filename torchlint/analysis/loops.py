@@ -1082,20 +1082,15 @@ class Loops:
             return False
         if self._counts_off(test):
             return True
-        match named:
-            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
-                if is_of_first(left) or is_of_first(right):
-                    return any(self.is_guard(one) for one in (left, right))
+        sides = _sides(named)
+        if any(map(is_of_first, sides)):
+            return any(map(self.is_guard, sides))
         if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
             return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
-        match named:
-            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
-                drawn = self._draws(left) or self._draws(right)
-            case _:
-                drawn = self._draws(test)
+        drawn = any(map(self._draws, sides or (test,)))
         return drawn or self._counts(test) or picks_process(self._program, test)
 
     def _draws(self, test: cst.CSTNode) -> bool:
@@ -1176,6 +1171,15 @@ def _counts_turns(node: cst.BaseExpression) -> bool:
 
 def _is_none(binding: Binding) -> bool:
     return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+
+def _sides(test: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """Return both sides of ``a and b``; nothing of another condition."""
+    match test:
+        case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+            return left, right
+        case _:
+            return ()
 
 
 def _is_draw(node: cst.BaseExpression) -> bool:
