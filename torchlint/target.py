@@ -32,6 +32,9 @@ CONDA_FILE = re.compile(r"(?i).*(?:conda|env).*\.ya?ml")  # `environment.yml`, `
 CONDA = re.compile(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
 )
+# what `conda list --export` and `--explicit` write: `pytorch=0.4.0=py36`, `.../pytorch-0.4.0-py36`
+CONDA_LIST = re.compile(r"(?i).*(?:conda|package|spec|env).*\.txt")
+LISTED = re.compile(r"(?m)^(?:pytorch=|https?://\S+/pytorch-)([0-9][0-9.]*)[=-]")
 CONDA_VISION = re.compile(r"""^\s*-\s*["']?(?:[\w./-]+::)?(torchvision\s*=+\s*[0-9.]+)""")
 VISION = re.compile(r"torchvision\s*={1,3}\s*0\.([0-9]+)")
 # The torch that each release of torchvision is made for; those before 0.3 run with any.
@@ -194,7 +197,11 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
     for pattern in ("requirements*.txt", "requirements/*.txt"):
         for file in sorted(folder.glob(pattern)):
             yield file, read_requirements
-    yield from ((folder / name, read_conda) for name in _names(folder) if CONDA_FILE.match(name))
+    for name in _names(folder):
+        if CONDA_FILE.match(name):
+            yield folder / name, read_conda
+        elif CONDA_LIST.match(name):
+            yield folder / name, read_conda_list
 
 
 def lower_bound(text: str) -> Version | None:
@@ -252,6 +259,8 @@ def read_requirements(file: Path, seen: frozenset[Path] = frozenset()) -> Iterat
                 yield from read_requirements(other, seen | {file.resolve(), other})
         elif WHEEL.search(line) and "@" not in line:
             yield f"torch @ {line}"
+        elif listed := LISTED.match(line):
+            yield f"pytorch={listed[1]}"
         else:
             yield from _torch_only([line])
 
@@ -357,6 +366,13 @@ def read_conda(file: Path) -> Iterator[str]:
             yield f"pytorch {version.strip()}"
         elif pip := CONDA_VISION.match(line) or CONDA_PIP.match(line):
             yield from _torch_only([pip[1]])
+
+
+def read_conda_list(file: Path) -> Iterator[str]:
+    """Yield the torch version of a list of all packages of a conda environment."""
+    text = file.read_text("utf-8")
+    if "# platform:" in text:  # the head that conda writes
+        yield from (f"pytorch={found[1]}" for found in LISTED.finditer(text))
 
 
 def read_lock(file: Path) -> Iterator[str]:

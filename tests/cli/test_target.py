@@ -81,6 +81,8 @@ def test_a_floor_says_where_the_versions_begin(project) -> None:
     assert not target(project).floor, "the version that is in use"
 
 
+# the head of what conda lists
+LISTED = "# $ conda create --name <env> --file <this file>\n# platform: linux-64\n"
 DECLARATIONS = [
     ("requirements.txt", "numpy\ntorch>=1.12  # old\n", "1.12"),
     ("requirements-dev.txt", "torch==2.1.0 \\\n    --hash=sha256:00\n", "2.1.0"),
@@ -131,6 +133,10 @@ DECLARATIONS = [
     ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch::pytorch\n", "any"),
     ("env_config.yaml", "backends:\n  - pytorch=1.7\n", "any"),
     ("train.yml", "dependencies:\n  - pytorch=1.7\n", "any"),
+    ("conda_packages.txt", f"{LISTED}https://x.org/linux-64/pytorch-0.4.0-py36_1.bz2\n", "0.4.0"),
+    ("requirements.txt", "pytorch=1.7.1=py3.8_0\npytorch-mutex=1.0=cuda\n", "1.7.1"),
+    ("spec-file.txt", f"{LISTED}https://x.org/linux-64/pytorch-mutex-1.0-cuda.bz2\n", "any"),
+    ("packages.txt", "pytorch=1.7.1=py3.8_0\n", "any"),
     ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.3.1"\n', "2.3.1"),
     (
         "poetry.lock",
