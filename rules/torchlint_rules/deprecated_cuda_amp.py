@@ -117,10 +117,7 @@ def message(program: Program, use: Use) -> str:
     text = f"`{program.brief(use.place)}` is deprecated and warns since torch {DEPRECATED}"
     if program.target is not None:
         return text
-    return (
-        f"{text}; the new name is there from torch {SINCE[use.name]} on: declare the version the "
-        "project uses with `torch-version` in the configuration or `--torch-version`"
-    )
+    return f"{text}; its new name needs torch {SINCE[use.name]}: declare yours (`--torch-version`)"
 
 
 def advice(use: Use) -> str:
