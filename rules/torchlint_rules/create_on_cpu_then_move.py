@@ -80,7 +80,8 @@ the tensor becomes a leaf, whose gradient is kept.  `torch.full` takes whole num
 without a `dtype` since torch 1.7.
 
 No fix where the move also asks for a dtype that other values would be made in, or for that of
-another tensor (`.to(other)`), for a memory format, or for a GPU by a variable that may be None.
+another tensor (`.to(other)`), for a memory format, or for a GPU by a variable that may be None or
+by a type of tensors (`.type(torch.cuda.FloatTensor)`).
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.
@@ -144,13 +145,14 @@ MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
 OF_NUMBERS = tuple(f"torch.{name}" for name in ("tensor", "as_tensor", "Tensor", "FloatTensor"))
+MOVERS = ("to", "cuda", "type")
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 
 
 def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
     """Find tensors that are made on the host only to be copied to the GPU."""
-    for move, func in program.method_calls("to", "cuda"):
+    for move, func in program.method_calls(*MOVERS):
         made = created(program, func.value)
         goal = None if made is None else goal_of(program, move)
         if made is None or goal is None or in_test(program, move) or is_rare(program, move):
@@ -209,7 +211,7 @@ def later(program: Program) -> Iterator[Finding]:
 
 def elsewhere(program: Program) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
     """Yield the calls that move, or may run what moves, what was made in another place."""
-    for move, func in program.method_calls("to", "cuda"):
+    for move, func in program.method_calls(*MOVERS):
         if created(program, func.value) is None and goal_of(program, move) is not None:
             yield move, func.value
     if MADE.search(program.text) is None:
@@ -221,8 +223,8 @@ def elsewhere(program: Program) -> Iterator[tuple[cst.Call, cst.BaseExpression]]
 
 
 def is_method(call: cst.Call) -> bool:
-    """Whether a call is ``x.to(...)`` or ``x.cuda(...)``."""
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
+    """Whether a call is ``x.to(...)``, ``x.cuda(...)`` or ``x.type(...)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVERS
 
 
 def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool) -> Finding:

@@ -37,7 +37,8 @@ that is moved on once in each epoch never gets farther than its warm-up.
 
 ## Leaves alone
 - `ReduceLROnPlateau`, and schedulers that are not torch's: those of other libraries, and classes
-  that have a `step` or a `get_lr` of their own.
+  that have a `step` of their own, or a `get_lr` that does not ask for `self.last_epoch` or begins
+  with a learning rate of 0 (`rate * self.last_epoch / steps`).
 - `step(epoch)`, which sets the learning rate of that epoch.
 - Optimizers that may have stepped before: earlier in the same turn, before the loop, or in a
   function that is not seen and trains by its name.

@@ -388,6 +388,10 @@ CASES = [
     ),
     pytest.param("probe(torch.Tensor([1]))", "TENSOR @CPU", id="Tensor"),
     pytest.param("probe(torch.cuda.FloatTensor(3))", "TENSOR @CUDA", id="a CUDA type"),
+    pytest.param(
+        "probe(torch.ones(3).type(torch.cuda.FloatTensor))", "TENSOR @CUDA", id="to a CUDA type"
+    ),
+    pytest.param("probe(torch.ones(3).type(torch.half))", "TENSOR @CPU", id="to a dtype"),
     pytest.param("probe(torch.FloatTensor(3))", "TENSOR @CPU", id="a CPU type"),
     pytest.param(
         "a, b = map(lambda t: t.cuda(), f())\nprobe(b)", "UNKNOWN @CUDA", id="what map moves"

@@ -58,6 +58,27 @@ def test_a_tensor_without_elements_is_not_copied(made: str, count: int) -> None:
     assert len(check(step(f"y = {made}.to(device)"), CODE)) == count
 
 
+GPU_TYPE = "Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("z = torch.randn(n).type(Tensor)", 1),
+        ("z = Variable(torch.zeros(n).type(torch.cuda.FloatTensor))", 1),
+        ("z = torch.rand(n)\nz = z.type(Tensor)", 1),
+        ("z = torch.zeros(n).type(torch.FloatTensor)", 0),
+        ("z = torch.zeros(n).type(other.type())", 0),
+        ("z = torch.zeros(n).type()", 0),
+        ("z = x.type(Tensor)", 0),
+    ],
+)
+def test_a_tensor_type_of_the_gpu_moves_as_well(line: str, count: int) -> None:
+    findings = check(step(line, GPU_TYPE), CODE)
+    assert len(findings) == count
+    assert all(finding.fix is None for finding in findings)
+
+
 TOP = """
 def accuracy(output, target, topk):
     pred = output.topk(5)[1].t()

@@ -48,6 +48,29 @@ class Own(StepLR):
     def {method}(self):
         pass
 """
+RATES = """\
+class Rates(torch.optim.lr_scheduler._LRScheduler):
+    def get_lr(self):
+        return {rates}
+"""
+STEPPING = """\
+    def step(self):
+        self.last_epoch += 1
+"""
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        "[r * 2 ** (self.last_epoch / 9) for r in self.base_lrs]",
+        "[r * (self.last_epoch + 1) / 9 for r in self.base_lrs]",
+        "[r / (1 + self.last_epoch) for r in self.base_lrs]",
+    ],
+)
+def test_rates_of_its_own_count_as_those_of_torch(rates: str) -> None:
+    source = train(made=made("Rates(optimizer)"), top=RATES.format(rates=rates))
+    (finding,) = check(source, CODE)
+    assert finding.code == "TL605b"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +95,20 @@ class Own(StepLR):
         pytest.param(
             train(made=made("Own(optimizer, 3)"), top=OWN.format(method="get_lr")),
             id="its own learning rates",
+        ),
+        pytest.param(
+            train(
+                made=made("Rates(optimizer)"),
+                top=RATES.format(rates="[r * self.last_epoch / 9 for r in self.base_lrs]"),
+            ),
+            id="a warm-up from 0: the first rate is to be left out",
+        ),
+        pytest.param(
+            train(
+                made=made("Rates(optimizer)"),
+                top=RATES.format(rates="[0.1 ** self.last_epoch]") + STEPPING,
+            ),
+            id="its own learning rates and step",
         ),
         pytest.param(
             train(

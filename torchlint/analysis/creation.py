@@ -98,10 +98,17 @@ def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
 
 
 def goal_of(program: Program, move: cst.Call) -> Goal | None:
-    """Return where ``.to(...)`` or ``.cuda(...)`` puts a tensor; None if not on a GPU."""
+    """Return where ``.to(...)``, ``.cuda(...)`` or ``.type(...)`` puts a tensor on a GPU.
+
+    None if not on a GPU.  Of ``.type(torch.cuda.FloatTensor)`` the device has no code of its own.
+    """
     assert isinstance(move.func, cst.Attribute)
     if any(arg.star for arg in move.args):
         return None
+    if move.func.attr.value == "type":
+        kind = move.args[0].value if move.args else None
+        found = program.devices.of_tensor_type(kind).gpu
+        return Goal(None, plain=False) if found else None
     words = keywords(move)
     places = [arg.value for arg in move.args if arg.keyword is None]
     device = words.get("device", places[0] if places else None)

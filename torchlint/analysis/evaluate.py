@@ -840,8 +840,13 @@ class Evaluator:
             case "stride":
                 return NUMBER if node.args else Value(Kind.TUPLE, element=NUMBER)
             case "type":
-                return tensor if node.args else STRING
+                return tensor.on(self._typed(node, base.device)) if node.args else STRING
         return _shaped(method, len(node.args), tensor)
+
+    def _typed(self, node: cst.Call, before: Device) -> Device:
+        """Where ``.type(torch.cuda.FloatTensor)`` puts a tensor."""
+        after = self._program.devices.of_tensor_type(node.args[0].value)
+        return after if after.gpu else before
 
     def moved_to(self, node: cst.Call, before: Device) -> Device:
         """Where ``.to(...)`` with these arguments puts a tensor."""

@@ -35,7 +35,6 @@ _DEPTH = 4  # calls between a loop and the step that it takes
 _MOST = 50  # places that a value may come from
 # Their subclasses may count as they like, or not at all.
 _BASES = frozenset({"_LRScheduler", "LRScheduler", "ReduceLROnPlateau"})
-_COUNTS = frozenset({"step", "get_lr"})
 # By which arguments they are told how many steps to take.
 _COUNTED = {
     f"{SCHEDULERS}OneCycleLR": ("total_steps", "steps_per_epoch"),
@@ -92,7 +91,10 @@ def schedulers(program: Program, receiver: cst.BaseExpression) -> list[tuple[Pro
 
 
 def _is_scheduler(program: Program, call: cst.Call) -> bool:
-    """Whether a call makes one that counts its steps, by torch's own rules."""
+    """Whether a call makes one that counts its steps, by torch's own rules.
+
+    A class with a ``get_lr`` of its own sets its first rate as it is made, as torch's do.
+    """
     name = program.qualified(call.func)
     if name.startswith("transformers."):
         last = name.rpartition(".")[2]
@@ -103,8 +105,37 @@ def _is_scheduler(program: Program, call: cst.Call) -> bool:
     if found is None:
         return False
     lineage = found[0].classes.lineage(found[1])
-    own = any(method in _COUNTS for one in lineage for method in one.methods)
-    return not own and any(_is_of_torch(base) for one in lineage for base in one.bases)
+    methods = {name: method for one in lineage for name, method in one.methods.items()}
+    if "step" in methods:
+        return False
+    rates = methods.get("get_lr")
+    if rates is None:
+        return any(_is_of_torch(base) for one in lineage for base in one.bases)
+    extends = any(base.startswith(SCHEDULERS) for one in lineage for base in one.bases)
+    return extends and _asks_count(found[0], rates)
+
+
+def _asks_count(program: Program, rates: cst.FunctionDef) -> bool:
+    """Whether rates follow from the steps that torch counts, and are not 0 before the first.
+
+    A warm-up from 0 (``rate * self.last_epoch / total``) is moved on first so that it learns.
+    """
+    counts = [
+        node
+        for node in program.index.below(rates, cst.Attribute)
+        if dotted(node) == "self.last_epoch"
+    ]
+    return bool(counts) and not any(_is_factor(program, count) for count in counts)
+
+
+def _is_factor(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether all of a value is multiplied by an expression."""
+    above = program.parent(node)
+    while isinstance(above, cst.BinaryOperation) and isinstance(
+        above.operator, cst.Multiply | cst.Divide
+    ):
+        node, above = above, program.parent(above)
+    return isinstance(above, cst.Return | cst.ListComp | cst.Assign | cst.Element)
 
 
 def _is_of_torch(name: str) -> bool:
