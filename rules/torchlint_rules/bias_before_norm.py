@@ -31,6 +31,8 @@ not become measurably faster, so this is information.
 - An activation, a pooling, a reshape or anything else in between; an output that is used elsewhere
   as well; layers that run at several places; a sequence that is handed to a module of the project
   which runs its layers one by one.
+- A layer that ends a forward pass, unless the file alone makes modules of that class, and all of
+  them go into norms.
 - A bias that is given by position, by a variable or as False.
 - Layers that are made only for an argument that every call in the file gives as None, and
   attributes that no file of the project reads.

@@ -1060,3 +1060,75 @@ def test_a_layer_that_nothing_reads(tmp_path, init, forward, other, found):
 def test_a_layer_that_a_base_class_may_run():
     """Of a class whose base is not torch's own: it may run all of its children."""
     assert check(module(SPARE, "return x", bases="Parallel", tail="optimizer = 0\n"), CODE)
+
+
+# -- a module that ends with the layer ------------------------------------------------------------
+
+UP = """
+class Up(nn.Module):
+    def __init__(self):
+        super(Up, self).__init__()
+        self.conv = nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        x = self.conv(F.interpolate(x, scale_factor=2))
+        return x
+
+"""
+TWICE = "self.a = Up()\nself.b = Up()\nself.n = nn.BatchNorm2d(8)\nself.m = nn.InstanceNorm2d(8)"
+NORMED = "return self.m(self.b(self.n(self.a(x))))"
+
+
+def ends(init: str = TWICE, forward: str = NORMED, tail: str = "", up: str = UP) -> str:
+    """Return two modules, of which the first ends with a layer."""
+    return module(init, forward, tail).replace("class Net", f"{up.strip()}\n\n\nclass Net")
+
+
+def test_a_layer_that_ends_a_module_before_norms() -> None:
+    (finding,) = check(ends(), CODE)
+    assert "`self.conv`" in finding.message
+    assert "nn.Conv2d(8, 8, 3, bias=False)" in fixed(ends(), CODE, unsafe=True)
+
+
+def test_a_layer_that_ends_a_module_that_ends_a_module() -> None:
+    both = UP + UP.replace("class Up", "class Outer").replace("super(Up", "super(Outer").replace(
+        "nn.Conv2d(8, 8, 3)", "Up()"
+    )
+    (finding,) = check(ends(TWICE.replace("Up()", "Outer()"), up=both), CODE)
+    assert "`self.conv`" in finding.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(ends(forward="return self.b(self.n(self.a(x)))"), id="an output of the model"),
+        pytest.param(
+            ends(forward="return self.m(F.relu(self.b(self.n(self.a(x)))))"), id="an activation"
+        ),
+        pytest.param(
+            ends(forward="y = self.a(x)\nreturn self.m(self.b(self.n(y))) + y"), id="a skip"
+        ),
+        pytest.param(ends(tail="up = Up()\n"), id="an instance that nobody calls here"),
+        pytest.param(ends(tail="ups = make(Up)\n"), id="a class that is handed on"),
+        pytest.param(
+            ends(tail="class Again(Up):\n    pass\n\nagain = Again()\n"), id="it is extended"
+        ),
+        pytest.param(ends(tail="def make():\n    return Up()\n"), id="an instance is returned"),
+        pytest.param(
+            ends(up=UP.replace("return x", "return x, 1")), id="one of several results"
+        ),
+        pytest.param(ends(TWICE.replace("Up()", "nn.DataParallel(Up())")), id="it is wrapped"),
+        pytest.param(
+            ends(forward="for _ in range(2):\n    x = self.m(self.b(self.n(self.a(x))))\nreturn x"),
+            id="a loop",
+        ),
+    ],
+)  # fmt: skip
+def test_modules_that_end_with_a_layer_elsewhere(source: str) -> None:
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(("used", "count"), [("Net", 1), ("Up", 0)])
+def test_a_module_that_another_file_uses(tmp_path, used, count):
+    files = {"net.py": ends(), "main.py": f"from net import {used}\n\nmodel = {used}()\n"}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == count

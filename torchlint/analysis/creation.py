@@ -107,8 +107,7 @@ def goal_of(program: Program, move: cst.Call) -> Goal | None:
         return None
     if move.func.attr.value == "type":
         kind = move.args[0].value if move.args else None
-        found = program.devices.of_tensor_type(kind).gpu
-        return Goal(None, plain=False) if found else None
+        return Goal(None, plain=False) if program.devices.of_tensor_type(kind).gpu else None
     words = keywords(move)
     places = [arg.value for arg in move.args if arg.keyword is None]
     device = words.get("device", places[0] if places else None)

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.analysis.layer_run import Run
 from torchlint.analysis.layer_uses import ABOUT_MODULES
 from torchlint.analysis.layer_values import Item, Items, Layers, Output, Value, either
+from torchlint.analysis.own_modules import OwnModules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,7 @@ class Reader:
         self._sites: dict[tuple[int, str], set[int]] = defaultdict(set)
         self._summaries: dict[int, Value] = {}
         self._fuel = _FUEL
+        self.modules = OwnModules(program)
 
     def read(self) -> dict[cst.Call, set[Item]]:
         """Run what stores attributes first, and then everything, for what becomes of outputs."""
@@ -51,6 +53,7 @@ class Reader:
         self._follow.clear()
         self._summaries.clear()
         self._sites.clear()
+        self.modules.clear()
         self._stored = {}
         if id(self.program.module) in self._builders:
             Run(self, self.program.module, None).run(self.program.module.body)
@@ -61,6 +64,8 @@ class Reader:
             unseen = isinstance(value, Layers) and value.chain and key not in self._sites
             if unseen or len(self._sites.get(key, ())) > 1:
                 self.escape(value)
+        for producer, consumers in self.modules.beyond(self._follow):
+            self._follow[producer] |= consumers
         return self._follow if self._fuel > 0 else {}
 
     def _storing(self) -> Iterable[cst.FunctionDef]:
@@ -141,6 +146,11 @@ class Reader:
         for producer in producers:
             if producer is not None:
                 self._follow[producer] |= consumers
+
+    def give(self, function: cst.CSTNode, output: Output) -> None:
+        """Record that a function returns outputs: of a module, they go where it is called."""
+        if not self.modules.give(function, output.producers):
+            self.escape(output)
 
     def commit(self, layers: Layers) -> None:
         """Record that the members of a list run in order."""

@@ -116,7 +116,7 @@ class Run:
             case cst.Return():
                 value = None if node.value is None else self._value(node.value, env)
                 if isinstance(value, Output):
-                    self._reader.escape(value)
+                    self._reader.give(self._scope, value)
                 self.returned.append(value if isinstance(value, Layers) else None)
                 self._ends.append(env)
                 return None
@@ -454,6 +454,10 @@ class Run:
             return self._listed(node, env)
         if name.startswith("torch.nn.") and last[:1].isupper() and name not in _NO_LAYERS:
             self._leak_arguments(node, env)
+            return layer(node)
+        if self._reader.modules.is_built(node):
+            self._leak_arguments(node, env)
+            self._reader.modules.place(node)
             return layer(node)
         match node.func:
             case cst.Name(value="list" | "tuple") if len(node.args) == 1:
