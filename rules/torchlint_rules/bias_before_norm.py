@@ -33,6 +33,8 @@ not become measurably faster, so this is information.
   which runs its layers one by one.
 - A layer that ends a forward pass, unless the file alone makes modules of that class, and all of
   them go into norms.
+- A norm that an argument decides about (`if norm: layers.append(...)`), where no call asks for it
+  in so many words.  Where one does, the fix is `bias=not norm`.
 - A bias that is given by position, by a variable or as False.
 - Layers that are made only for an argument that every call in the file gives as None, and
   attributes that no file of the project reads.
@@ -85,6 +87,7 @@ from torchlint.analysis.flattening import takes_rows
 from torchlint.analysis.held_in_evaluation import stays_in_evaluation
 from torchlint.analysis.importing import importers
 from torchlint.analysis.initialisers import needs_bias
+from torchlint.analysis.layers import chosen_links
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
@@ -112,7 +115,7 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
     """Yield layers with a bias whose output goes into a norm, and nowhere else."""
     if not is_possible(program):
         return
-    links = [link for link in program.links if is_cancelled(program, link)]
+    links = cancelled(program)
     if not links or module_uses.freezes_norms(program) or module_uses.looks_inside(program):
         return
     if in_test(program, links[0].producer) or is_toy(program):
@@ -131,9 +134,20 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         yield Finding(
             link.producer,
             message(program, link),
-            None if reason else without_bias(program, link.producer),
+            None if reason else without_bias(program, link),
             help=f"Not fixed, since {reason}." if reason else "",
         )
+
+
+def cancelled(program: Program) -> list[Link]:
+    """Return the layers whose bias is taken away, wherever or by an argument, in their order."""
+    found = [link for link in program.links if is_cancelled(program, link)]
+    always = {link.producer for link in found}
+    for link in chosen_links(program):
+        if link.producer not in always and is_cancelled(program, link):
+            always.add(link.producer)
+            found.append(link)
+    return sorted(found, key=lambda link: program.index.order(link.producer))
 
 
 def is_possible(program: Program) -> bool:
@@ -200,10 +214,16 @@ def message(program: Program, link: Link) -> str:
     layer = program.code(link.producer.func)
     what = f"`self.{attribute}`" if attribute else f"this `{layer}`"
     norm = program.code(link.consumers[0].func)
-    text = f"the bias of {what} is subtracted again by the `{norm}` after it"
+    text = f"{chosen(link)}the bias of {what} is subtracted again by the `{norm}` after it"
     if program.qualified(link.producer.func) in LINEAR and not takes_rows(program, link.producer):
         text += ", if its input has the shape (N, C)"
     return f"{text}: it costs a number a channel, and a small kernel in each step"
+
+
+def chosen(link: Link) -> str:
+    """Name the argument that puts a norm behind the layer."""
+    choice = link.choice
+    return "" if choice is None else f"where `{choice.param.name.value}` is {choice.wanted}, "
 
 
 def is_toy(program: Program) -> bool:
@@ -233,16 +253,20 @@ def why_not(program: Program, layer: cst.Call, loading: str | None) -> str:
     return ""
 
 
-def without_bias(program: Program, layer: cst.Call) -> Fix:
-    """Build the layer without its bias."""
+def without_bias(program: Program, link: Link) -> Fix:
+    """Build the layer without its bias: where the norm is, if an argument decides about that."""
+    layer, choice = link.producer, link.choice
+    bias = "False"
+    if choice is not None:
+        bias = f"{'not ' if choice.wanted else ''}{choice.param.name.value}"
     given = program.argument(layer, "bias").arg
-    rewrite: Rewrite = AddArgument(layer, "bias", "False")
+    rewrite: Rewrite = AddArgument(layer, "bias", bias)
     if given is not None:
-        rewrite = Replace(given.value, "False")
+        rewrite = Replace(given.value, bias)
     attribute = module_uses.attribute_of(program, layer)
     key = f"{attribute}.bias" if attribute else "its bias"
     changes = (
         f"the state_dict no longer holds {key}: checkpoints that do fail to load with "
         "'Unexpected key(s) in state_dict'; later layers start from other random numbers"
     )
-    return Fix("Pass `bias=False`", Safety.UNSAFE, (rewrite,), changes)
+    return Fix(f"Pass `bias={bias}`", Safety.UNSAFE, (rewrite,), changes)

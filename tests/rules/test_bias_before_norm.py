@@ -1132,3 +1132,92 @@ def test_modules_that_end_with_a_layer_elsewhere(source: str) -> None:
 def test_a_module_that_another_file_uses(tmp_path, used, count):
     files = {"net.py": ends(), "main.py": f"from net import {used}\n\nmodel = {used}()\n"}
     assert len(check_in(tmp_path, files, "net.py", CODE)) == count
+
+
+# -- a norm that an argument decides about --------------------------------------------------------
+
+BLOCK = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def block(n, {param}):
+            {first}layers = [nn.Conv2d(n, 8, 3)]
+            {test}:
+                layers.append(nn.BatchNorm2d(8))
+            {then}layers.append(nn.ReLU())
+            return layers
+
+        self.layers = nn.Sequential(*block(3, {given}), *block(8))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+def block(
+    test: str = "if norm",
+    param: str = "norm=True",
+    given: str = "norm=False",
+    first: str = "",
+    then: str = "",
+) -> str:
+    """Return a network of blocks, of which not all have a norm."""
+    return HEAD + BLOCK.format(test=test, param=param, given=given, first=first, then=then)
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "bias"),
+    [
+        pytest.param(block(), "where `norm` is True, the bias", "not norm", id="by default"),
+        pytest.param(
+            block(param="norm=False", given="norm=True"), "True, the bias", "not norm", id="asked"
+        ),
+        pytest.param(
+            block("if not plain", "plain=False", "plain=True"),
+            "where `plain` is False, the bias", "plain", id="where it is not so",
+        ),
+        pytest.param(
+            module(
+                f"self.conv = {CONV}\nself.bn = {NORM} if norm else nn.Identity()", DIRECT,
+                tail="\nnet = Net()\n",
+            ),
+            "where `norm` is True", "not norm", id="one of two layers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_norm_that_an_argument_adds(source, words, bias):
+    (finding,) = check(source, CODE)
+    assert words in finding.message
+    assert f"8, 3, bias={bias})" in fixed(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(block(param="norm=False", given="norm=False"), id="no call asks for it"),
+        pytest.param(block(param="norm=args.norm", given="norm=args.n"), id="not in so many words"),
+        pytest.param(block(first="norm = norm and n > 3\n            "), id="a name bound again"),
+        pytest.param(block("if norm and n > 3"), id="another condition as well"),
+        pytest.param(
+            block("layers.append(nn.ReLU())\n            if norm"), id="an activation between"
+        ),
+        pytest.param(
+            block(
+                then="if not norm:\n                layers.append(nn.BatchNorm2d(8))\n            "
+            ),
+            id="a norm either way, which is no choice",
+        ),
+        pytest.param(block().replace("8, 3)", "8, 3, bias=not norm)"), id="no bias there"),
+        pytest.param(
+            module(
+                f"self.bn = {NORM} if norm else nn.Identity()\nnorm = norm + 1\nself.conv = {CONV}",
+                DIRECT,
+                tail="\nnet = Net()\n",
+            ),
+            id="a name bound again in between",
+        ),
+    ],
+)
+def test_norms_of_which_no_argument_decides_alone(source):
+    silent(source, CODE)

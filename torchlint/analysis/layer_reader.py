@@ -14,7 +14,7 @@ from torchlint.analysis.layer_values import Item, Items, Layers, Output, Value, 
 from torchlint.analysis.own_modules import OwnModules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
@@ -31,9 +31,13 @@ _FUEL = 60_000  # expressions that may be looked at in one file
 class Reader:
     """What each layer's output goes into, over all functions of one module."""
 
-    def __init__(self, program: Program) -> None:
-        """Nothing is computed before it is asked for."""
+    def __init__(self, program: Program, assumed: Mapping[int, bool] | None = None) -> None:
+        """Nothing is computed before it is asked for.
+
+        ``assumed`` tells of conditions, by the identity of their nodes, whether they hold.
+        """
         self.program = program
+        self.assumed = assumed or {}
         self._follow: dict[cst.Call, set[Item]] = defaultdict(set)
         self._families = _families(program)
         self._attributes: dict[tuple[int, str], Value] = {}  # of the pass before

@@ -151,7 +151,10 @@ class Run:
 
     def _branch(self, node: cst.If, env: Env) -> Env | None:
         self._test(node.test, env)
-        ends = [self._suite(node.body, dict(env))]
+        holds = self._reader.assumed.get(id(node))
+        if holds:
+            return self._suite(node.body, env)
+        ends = [] if holds is False else [self._suite(node.body, dict(env))]
         match node.orelse:
             case cst.If():
                 ends.append(self._branch(node.orelse, dict(env)))
@@ -349,9 +352,10 @@ class Run:
                 return self._comprehension(node, env)
             case cst.IfExp():
                 self._test(node.test, env)
-                return self._reader.join(
-                    [self._value(node.body, env), self._value(node.orelse, env)]
-                )
+                holds = self._reader.assumed.get(id(node))
+                sides = [node.body] if holds is not False else []
+                sides += [] if holds else [node.orelse]
+                return self._reader.join([self._value(side, env) for side in sides])
             case cst.NamedExpr():
                 value = self._value(node.value, env)
                 self._store(node.target, value, env)

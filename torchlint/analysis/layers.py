@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchlint.analysis.chosen_layers import choices
 from torchlint.analysis.layer_reader import Reader
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
+    from torchlint.analysis.chosen_layers import Choice
     from torchlint.analysis.program import Program
 
 
@@ -24,18 +26,32 @@ if TYPE_CHECKING:
 class Link:
     """All that the output of a layer goes into, directly, are these layers.
 
-    ``producer`` and ``consumers`` are the calls that construct the layers.
+    ``producer`` and ``consumers`` are the calls that construct the layers.  ``choice``: the
+    parameter of their function that decides whether it is so.
     """
 
     producer: cst.Call
     consumers: tuple[cst.Call, ...]
+    choice: Choice | None = None
 
 
 def links(program: Program) -> Iterator[Link]:
     """Find all links of a file, in the order of their producers: one for each producer."""
-    follow = Reader(program).read()
+    yield from _links(program, None)
+
+
+def chosen_links(program: Program) -> Iterator[Link]:
+    """Find the links in functions to which an argument adds norms, for the calls that ask so."""
+    for choice in choices(program):
+        for link in _links(program, choice):
+            if program.function(link.producer) is choice.function:
+                yield link
+
+
+def _links(program: Program, choice: Choice | None) -> Iterator[Link]:
+    follow = Reader(program, None if choice is None else choice.branches).read()
     order = program.index.order
     for producer in sorted(follow, key=order):
         consumers = [item for item in follow[producer] if item is not None]
         if consumers and len(consumers) == len(follow[producer]):
-            yield Link(producer, tuple(sorted(consumers, key=order)))
+            yield Link(producer, tuple(sorted(consumers, key=order)), choice)
