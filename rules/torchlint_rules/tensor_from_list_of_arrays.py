@@ -7,7 +7,9 @@ itself warns that this is "extremely slow" and recommends `numpy.array()` first.
 
 TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, since
 it is not plain whether a copy, a detached copy or the tensor itself was meant.
-What they do is `x.detach().clone()`, which says so and does not warn.
+What they do is `x.detach().clone()`, which says so and does not warn.  In training
+steps `torch.tensor([x])` of one tensor on the host, which has to hold one number, is
+information: `x.detach().reshape(1)` makes no Python object of it.
 
 ## Bad
     import numpy as np
@@ -27,7 +29,7 @@ What they do is `x.detach().clone()`, which says so and does not warn.
 
 ## Leaves alone
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
-(`env.step()` returns what the environment likes); lists of tensors, which
+(`env.step()` returns what the environment likes); lists of several tensors, which
 `torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory,
 or where a default device is set in the file, it is reported without a fix.
 
@@ -82,7 +84,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.unused import is_unused
-from torchlint.analysis.values import Kind
+from torchlint.analysis.values import Device, Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -120,6 +122,8 @@ def tensor_from_list_of_arrays(program: Program) -> Iterator[Finding]:
             yield from_list(program, call, name, data)
         elif name == "torch.tensor" and value.is_tensor:
             yield from_tensor(program, call, data)
+        elif name == "torch.tensor" and is_one_tensor(program, data.value):
+            yield from_one(program, call, data)
     for call, func in program.method_calls("new_tensor"):
         match call.args:
             case [cst.Arg(star="") as arg] if program.value(func.value).is_tensor:
@@ -310,6 +314,29 @@ def detached(program: Program, tensor: cst.BaseExpression) -> str:
             return f"{code}.detach()"
         case _:
             return f"({code}).detach()"
+
+
+def is_one_tensor(program: Program, data: cst.BaseExpression) -> bool:
+    """``[t]`` of a tensor on the host, in training steps: of one elsewhere it is a wait as well."""
+    match data:
+        case cst.List(elements=[cst.Element(value=tensor)]):
+            value = program.value(tensor)
+            known = value.is_tensor and value.device is Device.CPU
+            return known and program.context(data).role is Role.TRAIN
+        case _:
+            return False
+
+
+def from_one(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
+    """Return the finding for a list of one tensor (TL303b): information, since it is a number."""
+    assert isinstance(data.value, cst.List)
+    tensor = data.value.elements[0].value
+    message = (
+        f"`{program.brief(call)}` reads the number out of the tensor `{program.brief(tensor)}` to "
+        "make a tensor of it"
+    )
+    help_ = f"`{detached(program, tensor)}.reshape(1)` is one already"
+    return Finding(call, message, None, Severity.INFO, case="b", help=help_)
 
 
 def from_new_tensor(program: Program, call: cst.Call, func: cst.Attribute) -> Finding:

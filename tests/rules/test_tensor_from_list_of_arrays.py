@@ -500,3 +500,43 @@ def test_a_detached_clone_is_what_tensor_makes(*, transposed: bool, grad: bool) 
             assert getattr(made, name) == getattr(copied, name)
         assert made.stride() == copied.stride()
         assert copied.data_ptr() != tensor.data_ptr()
+
+
+STEPS = """\
+import torch
+
+def learn(model, optimizer, rewards):
+    targets = torch.tensor([float(r) for r in rewards]){where}
+    losses = []
+    for value, target in zip(model(rewards), targets):
+        losses.append((value - {wanted}).abs())
+    optimizer.zero_grad()
+    {then}
+    optimizer.step()
+"""
+
+
+def steps(wanted: str, where: str = "", then: str = "torch.stack(losses).sum().backward()") -> str:
+    """Return a training step with what each loss is computed of."""
+    return STEPS.format(wanted=wanted, where=where, then=then)
+
+
+def test_one_tensor_in_a_list_in_training_steps():
+    for source in (steps("torch.tensor([target])"), steps("torch.tensor([target.detach()])")):
+        (finding,) = check(source, CODE)
+        assert (finding.code, finding.severity, finding.fix) == ("TL303b", Severity.INFO, None)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(steps("torch.tensor([target, 1])"), id="several values"),
+        pytest.param(steps("torch.tensor([target.item()])"), id="a number"),
+        pytest.param(steps("torch.tensor([value])"), id="perhaps on a GPU"),
+        pytest.param(steps("torch.tensor([target])", where=".cuda()"), id="on a GPU"),
+        pytest.param(steps("torch.tensor([target])", then="pass").replace("optimizer.", "other."),
+                     id="not in training steps"),
+    ],
+)  # fmt: skip
+def test_lists_of_other_values_and_places(source):
+    silent(source, CODE)
