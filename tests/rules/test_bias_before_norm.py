@@ -1221,3 +1221,36 @@ def test_a_norm_that_an_argument_adds(source, words, bias):
 )
 def test_norms_of_which_no_argument_decides_alone(source):
     silent(source, CODE)
+
+
+HELPER = """
+def stack(sizes, norm=False):
+    layers = []
+    for size in sizes:
+        conv = nn.Conv2d(3, size, 3)
+        if norm:
+            layers += [conv, nn.BatchNorm2d(size)]
+        else:
+            layers += [conv, nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten())
+
+class Other(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+net = Other(stack([3, 3], norm=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "found"),
+    [
+        ("model.load_state_dict(load_state_dict_from_url(URL))", 0),
+        ("model.load_state_dict(torch.load(path))", 1),
+    ],
+)
+def test_a_bias_of_a_function_that_weights_from_the_web_have(load, found):
+    loads = PUBLISHED.format(made="Other(stack([3], norm=True))", load=load)
+    source = HEAD + HELPER + loads.replace("class Other(nn.Module):\n    pass\n", "")
+    assert len(check(source, CODE)) == found

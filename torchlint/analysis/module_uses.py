@@ -178,10 +178,13 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
 
 
 def is_published(program: Program, layer: cst.Call) -> bool:
-    """Whether the file loads weights from the web into the class of a layer: they have its bias."""
+    """Whether the file loads weights from the web into the class of a layer: they have its bias.
+
+    A layer that a function makes may be part of any class.
+    """
     owner = program.classes.around(layer)
-    return owner is not None and any(
-        program.classes.named(program.value(func.value).type) is owner
+    return any(
+        (owner is None or program.classes.named(program.value(func.value).type) is owner)
         and _is_from_web(program, call)
         for call, func in program.method_calls("load_state_dict")
     )
