@@ -105,6 +105,7 @@ from torchlint.analysis.optimizer_wrappers import (
     may_be_wrapped,
     may_refuse_arguments,
 )
+from torchlint.analysis.origins import origins
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
@@ -251,7 +252,7 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
             bases = [base for c in classes.lineage(owner) for base in c.bases]
             return True if any(base.startswith("torch.optim.") for base in bases) else None
         case Kind.INSTANCE if not _is_self(receiver):
-            return False if inherits(program, value) else None
+            return False if inherits(program, value) or all_inherit(program, receiver) else None
         case Kind.UNKNOWN if not _is_self(receiver):
             own = any("zero_grad" in other.methods for other in classes) or wraps(program)
             own = own or is_wrapper(program, receiver) or does_more(program, receiver)
@@ -300,6 +301,15 @@ def inherits(program: Program, value: Value) -> bool:
         return False
     bases = [base for one in found[0].classes.lineage(found[1]) for base in one.bases]
     return any(base.startswith("torch.optim.") for base in bases)
+
+
+def all_inherit(program: Program, receiver: cst.BaseExpression) -> bool:
+    """Whether a name is an instance of one of several classes, by an option, that all do so."""
+    made = origins(program, receiver) if isinstance(receiver, cst.Name) else []
+    values = [program.value(one) for one in made if isinstance(one, cst.Call)]
+    return len(values) == len(made) > 1 and all(
+        value.kind is Kind.OPTIMIZER or inherits(program, value) for value in values
+    )
 
 
 def does_more(program: Program, receiver: cst.BaseExpression) -> bool:

@@ -713,6 +713,32 @@ def test_a_text_that_only_tells_of_apex_uses_none(tmp_path, head, line, count):
     assert not check_in(tmp_path, files, "engine.py", CODE)
 
 
+LEFT_OVER = "from apex import amp\n"
+USING = "from engine import train\nfrom factory import make\nfrom apex.parallel import DDP\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "using", "factory", "count"),
+    [
+        pytest.param(LEFT_OVER, "", USING, FACTORY, 1, id="nothing of it is used"),
+        pytest.param(LEFT_OVER, "torch.cuda.amp.autocast()\n", USING, FACTORY, 1, id="torch's"),
+        pytest.param(LEFT_OVER, "scaled = amp.scale_loss\n", USING, FACTORY, 0, id="used"),
+        pytest.param(LEFT_OVER, "kind = 'apex'\n", USING, FACTORY, 0, id="a text names it"),
+        pytest.param(LEFT_OVER, "", USING, OPTION, 0, id="another file makes one of it"),
+        pytest.param(
+            LEFT_OVER, "", f"{USING}amp.initialize(net, optimizer)\n", FACTORY, 0, id="wrapped"
+        ),
+        pytest.param(f"{LEFT_OVER}import deepspeed\n", "", USING, FACTORY, 0, id="another engine"),
+    ],
+)
+def test_an_import_of_apex_that_nothing_uses(tmp_path, head, line, using, factory, count):
+    engine = f"{head}{ENGINE}\n{line}"
+    files = {"engine.py": engine, "main.py": using, "factory.py": factory}
+    found = check_in(tmp_path, files, "engine.py", CODE, "any")
+    assert [(one.fix, "apex" in one.help) for one in found] == [(None, True)] * count
+    assert not check_in(tmp_path, files, "engine.py", CODE)
+
+
 WRAPPED = "    if args.amp:\n        net, optimizer = amp.initialize(net, optimizer)\n"
 
 
@@ -766,6 +792,36 @@ def test_an_object_around_an_optimizer_that_inherits_from_it(tmp_path, base, met
                 optimizer.step()
     """
     files = {"scheduling.py": SCHEDULED.format(base=base, method=method), "engine.py": engine}
+    assert len(check_in(tmp_path, files, "engine.py", CODE)) == count
+
+
+CHOICE = """
+import torch
+from near import First, Second, Third
+
+def main(loader, net, options):
+    optimizer = First(net.parameters()) if options.first else {second}(net.parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "method", "count"),
+    [
+        pytest.param("Second", "step", 1, id="both are optimizers"),
+        pytest.param("torch.optim.SGD", "step", 1, id="the other is torch's"),
+        pytest.param("Second", "zero_grad", 0, id="one has a zero_grad of its own"),
+        pytest.param("Third", "step", 0, id="one is no optimizer"),
+    ],
+)
+def test_one_of_several_classes_by_an_option(tmp_path, second, method, count):
+    one = "class {}(torch.optim.Optimizer):\n    def {}(self): ...\n"
+    near = f"import torch\n{one.format('First', 'step')}{one.format('Second', method)}"
+    near += "class Third:\n    def __init__(self, parameters): ...\n"
+    files = {"near.py": near, "engine.py": CHOICE.format(second=second)}
     assert len(check_in(tmp_path, files, "engine.py", CODE)) == count
 
 

@@ -29,6 +29,8 @@ _WRAP = re.compile(
     r"|FSDP\(|FullyShardedDataParallel\(|fully_shard\(|PrivacyEngine\("
 )
 _APEX = "amp.initialize("
+_MAKES = re.compile(r"amp\.(initialize|scale_loss)\b|\bFused(Adam|LAMB|SGD|NovoGrad|Adagrad)\b|"
+                    r"\bapex\.optimizers|FP16_Optimizer|network_to_half|\bLARC\b")  # fmt: skip
 _LIGHTNING = frozenset({"lightning", "pytorch_lightning"})
 _CLIPS = ("gradient_clip_val",)
 _FAR = 4  # imports between a file and those that use what it makes
@@ -44,7 +46,55 @@ def may_refuse_arguments(program: Program, receiver: cst.BaseExpression) -> bool
     value = program.value(receiver)
     if value.kind is Kind.MODULE or not _uses(program, _REFUSE):
         return False
-    return not _is_plain(program, value)
+    return not (_is_plain(program, value) or _only_imports_apex(program))
+
+
+def _only_imports_apex(program: Program) -> bool:
+    """Whether a file uses nothing of apex that it imports, and no file near by an optimizer of it.
+
+    ``from apex import amp`` is often left over from the time before torch had its own.
+    """
+    if program.project is None or program.path is None:
+        return False
+    others = tuple(word for word in _REFUSE if word != "apex")
+    if _uses(program, others) or _names_apex(program):
+        return False
+    imports = program.project.imports
+    users = _users(imports, str(program.path)) | {str(program.path)}
+    near = users.union(*(imports.targets(one) for one in users))
+    return not any(
+        _MAKES.search(text) or _WRAP.search(text) or any(word in text for word in others)
+        for text in map(imports.text, near)
+    )
+
+
+def _names_apex(program: Program) -> bool:
+    """Whether anything but imports speaks of apex: a use of what they bring, a name or a text."""
+    of = program.index.of
+    names = [name for name in of(cst.Name) if not _is_imported(program, name)]
+    if any("apex" in name.value or _is_of_apex(program, name) for name in names):
+        return True
+    texts = (
+        text for text in of(cst.SimpleString) if not isinstance(program.parent(text), cst.Expr)
+    )
+    return any("apex" in text.value for text in texts)
+
+
+def _is_of_apex(program: Program, name: cst.Name) -> bool:
+    """Whether a name stands for something of apex; the `amp` of `torch.cuda.amp` does not."""
+    match program.parent(name):
+        case cst.Attribute(attr=attr) if attr is name:
+            return False
+        case cst.Arg(keyword=keyword) if keyword is name:
+            return False
+        case _:
+            return program.qualified(name).startswith("apex")
+
+
+def _is_imported(program: Program, node: cst.CSTNode) -> bool:
+    return any(
+        isinstance(above, cst.Import | cst.ImportFrom) for above in program.index.ancestors(node)
+    )
 
 
 def _uses(program: Program, words: tuple[str, ...]) -> bool:
