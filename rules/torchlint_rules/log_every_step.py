@@ -44,7 +44,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - reads in a branch for certain values of what they read (`if loss.item() < 0: ...`), or for a
   value that no call in the project passes (`if criterion is not None:`);
 - reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`),
-  or whether the loop around them has one more turn (`while error > 0.1:`);
+  or whether the loop around them has one more turn (`while error > 0.1:`); but not of what the step
+  has just copied to the GPU (`sizes = sizes.cuda()`), which could be read before that;
 - what a function returns, if each of its callers decides by it at once
   (`loss = learner.observe(x)`, `assert not math.isnan(loss)`);
 - sizes of pickled objects that a function gathers from all processes;
@@ -112,6 +113,7 @@ from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
+from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.waits import (
     asked_before,
     costs,
@@ -133,6 +135,7 @@ if TYPE_CHECKING:
 GUARD = "log it every n steps (`if step % n == 0:`)"
 AGAIN = "give the first number a name, and use it here as well"
 BESIDE = "keep the number in a Python attribute as well, and read that one"
+EARLIER = "the host has it before it is copied to the GPU: read it there"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -214,7 +217,7 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return KEEP.format(program.brief(sync.tensor))
     if sync.context.role is Role.FORWARD and dotted(_held(sync.tensor)).startswith("self."):
         return BESIDE
-    return GUARD
+    return EARLIER if was_uploaded(program, sync.tensor) else GUARD
 
 
 def _held(node: cst.BaseExpression) -> cst.BaseExpression:

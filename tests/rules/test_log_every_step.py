@@ -997,6 +997,30 @@ def test_a_read_that_decides_whether_the_step_is_taken(lines: str) -> None:
     silent(stepped(lines), CODE)
 
 
+MOVED = "sizes = sizes.cuda()\nif wanted: sizes = sizes.to('cuda')\n"
+SKIPS = "if sizes[-1].item() == 0:\n    continue\nupdate(loss)"
+COUNTS = "update(loss)\nprint(int(sum(sizes)))"
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param(MOVED + SKIPS, 1, id="decides, but is known before the copy"),
+        pytest.param(MOVED + COUNTS, 1, id="int() of a sum"),
+        pytest.param(COUNTS, 0, id="int() of what stays on the host"),
+        pytest.param("sizes = model(sizes).cuda()\n" + SKIPS, 0, id="the model gives it"),
+        pytest.param("sizes = loss.cuda()\n" + SKIPS, 0, id="it was there before"),
+        pytest.param("sizes = find(x).cuda()\n" + COUNTS, 0, id="nobody knows what it was"),
+        pytest.param("sizes = sizes.to('cpu')\n" + COUNTS, 0, id="to the host"),
+        pytest.param(MOVED + "if y: sizes = find(y)\n" + COUNTS, 0, id="may be another"),
+    ],
+)
+def test_a_read_of_what_the_step_has_copied_to_the_gpu(lines: str, count: int) -> None:
+    found = check(stepped(lines).replace("for x in batches", "for x, sizes in batches"), CODE)
+    assert [one.severity for one in found] == [Severity.WARNING] * count
+    assert all("before it is copied" in one.help for one in found)
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -718,22 +718,24 @@ USING = "from engine import train\nfrom factory import make\nfrom apex.parallel 
 
 
 @pytest.mark.parametrize(
-    ("head", "line", "using", "factory", "count"),
+    ("head", "line", "others", "count"),
     [
-        pytest.param(LEFT_OVER, "", USING, FACTORY, 1, id="nothing of it is used"),
-        pytest.param(LEFT_OVER, "torch.cuda.amp.autocast()\n", USING, FACTORY, 1, id="torch's"),
-        pytest.param(LEFT_OVER, "scaled = amp.scale_loss\n", USING, FACTORY, 0, id="used"),
-        pytest.param(LEFT_OVER, "kind = 'apex'\n", USING, FACTORY, 0, id="a text names it"),
-        pytest.param(LEFT_OVER, "", USING, OPTION, 0, id="another file makes one of it"),
+        pytest.param(LEFT_OVER, "", (USING, FACTORY), 1, id="nothing of it is used"),
+        pytest.param(LEFT_OVER, "torch.cuda.amp.autocast()\n", (USING, FACTORY), 1, id="torch's"),
+        pytest.param(LEFT_OVER, "scaled = amp.scale_loss\n", (USING, FACTORY), 0, id="used"),
+        pytest.param(LEFT_OVER, "kind = 'apex'\n", (USING, FACTORY), 0, id="a text names it"),
+        pytest.param(LEFT_OVER, "", (USING, OPTION), 0, id="another file makes one of it"),
         pytest.param(
-            LEFT_OVER, "", f"{USING}amp.initialize(net, optimizer)\n", FACTORY, 0, id="wrapped"
+            LEFT_OVER, "", (f"{USING}amp.initialize(net, optimizer)\n", FACTORY), 0, id="wrapped"
         ),
-        pytest.param(f"{LEFT_OVER}import deepspeed\n", "", USING, FACTORY, 0, id="another engine"),
+        pytest.param(
+            f"{LEFT_OVER}import deepspeed\n", "", (USING, FACTORY), 0, id="another engine"
+        ),
     ],
 )
-def test_an_import_of_apex_that_nothing_uses(tmp_path, head, line, using, factory, count):
-    engine = f"{head}{ENGINE}\n{line}"
-    files = {"engine.py": engine, "main.py": using, "factory.py": factory}
+def test_an_import_of_apex_that_nothing_uses(tmp_path, head, line, others, count):
+    files = {"engine.py": f"{head}{ENGINE}\n{line}"}
+    files["main.py"], files["factory.py"] = others
     found = check_in(tmp_path, files, "engine.py", CODE, "any")
     assert [(one.fix, "apex" in one.help) for one in found] == [(None, True)] * count
     assert not check_in(tmp_path, files, "engine.py", CODE)

@@ -15,6 +15,7 @@ from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.picked import picks
+from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -263,9 +264,10 @@ def decides_step(program: Program, sync: Sync) -> bool:
     """Whether the turn takes its step, or goes without, by what is read.
 
     ``if torch.isfinite(loss).item(): optimizer.step()``, ``if loss.item() > 9: continue``; or
-    whether there is one more: ``while error > 0.1: ...; error = loss.item()``.
+    whether there is one more: ``while error > 0.1: ...; error = loss.item()``.  What the step has
+    copied to the GPU itself tells as much before it is copied.
     """
-    return any(
+    return not was_uploaded(program, sync.tensor) and any(
         picks_step(program, use) or _picks_turn(program, use, sync.node)
         for use in (sync.node, *_uses(program, sync))
     )

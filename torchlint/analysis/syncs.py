@@ -29,6 +29,7 @@ from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.unmoved import stays_unmoved
+from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -259,7 +260,11 @@ def _sync(
 ) -> Iterator[Sync]:
     value = program.value(tensor)
     sure = value.kind is Kind.TENSOR
-    derived = value.kind is Kind.UNKNOWN and not proved and _is_trained_with(program, tensor, value)
+    derived = value.kind is Kind.UNKNOWN and (
+        was_uploaded(program, tensor)
+        if proved and read is Read.SCALAR
+        else not proved and _is_trained_with(program, tensor, value)
+    )
     if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
         return
     if value.device is Device.UNKNOWN and stays_unmoved(program, tensor):
