@@ -31,7 +31,8 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
 - Code that measures: a CUDA event or a profiler is used there or around a call of it, a clock is
   read before and after the loop, or the function or file is named after a benchmark, a profile or a
   timing.  There the wait is the point.
-- Code that orders work by hand: CUDA streams, graphs and events, `non_blocking` copies to the host,
+- Code that orders work by hand: CUDA streams (but not one on which something is set up, and joined
+  in the same function), graphs and events, `non_blocking` copies to the host,
   `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.

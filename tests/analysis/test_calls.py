@@ -138,6 +138,20 @@ def test_a_call_of_one_of_two_functions_is_a_site_of_both() -> None:
         ),
         pytest.param("def f(x): probe(x)\nrun = f()\nrun(1)", [], id="not what it returns"),
         pytest.param("def f(x): probe(x)\nrun, n = f\nrun(1)", [], id="not a part of it"),
+        pytest.param(
+            "def f(x): probe(x)\ndef g(run): run(1)\ng(f)", ["1"], id="given to another function"
+        ),
+        pytest.param(
+            "def f(x): probe(x)\ndef h(x): pass\ndef g(run): run(1)\ng(f)\ng(run=h)",
+            ["1"],
+            id="one of two is given",
+        ),
+        pytest.param(
+            "def f(x): probe(x)\ndef g(run): run(1)\ng(f)\ng(other)", [], id="one is unknown"
+        ),
+        pytest.param(
+            "def f(x): probe(x)\ndef g(run): run = other; run(1)\ng(f)", [], id="bound anew"
+        ),
     ],
 )
 def test_arguments(source: str, passed: list[str]) -> None:

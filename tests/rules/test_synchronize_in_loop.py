@@ -347,3 +347,74 @@ def test_a_time_of_training_is_information(source):
 )
 def test_silent_where_the_time_is_the_point(source):
     silent(source, CODE)
+
+
+SIDE = """
+def set_up(model):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        model.warm_up()
+    torch.cuda.current_stream().wait_stream(side)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        pytest.param(SIDE, 1, id="for what is set up, and joined"),
+        pytest.param(f"{SIDE}    return side\n", 0, id="given to others"),
+        pytest.param(f"{SIDE}    model.side = side\n", 0, id="kept"),
+        pytest.param(SIDE.replace("    torch.cuda.current", "    nobody"), 0, id="not joined"),
+        pytest.param(f"{SIDE}    torch.cuda.CUDAGraph()\n", 0, id="and a graph"),
+        pytest.param(
+            SIDE.replace("    side = torch.cuda.Stream()", "    global side\n    side = find()"),
+            1,
+            id="of another's making",
+        ),
+    ],
+)
+def test_a_stream_for_what_is_set_up(head, count):
+    assert len(check(loop(head=head), CODE)) == count
+
+
+GIVEN = """
+import time
+import torch
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model.cuda(), optimizer
+
+    def step(self, x):
+        self.model.run(x.cuda())
+        self.optimizer.step()
+        torch.cuda.synchronize()
+
+def train(step, loader):
+    for x in loader:
+        step(x)
+        {}
+
+def main(trainer: Trainer, loader):
+    run = trainer.step
+    train({}, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "severities"),
+    [
+        pytest.param("pass", "run", [Severity.WARNING], id="nothing is timed"),
+        pytest.param("took = time.time()", "run", [Severity.INFO], id="the loop times it"),
+        pytest.param("took = time.time()", "trainer.step", [Severity.INFO], id="without a name"),
+    ],
+)
+def test_a_loop_that_is_given_its_step(line, step, severities):
+    found = check(GIVEN.format(line, step), CODE)
+    assert [one.severity for one in found] == severities
+
+
+def test_a_loop_that_is_given_its_step_or_another():
+    source = GIVEN.format("took = time.time()", "run") + "    train(other, loader)\n"
+    silent(source, CODE)

@@ -14,7 +14,7 @@ from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
@@ -35,6 +35,7 @@ class Calls:
         self._overrides: dict[tuple[int, str], tuple[Target, ...]] = {}
         self._given_back: dict[int, tuple[cst.FunctionDef, ...]] = {}
         self._several: dict[int, tuple[Target, ...]] = {}
+        self._given_to: dict[int, list[cst.FunctionDef]] = {}
 
     def sites(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return calls of a function of this file."""
@@ -123,6 +124,9 @@ class Calls:
             case cst.Call() if depth < _DEPTH and not _makes_no_training(node):
                 made = self.target(node)
                 return [] if made is None else list(self.given_back(made))
+            case cst.Attribute():  # a method, by another name
+                method = self._method_of(node)
+                return [] if method is None else [method]
             case _:
                 return []
         return list(dict.fromkeys(chain(*found))) if all(found) else []
@@ -130,8 +134,44 @@ class Calls:
     def _bound(self, binding: Binding, depth: int) -> list[cst.FunctionDef]:
         if isinstance(binding.value, cst.FunctionDef) and binding.kind is Bind.DEFINITION:
             return [binding.value]
+        if binding.kind is Bind.PARAMETER and isinstance(binding.value, cst.Param):
+            return self._passed_functions(binding.value, depth)
         plain = binding.kind is Bind.ASSIGN and not binding.path
         return self._functions(binding.value, depth + 1) if plain else []
+
+    def _passed_functions(self, param: cst.Param, depth: int) -> list[cst.FunctionDef]:
+        """Return the functions that calls pass for a parameter, if all stand in this file."""
+        key = id(param)
+        if key not in self._given_to:
+            self._given_to[key] = []  # the question leads back to itself
+            found = [self._functions(one, depth + 1) for one in self._given(param)]
+            self._given_to[key] = list(chain(*found)) if found and all(found) else []
+        return self._given_to[key]
+
+    def _given(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """Return what calls by name pass for a parameter; empty where other files call as well.
+
+        Calls by the name of a parameter are not asked for: those are what is looked for.
+        """
+        program = self._program
+        function = program.function(param)
+        if function is None or program.is_method(function):
+            return []
+        if program.project is not None and program.project.callers(program, function):
+            return []
+        name = function.name.value
+        calls = [*self.by_name(name), *self._by(self._aliases.get(name, ()))]
+        return self._passed_by([c for c in calls if function in self.targets(c)], function, param)
+
+    def _method_of(self, node: cst.Attribute) -> cst.FunctionDef | None:
+        """Return the method that ``trainer.step`` is, where it is not called."""
+        name = node.attr.value
+        if name not in self._method_names:
+            return None
+        if type(node.value) is cst.Name and node.value.value == "self":
+            owner = self._program.classes.around(node)
+            return None if owner is None else self._program.classes.method(owner, name)
+        return self._by_receiver(node, name)
 
     def given_back(self, function: cst.FunctionDef) -> tuple[cst.FunctionDef, ...]:
         """Return the functions inside a function of which it returns one: ``return step``."""
@@ -174,7 +214,9 @@ class Calls:
 
     def _by_alias(self, name: str) -> list[cst.Call]:
         """Return the calls of other plain names that a function of a name is given."""
-        aliases = self._aliases.get(name, ())
+        return self._by((*self._aliases.get(name, ()), *self._parameters_for.get(name, ())))
+
+    def _by(self, aliases: Sequence[str]) -> list[cst.Call]:
         return [call for alias in dict.fromkeys(aliases) for call in self.by_name(alias)]
 
     @cached_property
@@ -189,6 +231,26 @@ class Calls:
                 own = function.name.value
                 found.setdefault(own, []).extend(name for name in names if name != own)
         return found
+
+    @cached_property
+    def _parameters_for(self) -> dict[str, list[str]]:
+        """The parameters that functions of this file are passed for, by the functions' names."""
+        found: dict[str, list[str]] = {}
+        for param in self._called_parameters():
+            for function in self._passed_functions(param, 0):
+                if function.name.value != param.name.value:
+                    found.setdefault(function.name.value, []).append(param.name.value)
+        return found
+
+    def _called_parameters(self) -> Iterator[cst.Param]:
+        """Yield the parameters of functions of this file that these call."""
+        for function in self._program.index.of(cst.FunctionDef):
+            if self._program.is_method(function):
+                continue
+            for param in (*function.params.params, *function.params.kwonly_params):
+                calls = self._calls_by_name.get(param.name.value, ())
+                if any(self._program.function(call) is function for call in calls):
+                    yield param
 
     def _constructor(self, node: cst.ClassDef) -> cst.FunctionDef | None:
         owner = self._program.classes.get(node)
@@ -370,8 +432,13 @@ class Calls:
 
         Empty where one of them hides it behind a star.
         """
+        return self._passed_by(self._named_sites(function), function, param)
+
+    def _passed_by(
+        self, sites: list[cst.Call], function: cst.FunctionDef, param: cst.Param
+    ) -> list[cst.BaseExpression]:
         found: list[cst.BaseExpression] = []
-        for site in self._named_sites(function):
+        for site in sites:
             node = self.passed(function, param, site)
             if node is not None:
                 found.append(node)

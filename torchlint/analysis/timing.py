@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _BY_HAND = re.compile(
     r"current_stream|default_stream|make_graphed_callables)|"
     r"torch\.(Stream|Event)$|torch\.utils\.(cpp_extension|dlpack)"
 )
+_STREAMS = re.compile(r"torch\.(cuda|xpu|mps)\.(Stream|stream|current_stream)")
+_ORDERS = frozenset({"stream", "wait_stream", "synchronize"})
 _PROFILES = re.compile(
     r"torch\.((autograd\.)?profiler|(cuda|xpu|mps)\.(nvtx|profiler|cudart))\b|nvtx\b"
 )
@@ -127,7 +130,60 @@ def orders_by_hand(program: Program) -> bool:
     for name in program.names.imported():
         if name.partition(".")[0] in _OTHER_KERNELS or _BY_HAND.match(name):
             return True
-    return any(_BY_HAND.match(program.qualified(node)) for node in program.index.of(cst.Attribute))
+    return any(
+        _BY_HAND.match(program.qualified(node)) and not _is_joined(program, node)
+        for node in program.index.of(cst.Attribute)
+    )
+
+
+def _is_joined(program: Program, node: cst.Attribute) -> bool:
+    """Whether a stream is for what a function sets up, at whose end the usual one waits for it.
+
+    ``side = torch.cuda.Stream()``, of which nothing is left for the steps to come: only local names
+    stand for it.
+    """
+    function, index = program.function(node), program.index
+    if function is None or program.context(node).role not in (Role.OTHER, Role.EPOCH):
+        return False
+    if not _STREAMS.fullmatch(program.qualified(node)):
+        return False
+    call = program.parent(node)
+    if program.qualified(node).endswith(".Stream"):
+        match program.parent(call) if isinstance(call, cst.Call) else None:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+                pass
+            case _:
+                return False
+        uses = (one for one in index.below(function, cst.Name) if one.value == name)
+        if not all(_only_orders(program, use) for use in uses):
+            return False
+    return any(
+        index.order(one) >= index.order(node) and _is_join(program, one)
+        for one in index.below(function, cst.Attribute)
+    )
+
+
+def _is_join(program: Program, node: cst.Attribute) -> bool:
+    """``torch.cuda.current_stream().wait_stream(side)``."""
+    if not program.qualified(node).endswith(".current_stream"):
+        return False
+    above = program.parent(program.parent(node) or node)
+    return isinstance(above, cst.Attribute) and above.attr.value == "wait_stream"
+
+
+def _only_orders(program: Program, name: cst.Name) -> bool:
+    """``with torch.cuda.stream(side)``, ``side.wait_stream(other)``: a stream is not passed on."""
+    match above := program.parent(name):
+        case cst.AssignTarget():
+            return True
+        case cst.Arg():
+            call = program.parent(above)
+            func = call.func if isinstance(call, cst.Call) else None
+            return isinstance(func, cst.Attribute) and func.attr.value in _ORDERS
+        case cst.Attribute(attr=attr):
+            return attr.value in _ORDERS
+        case _:
+            return False
 
 
 def communicates(program: Program, place: cst.CSTNode) -> bool:
