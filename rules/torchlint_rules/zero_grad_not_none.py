@@ -94,6 +94,7 @@ from packaging.version import Version
 from torchlint.analysis.added import needs_2
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.debugging import in_test
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.filled import may_be_filled
 from torchlint.analysis.gradients import Gradients, gradients, shares_gradients
 from torchlint.analysis.index import dotted
@@ -191,7 +192,7 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     """
     if in_test(program, call) or follows_change(program, call):
         return True
-    if program.loops.only_looks(call) or has_few(program, call):
+    if has_few(program, call) or (program.loops.only_looks(call) and looks_back(program, call)):
         return True
     if not may_be_filled(program, over_optimizers(program, call)):
         return True
@@ -203,6 +204,20 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     return runs_once(program, call) and not any(
         program.function(one) is function and program.index.order(one) < place
         for one, _ in program.method_calls("backward")
+    )
+
+
+def looks_back(program: Program, call: cst.Call) -> bool:
+    """Whether a function may go back at all: not after ``torch.set_grad_enabled(False)``.
+
+    An evaluation that clears gradients has none to look at, and clears those of training.
+    """
+    function = program.function(call)
+    return not any(
+        program.function(one) is function
+        and isinstance(program.parent(one), cst.Expr)
+        and [literal(arg.value) for arg in one.args] == ["False"]
+        for one in program.calls_of("torch.set_grad_enabled")
     )
 
 

@@ -1222,3 +1222,39 @@ run(loader, {made}, model)
 """
     files = {"a.py": script(main), "pairs.py": MAKING_PAIRS, "running.py": RUNNING}
     assert len(check_in(tmp_path, files, "a.py", CODE)) == count
+
+
+MOVER = """
+def to_gpu(batch):
+    x, y = batch
+    return x.cuda(), y.cuda()
+"""
+PASSED = """
+import torch
+from torch.utils.data import DataLoader
+from mover import to_gpu
+
+def validate(model, loader, {name}):
+    with torch.no_grad():
+        for batch in loader:
+            x, y = {name}(batch)
+            total = model(x) - y
+
+def main(model, dataset):
+    loader = DataLoader(dataset, batch_size=8, num_workers=4)
+    for epoch in range(9):
+        validate(model, loader, {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "count"),
+    [
+        pytest.param("to_gpu", "to_gpu", 1, id="by its name"),
+        pytest.param("to_gpu", "find", 0, id="another, that nobody knows"),
+        pytest.param("to_gpu", "to_gpu if epoch else find", 0, id="one or another"),
+    ],
+)
+def test_a_loop_is_passed_the_function_of_another_file_that_moves(tmp_path, name, given, count):
+    files = {"mover.py": MOVER, "main.py": PASSED.format(name=name, given=given)}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == count

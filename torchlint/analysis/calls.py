@@ -327,7 +327,30 @@ class Calls:
         if plain is None and type(call.func) is cst.Name:
             for binding in self._program.flow.reaching(call.func):
                 found += self._made_elsewhere(binding)
+            found += self.passed_elsewhere(call)
         return found
+
+    def passed_elsewhere(self, call: cst.Call) -> list[Target]:
+        """Return the functions of other files that are passed for the parameter that a call runs.
+
+        ``def evaluate(to_gpu, batches)``; none where one of those that it may run is not known.
+        """
+        if type(call.func) is not cst.Name:
+            return []
+        bindings = self._program.flow.reaching(call.func)
+        params = [one.value for one in bindings if one.kind is Bind.PARAMETER]
+        if len(bindings) != 1 or not params or not isinstance(params[0], cst.Param):
+            return []
+        return self._passed_far(params[0])
+
+    def _passed_far(self, param: cst.Param) -> list[Target]:
+        project = self._program.project
+        if project is None:
+            return []
+        names = [self._program.names.qualified(one) for one in self._given(param)]
+        outside = all(name and not name.startswith((".", "torch.", "numpy.")) for name in names)
+        found = [project.function(self._program, name) for name in names] if outside else []
+        return [one for one in found if one is not None] if all(found) else []
 
     def _made_elsewhere(self, binding: Binding) -> list[Target]:
         made = binding.value

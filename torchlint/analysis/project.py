@@ -250,7 +250,8 @@ class Project:
                 continue
             for call in other.calls.named(word):
                 target = other.calls.elsewhere(call)
-                found = other.calls.of_several(call) if target is None else (target,)
+                found = (*other.calls.of_several(call), *other.calls.passed_elsewhere(call))
+                found = found if target is None else (target,)
                 if any(one.function is function for one in found):
                     yield other, call
 
