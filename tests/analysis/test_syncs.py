@@ -46,6 +46,11 @@ def reads(program: Program) -> list[str]:
         pytest.param("x.sum().item()", [], id="the batch was never moved"),
         pytest.param("float('3')", [], id="text"),
         pytest.param("np.zeros(3).sum().item()", [], id="a NumPy scalar"),
+        pytest.param(
+            "a = {k: loss * 2 for k in y}; a.get(0, 1).item()", ["SCALAR a.get(0, 1)?"], id="get"
+        ),
+        pytest.param("a = {k: loss for k in y}; float(a.get(0, 1))", [], id="the default, perhaps"),
+        pytest.param("a = {k: step for k in y}; a.get(0, 1).item()", [], id="get of numbers"),
         pytest.param("print(loss)", ["SHOWN loss"], id="print"),
         pytest.param("print(f'{loss:.3f} {step}')", ["SHOWN loss"], id="an f-string"),
         pytest.param("print('a' f'{loss}')", ["SHOWN loss"], id="joined strings"),

@@ -1161,6 +1161,31 @@ def test_gradients_that_are_only_looked_at(change, then, count):
     assert len(check(alone + LEARNS, CODE, "1.13")) == count
 
 
+EVALUATES = """
+import torch
+
+def evaluate(model, images):
+    {}
+    model.eval()
+    for x in images:
+        show(model(x))
+    model.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        pytest.param("torch.set_grad_enabled(False)", 1, id="nothing goes back any more"),
+        pytest.param("torch.set_grad_enabled(True)", 0, id="something may go back"),
+        pytest.param("with torch.set_grad_enabled(False): pass", 0, id="but not in there"),
+    ],
+)
+def test_an_evaluation_that_clears_gradients_looks_at_none(line, count):
+    runs = LEARNS + "for epoch in range(9):\n    learn(net, data)\n    evaluate(net, data)\n"
+    assert len(check(EVALUATES.format(line) + runs, CODE, "1.13")) == count
+
+
 ASKS = """
 import torch
 

@@ -934,6 +934,8 @@ class Evaluator:
             return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=(UNKNOWN, values)))
         if method == "values":
             return Value(Kind.ITERATOR, element=values)
+        if method in ("get", "pop"):  # or the default, which is no tensor elsewhere
+            return Value(Kind.UNKNOWN, device=values.device)
         return UNKNOWN
 
     def _unknown_method(self, base: Value, method: str, node: cst.Call) -> Value:
