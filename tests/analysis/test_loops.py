@@ -1279,6 +1279,53 @@ def test_both_arms_that_go_back_are_kinds_of_step() -> None:
     assert context(f"for x in loader:\n    loss = f(x)\n    {once}") == "TRAIN guarded"
 
 
+SAME = """
+for x in loader:
+    loss = f(x)
+    loss.backward()
+    optimizer.step()
+    if {test}:
+        shown = loss.item()
+        probe()
+    {other}
+"""
+
+
+@pytest.mark.parametrize("test", ["cfg.boxes.on", "args.kind == 'boxes'", "args.kind != 'boxes'"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("else: shown = 2 * loss.item()", id="of two"),
+        pytest.param("elif args.b: y = loss.item()\n    else: z = loss.item()", id="of three"),
+        pytest.param(
+            "else:\n        if args.b: y = loss.item()\n        else: z = loss.item()", id="below"
+        ),
+        pytest.param("else:\n        with timer: y = loss.item()", id="in a with statement"),
+    ],
+)
+def test_every_arm_that_reads_the_same_is_a_kind_of_step(test: str, other: str) -> None:
+    assert context(SAME.format(test=test, other=other)) == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("test", "other"),
+    [
+        pytest.param("cfg.boxes.on", "else: pass", id="the other reads nothing"),
+        pytest.param("cfg.boxes.on", "else: shown = x.item()", id="the other reads another"),
+        pytest.param("cfg.boxes.on", "elif args.b: y = loss.item()", id="no last arm"),
+        pytest.param("cfg.boxes.on", "else: y = loss.item() if z else 0", id="reads it or not"),
+        pytest.param("cfg.boxes.on", "else: y = lambda: loss.item()", id="reads it later"),
+        pytest.param(
+            "cfg.boxes.on", "else:\n        if args.b: y = loss.item()", id="on request below"
+        ),
+        pytest.param("args.mode == 'debug'", "else: shown = loss.item()", id="to look at"),
+        pytest.param("i % 9 == 0", "else: shown = loss.item()", id="every n steps"),
+    ],
+)
+def test_an_arm_that_alone_reads_is_no_kind_of_step(test: str, other: str) -> None:
+    assert context(SAME.format(test=test, other=other)) == "TRAIN guarded"
+
+
 CLIPS = "torch.nn.utils.clip_grad_norm_({}.parameters(), 1)"
 
 

@@ -9,6 +9,7 @@ engine of Ignite runs for each batch.
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -116,6 +117,7 @@ _CLIPS = frozenset(
     for space in ("", "clip_grad.")
     for how in ("norm", "value")
 )
+_DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
@@ -820,14 +822,48 @@ class Loops:
     def _is_kind_of_step(self, branch: cst.If) -> bool:
         """``if args.amp: ... else: ...`` with a loss in each: some trainings always take one.
 
-        Or with what cuts off the gradients of each.
+        Or with what cuts off the gradients of each, or with a read of the same from the GPU.
         """
-        option, other = _asked_option(branch.test), branch.orelse
-        if option is None or other is None or _GUARD_WORDS.search(dotted(option)):
+        option, other = _chosen_option(branch.test), branch.orelse
+        if option is None or other is None or _GUARD_WORDS.search(self._program.code(branch.test)):
             return False
         both = self._makes_loss(branch.body) and self._makes_loss(other)
         both = both or (self._clips(branch.body) and self._clips(other))
+        both = both or bool(self._read_in_each(branch))
         return both and not _leaves(branch.body)
+
+    def _read_in_each(self, branch: cst.If) -> set[str]:
+        """Return what each arm of a choice, down to its ``else``, reads by ``.item()``."""
+        match branch.orelse:
+            case cst.If() as other:
+                return self._read(branch.body) & self._read_in_each(other)
+            case cst.Else(body=body):
+                return self._read(branch.body) & self._read(body)
+            case _:
+                return set()
+
+    def _read(self, block: cst.BaseSuite) -> set[str]:
+        """Return the names of what a block reads whenever it runs."""
+        found: set[str] = set()
+        for line in block.body:
+            match line:
+                case cst.If():
+                    found |= self._read_in_each(line)
+                case cst.With(body=body):
+                    found |= self._read(body)
+                case cst.SimpleStatementLine() | cst.BaseSmallStatement():
+                    found |= {dotted(call.func) for call in self._calls_always(line)}
+                case _:
+                    pass
+        return {name for name in found if name.endswith(".item")}
+
+    def _calls_always(self, line: cst.CSTNode) -> Iterator[cst.Call]:
+        """Yield the calls of a statement that no part of it decides about or puts off."""
+        for call in self._program.index.below(line, cst.Call):
+            above = self._program.index.ancestors(call)
+            inner = itertools.takewhile(lambda one: one is not line, above)
+            if not any(isinstance(one, _DECIDING) for one in inner):
+                yield call
 
     def _clips(self, place: cst.CSTNode) -> bool:
         """Whether a place cuts off gradients."""
@@ -1139,7 +1175,7 @@ class Loops:
 def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
     """``args.clip`` in ``if args.clip:``, ``args.clip is not None`` and ``args.clip > 0``.
 
-    And ``self.args.clip``.
+    And ``self.args.clip``, ``args.train.clip``.
     """
     match test:
         case cst.Comparison(
@@ -1154,14 +1190,24 @@ def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
             pass
         case _:
             asked = test
-    match asked:
-        case (
-            cst.Attribute(value=cst.Name(root))
-            | cst.Attribute(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(root)))
-        ) if root in _OPTION_ROOTS:
-            return asked
+    root, _, option = dotted(asked).removeprefix("self.").partition(".")
+    return asked if isinstance(asked, cst.Attribute) and option and root in _OPTION_ROOTS else None
+
+
+def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:
+    """``args.clip`` as above, and ``args.kind`` in ``args.kind == "a"`` and ``... != "a"``."""
+    match test:
+        case cst.Comparison(
+            left=asked,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Equal() | cst.NotEqual(), comparator=cst.SimpleString()
+                )
+            ],
+        ):
+            return _asked_option(asked)
         case _:
-            return None
+            return _asked_option(test)
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
