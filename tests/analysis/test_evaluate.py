@@ -483,6 +483,11 @@ CASES = [
     pytest.param(
         "probe(torch.amp.GradScaler().scale(x.cuda()))", "UNKNOWN @CUDA", id="a scaled loss"
     ),
+    pytest.param(
+        "from apex import amp\nfor p in amp.master_params(opt): probe(p.grad)",
+        "TENSOR @MAYBE",
+        id="a gradient of apex",
+    ),
     pytest.param(NET + "probe(net)", "MODULE .Net", id="a model"),
     pytest.param(NET + "probe(net.scale)", "NUMBER", id="what it keeps"),
     pytest.param(NET + "probe(net.conv)", "MODULE torch.nn.Conv2d", id="a layer of it"),

@@ -26,6 +26,7 @@ from torchlint.analysis.values import (
 PAIR = Value(Kind.TUPLE, items=(NUMBER, TENSOR))
 NUMBERS = Value(Kind.LIST, element=NUMBER)
 EMPTY = Value(Kind.LIST, items=())
+TURNS = Value(Kind.ITERATOR, element=NUMBER)
 CUDA, CPU = TENSOR.on(Device.CUDA), TENSOR.on(Device.CPU)
 
 
@@ -63,6 +64,11 @@ CUDA, CPU = TENSOR.on(Device.CUDA), TENSOR.on(Device.CPU)
         ),
         pytest.param((EMPTY, NUMBERS), NUMBERS, id="an empty list and one of numbers"),
         pytest.param((Value(Kind.LIST), NUMBERS), Value(Kind.LIST), id="any list"),
+        pytest.param((TURNS, NUMBERS), TURNS, id="an iterator and a list of the same"),
+        pytest.param((NUMBERS, TURNS, EMPTY), TURNS, id="or an empty one"),
+        pytest.param((TURNS, PAIR), UNKNOWN, id="an iterator and a pair of something else"),
+        pytest.param((TURNS, Value(Kind.LIST)), UNKNOWN, id="an iterator and any list"),
+        pytest.param((NUMBERS, Value(Kind.TUPLE, element=NUMBER)), UNKNOWN, id="list or tuple"),
         pytest.param(
             (
                 Value(Kind.NDARRAY, dtype="float32", rank=2, fresh=True),
@@ -83,7 +89,8 @@ def test_join(values: tuple[Value, ...], joined: Value) -> None:
 
 
 def test_join_does_not_depend_on_the_order() -> None:
-    values = [NEVER, NONE, NUMBER, BOOL, STRING, CUDA, CPU, BATCH, PAIR, NUMBERS, EMPTY, UNKNOWN]
+    values = [NEVER, NONE, NUMBER, BOOL, STRING, CUDA, CPU, BATCH, PAIR, NUMBERS, TURNS, EMPTY]
+    values.append(UNKNOWN)
     for a in values:
         for b in values:
             if {a.kind, b.kind} != {Kind.NONE} and NONE not in (a, b):

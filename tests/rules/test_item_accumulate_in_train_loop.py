@@ -515,3 +515,35 @@ def test_what_goes_back_is_a_tensor_whoever_made_it(read: str) -> None:
 )
 def test_what_does_not_go_back_may_be_anything(update: str, read: str) -> None:
     silent(agent(update, read), CODE)
+
+
+NORM = """
+from apex import amp
+
+def norm(parameters, kind=2):
+    if isinstance(parameters, torch.Tensor):
+        parameters = [parameters]
+    total = 0
+    for p in filter(lambda p: p.grad is not None, parameters):
+        total += p.grad.data.norm(kind).item() ** kind
+    return total
+
+def train(loader):
+    for x in loader:
+        optimizer.zero_grad()
+        criterion(model(x.to(device)), x).backward()
+        optimizer.step()
+        size = norm({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "count"),
+    [
+        pytest.param("model.parameters()", 1, id="of a model"),
+        pytest.param("amp.master_params(optimizer)", 1, id="of apex"),
+        pytest.param("anything()", 0, id="not known"),
+    ],
+)
+def test_gradients_of_parameters_one_or_many(parameters: str, count: int) -> None:
+    assert len(check(script(NORM.format(parameters)), CODE)) == count

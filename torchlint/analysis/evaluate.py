@@ -1168,6 +1168,8 @@ class Evaluator:
             return NUMBER if last not in ("choices", "sample") else Value(Kind.LIST)
         if name.startswith("copy.") and node.args:
             return self._value(node.args[0].value)
+        if name == "apex.amp.master_params":
+            return Value(Kind.ITERATOR, element=Value(Kind.TENSOR, device=Device.MAYBE))
         if name.endswith("GradScaler"):
             return Value(Kind.SCALER, type=name, made=node)
         return environments.made(name, node, self)

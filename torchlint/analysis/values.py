@@ -134,6 +134,7 @@ TENSOR = Value(Kind.TENSOR)
 BATCH = Value(Kind.BATCH, device=Device.CPU)
 OTHER = Value(Kind.OTHER)
 
+_GIVING = frozenset({Kind.LIST, Kind.TUPLE, Kind.ITERATOR})
 _NUMERIC = (Kind.NUMBER, Kind.BOOL)
 
 
@@ -196,7 +197,7 @@ def _join(a: Value, b: Value) -> Value:
             return NUMBER
         if {a.kind, b.kind} == {Kind.TENSOR, Kind.BATCH}:
             return Value(Kind.TENSOR, device=device)
-        return Value(Kind.UNKNOWN, device=device)
+        return _join_members(a, b) or Value(Kind.UNKNOWN, device=device)
     items = None
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
         items = tuple(_join(x, y) for x, y in zip(a.items, b.items, strict=True))
@@ -215,6 +216,18 @@ def _join(a: Value, b: Value) -> Value:
         fresh=a.fresh and b.fresh,
         rank=min(a.rank, b.rank),
     )
+
+
+def _join_members(a: Value, b: Value) -> Value | None:
+    """Return what gives the members of a list or of what else has some; None if they differ.
+
+    ``parameters`` is one after ``if isinstance(parameters, Tensor): parameters = [parameters]``.
+    """
+    mine, yours, kinds = _any(a), _any(b), {a.kind, b.kind}
+    if mine is None or yours is None or Kind.ITERATOR not in kinds or not kinds <= _GIVING:
+        return None
+    element = _join(mine, yours)
+    return Value(Kind.ITERATOR, element=element) if element.known else None
 
 
 def _any(value: Value) -> Value | None:
