@@ -41,9 +41,10 @@ one day.
 - Annotations, `isinstance` and base classes: they do not warn.
 
 Reported as information where torch may be older than 2.4, which does not warn.  Reported without a
-fix: calls under another name (`cast = torch.cuda.amp.autocast`), imports that the file also uses in
-a way that cannot be rewritten (`functools.partial(autocast)`) or lists in `__all__`, and scalers
-where the file asks for their class or inherits from it.
+fix: calls under another name (`cast = torch.cuda.amp.autocast`; where that may be something else as
+well, as in `cast = suppress` before `if amp:`, or is a `functools.partial` of it, the old name is
+reported in place of the call), imports that the file also uses in such a way or lists in `__all__`,
+and scalers where the file asks for their class or inherits from it.
 
 ## Fix safety
 Safe: the old names call the new ones with the device.  An import changes together with everything
@@ -80,7 +81,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.amp_names import SINCE, AmpNames, Use
+from torchlint.analysis.amp_names import SINCE, AmpNames, Form, Use
 from torchlint.analysis.dictionaries import literal
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -122,6 +123,8 @@ def message(program: Program, use: Use) -> str:
 
 def advice(use: Use) -> str:
     """Name what to call instead."""
+    if use.form is Form.CHOSEN:
+        return f'`functools.partial(torch.amp.{use.name}, "{use.device}")` does the same.'
     device = f'"{use.device}"' if use.keywords else f'device_type="{use.device}"'
     return f"`torch.amp.{use.name}({device}, ...)` does the same."
 

@@ -429,3 +429,53 @@ def test_no_fix_for_a_torch_that_a_readme_names(tmp_path: Path, readme: str, fix
     }
     (found,) = check_in(tmp_path, files, "e.py", CODE)
     assert (found.fix is not None) is fixes
+
+
+CHOICE = """
+import contextlib, functools
+import torch
+
+def train(loader, use_amp, cast=contextlib.suppress):
+    for x in loader:
+        with cast():
+            x.sum()
+
+def main(args, loader):
+    cast = contextlib.suppress
+    if args.amp:
+        cast = {old}
+    {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "use", "count"),
+    [
+        pytest.param("torch.cuda.amp.autocast", "with cast(): pass", 1, id="called"),
+        pytest.param("torch.cuda.amp.autocast", "cast()\n    cast()", 1, id="called twice"),
+        pytest.param("torch.cuda.amp.autocast", "train(loader, True, cast)", 1, id="handed on"),
+        pytest.param(
+            "functools.partial(torch.cuda.amp.autocast, dtype=x)", "cast()", 1, id="with arguments"
+        ),
+        pytest.param(
+            "torch.cuda.amp.autocast if args.cuda else torch.cpu.amp.autocast",
+            "cast()",
+            2,
+            id="one of two",
+        ),
+        pytest.param("torch.cuda.amp.autocast", "f(cast)", 0, id="handed to who knows whom"),
+        pytest.param("torch.cuda.amp.autocast", "cast = f\n    cast()", 0, id="something else"),
+        pytest.param("functools.partial(torch.autocast, 'cuda')", "cast()", 0, id="the new name"),
+        pytest.param("f(torch.cuda.amp.autocast)", "cast()", 0, id="whatever that makes of it"),
+        pytest.param(
+            "torch.cuda.amp.autocast if torch.__version__ < '2' else torch.amp.autocast",
+            "cast()",
+            0,
+            id="by version",
+        ),
+    ],
+)
+def test_one_of_the_names_that_a_call_may_mean(old, use, count):
+    found = check(CHOICE.format(old=old, use=use), CODE, NEW)
+    assert [(one.location.row, one.fix) for one in found] == [(13, None)] * count
+    assert all("functools.partial" in one.help for one in found)

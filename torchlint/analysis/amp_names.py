@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.names import Names
+from torchlint.analysis.origins import origins
 from torchlint.analysis.rewrites import (
     AddArgument,
     InsertBefore,
@@ -58,6 +59,7 @@ class Form(enum.Enum):
 
     CALL = enum.auto()
     DECORATOR = enum.auto()  # ``@custom_fwd``, not called
+    CHOSEN = enum.auto()  # ``cast = suppress``, ``if amp: cast = autocast``, ``with cast():``
     ANNOTATION = enum.auto()
     OTHER = enum.auto()  # a base class, ``isinstance``, another name for it
 
@@ -100,13 +102,17 @@ class AmpNames:
         self._renamings: dict[int, Renaming] = {}
 
     def uses(self) -> Iterator[Use]:
-        """Calls and decorators, other than those that a newer torch never comes to."""
+        """Calls and decorators, other than those that a newer torch never comes to.
+
+        And names that calls may mean, among others.
+        """
         program = self._program
         nodes = [call.func for call in program.calls_of(*_OLD)]
         nodes += [item.decorator for item in program.index.of(cst.Decorator)]
-        for node in nodes:
-            use = self._use(node)
-            if use is None or use.form not in (Form.CALL, Form.DECORATOR):
+        found = [self._use(node) for node in nodes]
+        found += [replace(use, form=Form.CHOSEN) for use in self._chosen()]
+        for use in found:
+            if use is None or use.form in (Form.ANNOTATION, Form.OTHER):
                 continue
             if not self._for_old_versions(use):
                 yield use
@@ -129,6 +135,29 @@ class AmpNames:
         return found if any(one.place is use.place for one in found.uses) else None
 
     # -- what a name is used for -------------------------------------------------------------
+
+    def _chosen(self) -> Iterator[Use]:
+        """Yield the old names that are one of those that a name which is called stands for."""
+        program = self._program
+        chosen = {id(use.node): use for use in self._kept()}
+        for call in program.index.of(cst.Call) if chosen else ():
+            if not isinstance(call.func, cst.Name | cst.Attribute) or program.qualified(call.func):
+                continue
+            for made in origins(program, call.func):
+                use = chosen.pop(id(_wrapped(program, made)), None)
+                if use is not None:
+                    yield use
+
+    def _kept(self) -> Iterator[Use]:
+        """Yield the old names that something else gets as its value, as they are."""
+        index, text = self._program.index, self._program.text
+        if "amp" not in text or not any(name in text for name in SINCE):
+            return
+        for node in (*index.of(cst.Attribute), *index.of(cst.Name)):
+            if isinstance(index.parent(node), cst.Assign | cst.IfExp | cst.Arg | cst.Element):
+                use = self._use(node)
+                if use is not None and use.form is Form.OTHER:
+                    yield use
 
     def _use(self, node: cst.BaseExpression) -> Use | None:
         found = _OLD.get(self._program.qualified(node))
@@ -310,7 +339,7 @@ class AmpNames:
         return self._use(above) if isinstance(above, cst.Attribute) else None
 
     def _is_changeable(self, use: Use) -> bool:
-        if use.form is Form.OTHER or not self._is_there(use.name):
+        if use.form in (Form.OTHER, Form.CHOSEN) or not self._is_there(use.name):
             return False
         if use.name == "GradScaler" and self._compared:
             return False
@@ -365,6 +394,15 @@ def _names(statement: cst.ImportFrom, name: str) -> bool:
     if isinstance(statement.names, cst.ImportStar):
         return True
     return any(alias.evaluated_name == name for alias in statement.names)
+
+
+def _wrapped(program: Program, node: cst.CSTNode) -> cst.CSTNode:
+    """``autocast`` in ``functools.partial(autocast, enabled=amp)``."""
+    match node:
+        case cst.Call(func=func, args=[first, *_]):
+            return first.value if program.qualified(func) == "functools.partial" else node
+        case _:
+            return node
 
 
 def _root(node: cst.BaseExpression) -> cst.Name:
