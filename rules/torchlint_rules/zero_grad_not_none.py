@@ -43,7 +43,8 @@ once in a script before there is a gradient to fill, or after a change
 heat map of a model in evaluation mode), and those of the few
 parameters that a script asserts (`assert len(parameters) == 2`); a condition as the argument
 (`set_to_none=args.none`); objects whose class has
-a `zero_grad` of its own, those that may be of such a class in a file near by, and those of
+a `zero_grad` of its own, those that may be of such a class in a file near by (where only an option
+puts that around an optimizer of torch, without a fix and with `--torch-version any`), and those of
 unknown origin that have methods torch's optimizers have not (`optimizer.update(epoch)`);
 an optimizer that may be one of apex, Horovod or DeepSpeed, whose `zero_grad` takes no argument
 (where only another file of the project makes such, an option of timm may choose one of apex, or
@@ -107,6 +108,7 @@ from torchlint.analysis.optimizer_wrappers import (
     may_refuse_arguments,
 )
 from torchlint.analysis.origins import origins
+from torchlint.analysis.own_wrappers import defining_zero_grad, wraps_by_option
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
@@ -147,6 +149,10 @@ CHOSEN = (
 WRAPPED = (
     "An option may have apex change the optimizer, by `amp.initialize`: its `zero_grad` then takes "
     "no argument."
+)
+AROUND = (
+    "An option may put a class of the project around the optimizer, whose `zero_grad` may take no "
+    "argument."
 )
 ANOTHERS = (
     "The optimizer may come from a file that uses apex, Horovod or DeepSpeed: their `zero_grad` "
@@ -260,7 +266,7 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
         return None
     match value.kind:
         case Kind.OPTIMIZER if not isinstance(value.made, cst.Call) and wraps(program):
-            return None
+            return False if wraps_by_option(program) else None
         case Kind.OPTIMIZER | Kind.MODULE:
             return True
         case Kind.INSTANCE if owner is not None:
@@ -269,7 +275,8 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
         case Kind.INSTANCE if not _is_self(receiver):
             return False if inherits(program, value) or all_inherit(program, receiver) else None
         case Kind.UNKNOWN if not _is_self(receiver):
-            own = any("zero_grad" in other.methods for other in classes) or wraps(program)
+            own = any("zero_grad" in other.methods for other in classes)
+            own = own or (wraps(program) and not wraps_by_option(program))
             own = own or is_wrapper(program, receiver) or does_more(program, receiver)
             return False if uses_torch(program) and not own else None
         case _:
@@ -278,11 +285,7 @@ def is_torchs(program: Program, receiver: cst.BaseExpression) -> bool | None:
 
 def wraps(program: Program) -> bool:
     """Whether a file near by defines a ``zero_grad``: an optimizer of its own, or one around it."""
-    if program.project is None or program.path is None:
-        return False
-    imports = program.project.imports
-    defining = imports.having(("def zero_grad(",))
-    return bool(defining) and not defining.isdisjoint(imports.related(str(program.path)))
+    return bool(defining_zero_grad(program))
 
 
 def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
@@ -366,7 +369,8 @@ def bare(
     refuses = not accelerated and may_refuse_arguments(program, receiver)
     others = not accelerated and may_be_anothers(program, receiver)
     wrapped = refuses and may_be_wrapped(program)
-    if (others or wrapped) and not program.every_version:
+    around = not known and wraps(program)
+    if (others or wrapped or around) and not program.every_version:
         return
     refuses = refuses and not wrapped
     if refuses or not program.reaches(SECOND) or program.is_named_below(FIRST):
@@ -397,7 +401,8 @@ def bare(
         )
     add = AddArgument(call, "set_to_none", "True")
     old = "; torch below 1.7 has no such argument" if program.target is None else ""
-    told = WRAPPED if wrapped else CHOSEN if chosen else ANOTHERS if others else ""
+    kinds = ((wrapped, WRAPPED), (around, AROUND), (chosen, CHOSEN), (others, ANOTHERS))
+    told = next((text for holds, text in kinds if holds), "")
     takes = known and not told and not grads.reads and "apex" not in program.text
     fix = _fix(program, "Pass `set_to_none=True`", add, CHANGES + old) if takes else None
     info = target is None or program.frameworks or program.context(call).role is Role.EPOCH

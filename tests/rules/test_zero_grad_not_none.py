@@ -827,6 +827,50 @@ def test_one_of_several_classes_by_an_option(tmp_path, second, method, count):
     assert len(check_in(tmp_path, files, "engine.py", CODE)) == count
 
 
+BUILDER = """
+import torch
+
+class Scaled({base}):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+def build(net, options):
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    {line}
+    return optimizer
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "line", "count"),
+    [
+        pytest.param("object", "if options.scaled:\n        optimizer = {}", 1, id="by an option"),
+        pytest.param("object", "optimizer = {}", 0, id="always"),
+        pytest.param(
+            "object", "if options.scaled: pass\n    else: optimizer = {}", 0, id="by none"
+        ),
+        pytest.param("object", "if options.scaled:\n        return {}", 0, id="returned at once"),
+        pytest.param("object", "pass", 0, id="nothing shows who makes it"),
+        pytest.param(
+            "torch.nn.Module", "if options.scaled:\n        optimizer = {}", 0, id="a model"
+        ),
+    ],
+)
+@pytest.mark.parametrize("parameter", ["optimizer", "optimizer: torch.optim.Optimizer"])
+def test_a_class_of_the_project_around_an_optimizer(tmp_path, base, line, count, parameter):
+    built = BUILDER.format(base=base, line=line.format("Scaled(optimizer=optimizer)"))
+    engine = ENGINE.replace("optimizer: torch.optim.Optimizer", parameter)
+    files = {"near.py": built, "engine.py": f"from near import build\n{engine}"}
+    assert not check_in(tmp_path, files, "engine.py", CODE)
+    found = check_in(tmp_path, files, "engine.py", CODE, "any")
+    assert [(one.fix, "a class of the project" in one.help) for one in found] == [
+        (None, True)
+    ] * count
+
+
 TRAINER = """
 from net import Net
 
