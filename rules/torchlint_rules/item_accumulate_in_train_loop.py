@@ -172,7 +172,7 @@ def running_total(program: Program, sync: Sync) -> Total | None:
     statement = program.statement(sync.node)
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return None
-    target = _grown(program, statement.body[0])
+    target = grown(program, statement.body[0])
     if isinstance(target, cst.Attribute):
         return None  # kept beyond the loop, by whoever else reads it
     if target is None or not _is_term(program, sync.node, statement.body[0]):
@@ -184,7 +184,7 @@ def running_total(program: Program, sync: Sync) -> Total | None:
     return Total(target, sync)
 
 
-def _grown(program: Program, small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+def grown(program: Program, small: cst.CSTNode) -> cst.BaseExpression | None:
     """``x`` in ``x += ...`` and ``x = x + ...``."""
     match small:
         case cst.AugAssign(target=target, operator=cst.AddAssign()):
@@ -233,7 +233,7 @@ def _is_written(program: Program, name: cst.Name) -> bool:
             return target is name
         case cst.BinaryOperation(left=left) if left is name:
             small = program.parent(above)  # x = x + ...
-            return isinstance(small, cst.Assign) and _grown(program, small) is not None
+            return isinstance(small, cst.Assign) and grown(program, small) is not None
         case _:
             return False
 

@@ -124,7 +124,7 @@ from torchlint.analysis.waits import (
 )
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
-from torchlint_rules.item_accumulate_in_train_loop import running_total, spelling
+from torchlint_rules.item_accumulate_in_train_loop import grown, running_total, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +136,7 @@ GUARD = "log it every n steps (`if step % n == 0:`)"
 AGAIN = "give the first number a name, and use it here as well"
 BESIDE = "keep the number in a Python attribute as well, and read that one"
 EARLIER = "the host has it before it is copied to the GPU: read it there"
+ADD = "add up `{}` on the device, and read it once after the loop"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -215,9 +216,27 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return AGAIN
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
+    total = total_of_step(program, sync)
+    if total is not None:
+        return ADD.format(program.code(total))
     if sync.context.role is Role.FORWARD and dotted(_held(sync.tensor)).startswith("self."):
         return BESIDE
     return EARLIER if was_uploaded(program, sync.tensor) else GUARD
+
+
+def total_of_step(program: Program, sync: Sync) -> cst.Name | None:
+    """Return what each step adds up in a loop of its own: the norm of all gradients."""
+    around = (cst.For, cst.While, cst.FunctionDef)
+    above = program.index.ancestors(sync.node)
+    turn = next((one for one in above if isinstance(one, around)), None)
+    line, inside = program.smallest_statement(sync.node), program.index.inside
+    target = grown(program, line)
+    if not isinstance(turn, cst.For | cst.While) or turn is sync.context.loop:
+        return None
+    if not isinstance(target, cst.Name):
+        return None
+    others = (one for one in program.index.named[target.value] if not inside(one, line))
+    return None if any(inside(one, turn) for one in others) else target
 
 
 def _held(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -1365,3 +1365,41 @@ def test_entries_of_a_dictionary_that_starts_empty(made: str) -> None:
     silent(source.replace("text", "means.update(other)\n        text"), CODE)
     silent(source.replace("text", "fill(means)\n        text"), CODE)
     silent(source.replace("text", "means = other\n        text"), CODE)
+
+
+NORM = """
+import torch
+
+def train(loader):
+    model = torch.nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+        total = 0.0
+        {use}
+"""
+PARAMETERS = "for p in model.parameters(): total"
+
+
+@pytest.mark.parametrize(
+    ("use", "adds"),
+    [
+        pytest.param(
+            f"{PARAMETERS} += p.grad.norm().item()\n        print(total)", True, id="in a loop"
+        ),
+        pytest.param(
+            f"{PARAMETERS} = total + p.grad.norm().item()\n        print(total)",
+            True,
+            id="spelled out",
+        ),
+        pytest.param(
+            f"{PARAMETERS} += p.grad.norm().item(); print(total)", False, id="read in each turn"
+        ),
+        pytest.param("total += x.sum().cuda().item(); print(total)", False, id="in no loop"),
+    ],
+)
+def test_a_total_of_one_step_is_read_after_its_own_loop(use: str, adds: bool) -> None:
+    (found,) = check(NORM.format(use=use), CODE)
+    assert ("add up `total` on the device" in found.help) == adds
