@@ -413,6 +413,16 @@ RULES: tuple[Rule, ...] = (
         in_tests=False,
     ),
     Rule(
+        code="TL802",
+        name="ddp-accumulation-sync",
+        summary="gradients of micro-batches are averaged over all processes one by one",
+        severity=WARNING,
+        fix=None,
+        group=8,
+        words=((".backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
+        in_tests=False,
+    ),
+    Rule(
         code="TL804",
         name="sampler-no-set-epoch",
         summary="every epoch of a distributed training has the same order of the data",

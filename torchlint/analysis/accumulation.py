@@ -58,7 +58,7 @@ def accumulations(program: Program) -> Iterator[Accumulation]:
     steps = [(call, stepped(program, call)) for call, _ in program.method_calls("step")]
     seen: set[int] = set()
     for step, optimizer in steps:
-        found = _guard(program, step) if optimizer else None
+        found = step_guard(program, step) if optimizer else None
         if found is None or id(found[0]) in seen:
             continue
         loop, guard, every = found
@@ -86,7 +86,7 @@ def stepped(program: Program, call: cst.Call) -> str:
     return name if open_ and _OPTIMIZER.search(name.rpartition(".")[2]) else ""
 
 
-def _guard(program: Program, step: cst.Call) -> tuple[Loop, cst.If, cst.BaseExpression] | None:
+def step_guard(program: Program, step: cst.Call) -> tuple[Loop, cst.If, cst.BaseExpression] | None:
     """Return the loop around a step, and the condition under which some of its turns take it."""
     child: cst.CSTNode = step
     guards: list[cst.If] = []
