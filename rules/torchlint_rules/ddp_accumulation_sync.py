@@ -50,7 +50,9 @@ outside of it averages the sum.
 
 ## Fix safety
 There is no fix: forward and backward pass have to go under one `with`, and what stands between
-them, and clips or reads the gradients, has to be looked at.  The sums are rounded in another order.
+them, and clips or reads the gradients, has to be looked at.  A step that takes what is left after
+the last whole window needs the average too: its last batch must not be under `no_sync()`, or the
+processes drift apart.  The sums are rounded in another order.
 
 ## Evidence
 With torch 2.13.0+cpu and two processes over gloo, three micro-batches a step: after three steps
