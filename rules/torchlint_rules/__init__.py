@@ -130,6 +130,16 @@ RULES: tuple[Rule, ...] = (
         in_tests=False,
     ),
     Rule(
+        code="TL203",
+        name="tensor-control-flow",
+        summary="the truth of a tensor on the GPU is asked for in every training step",
+        severity=WARNING,
+        fix=None,
+        group=5,
+        words=(("if ", "while ", "assert ", "not ", "bool("), GPU, STEPS),
+        in_tests=False,
+    ),
+    Rule(
         code="TL204",
         name="device-roundtrip-in-loop",
         summary="tensors are copied to the host in every training step",

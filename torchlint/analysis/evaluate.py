@@ -1054,6 +1054,8 @@ class Evaluator:
             return tensor if last == "pad_sequence" else Value(Kind.TUPLE, items=(tensor, tensor))
         if space in ("torch.distributed", "torch.utils.data", "torch.nn.utils"):
             return self._data_call(last, node) if space == "torch.utils.data" else UNKNOWN
+        if space == "torch" and last.endswith("_enabled"):
+            return BOOL
         if space == "torch" and last not in torch_api.NO_TENSOR and last[:1].islower():
             others = 0 if self._compares(last, node) else len(node.args) - 1
             return _shaped(last, others, self._result(node))

@@ -257,6 +257,15 @@ def unpickles(program: Program, sync: Sync) -> bool:
     return any(name in _UNPICKLES for name in names) and any(_GATHERS.match(n) for n in names)
 
 
+def gathers(program: Program, sync: Sync) -> bool:
+    """Whether a function gathers from all processes what it may have to pad to one size."""
+    function = program.function(sync.node)
+    return function is not None and any(
+        _GATHERS.match(program.qualified(call.func))
+        for call in program.index.below(function.body, cst.Call)
+    )
+
+
 # -- what training decides by its results in the very turn ----------------------------------------
 
 

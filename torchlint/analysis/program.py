@@ -33,6 +33,7 @@ from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
 from torchlint.analysis.syncs import Sync, syncs
+from torchlint.analysis.truths import truths
 from torchlint.analysis.unreached import Unreached
 from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
@@ -214,6 +215,11 @@ class Program:
     def syncs(self) -> list[Sync]:
         """Where the host reads a GPU tensor in a training or evaluation step."""
         return syncs(self)
+
+    @cached_property
+    def truths(self) -> list[Sync]:
+        """Where a training step asks whether a GPU tensor is true."""
+        return truths(self)
 
     @cached_property
     def terms_of_losses(self) -> set[int]:

@@ -146,7 +146,7 @@ def implied_waits(program: Program) -> list[cst.BaseExpression]:
 
     It has to know how many values a mask selects, and what a tensor says that decides something.
     """
-    reading = {id(program.function(sync.node)) for sync in program.syncs}
+    reading = {id(program.function(sync.node)) for sync in (*program.syncs, *program.truths)}
     return list(_implied(program, lambda node: id(program.function(node)) in reading))
 
 
@@ -163,7 +163,7 @@ def _implied(
     deciding += [*of(cst.Assert), *of(cst.IfExp)]
     for node in deciding:
         if is_asked(node):
-            yield from (part for part in _decided_by(node.test) if _is_of_gpu(program, part))
+            yield from (part for part in decided_by(node.test) if _is_of_gpu(program, part))
     for entry in of(cst.Subscript):
         if is_asked(entry) and _selects(program, entry):
             yield entry
@@ -174,16 +174,16 @@ def _implied(
 
 def asks_gpu(program: Program, test: cst.BaseExpression) -> bool:
     """Whether a condition is a tensor of the GPU, for which the host waits."""
-    return any(_is_of_gpu(program, part) for part in _decided_by(test))
+    return any(_is_of_gpu(program, part) for part in decided_by(test))
 
 
-def _decided_by(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def decided_by(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield the parts of a condition that are evaluated in any case."""
     match test:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            yield from _decided_by(inner)
+            yield from decided_by(inner)
         case cst.BooleanOperation(left=left):
-            yield from _decided_by(left)
+            yield from decided_by(left)
         case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
             pass
         case _:

@@ -45,6 +45,7 @@ class Read(enum.Enum):
     SCALAR = enum.auto()  # .item(), float(t), int(t), loss.data[0]
     COPY = enum.auto()  # .cpu(), .to("cpu"), .tolist()
     SHOWN = enum.auto()  # a tensor given to print, a logger or a progress bar as it is
+    TRUTH = enum.auto()  # `if loss > 1:`, `not mask.any()`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +120,7 @@ def syncs(program: Program) -> list[Sync]:
     found += {id(one.node): one for one in _in_texts(program) if id(one.node) not in known}.values()
     for node, tensor in _old_items(program):
         if not _is_item_beside(program, node, tensor):
-            found += _sync(program, node, _uncopied(tensor), Read.SCALAR)
+            found += sync_of(program, node, _uncopied(tensor), Read.SCALAR)
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
 
@@ -155,15 +156,18 @@ def _is_item_beside(program: Program, node: cst.BaseExpression, tensor: cst.Base
 def every_step(program: Program) -> Iterator[Sync]:
     """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
-        trains = sync.context.role is not Role.FORWARD or program.loops.trains
-        seldom = (
-            sync.context.guarded or _depends_on_data(program, sync) or _is_checked(program, sync)
-        )
-        seldom = seldom or is_for_drawing(program, sync.node)
         needed = handed_on(program, sync) or decides_step(program, sync)
         needed = needed or unpickles(program, sync) or is_decided_by_callers(program, sync)
-        if trains and not seldom and not needed and is_given_gpu(program, sync):
+        if not needed and is_frequent(program, sync):
             yield sync
+
+
+def is_frequent(program: Program, sync: Sync) -> bool:
+    """Whether each and every step reads a value from the GPU, and not merely to draw it."""
+    trains = sync.context.role is not Role.FORWARD or program.loops.trains
+    seldom = sync.context.guarded or _depends_on_data(program, sync) or _is_checked(program, sync)
+    seldom = seldom or is_for_drawing(program, sync.node)
+    return trains and not seldom and is_given_gpu(program, sync)
 
 
 def _depends_on_data(program: Program, sync: Sync) -> bool:
@@ -219,26 +223,26 @@ def _last_name(func: cst.BaseExpression) -> str:
 def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
     match call.func:
         case cst.Attribute(value=tensor, attr=cst.Name(value="item")) if not call.args:
-            yield from _sync(program, call, _uncopied(tensor), Read.SCALAR)
+            yield from sync_of(program, call, _uncopied(tensor), Read.SCALAR)
         case cst.Attribute(value=tensor, attr=cst.Name(value="cpu" | "tolist")) if not call.args:
-            yield from _sync(program, call, tensor, Read.COPY)
+            yield from sync_of(program, call, tensor, Read.COPY)
         case cst.Attribute(value=tensor, attr=cst.Name(value="to")) if call.args:
             to_host = program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
             if to_host and not copies_without_waiting(program, call):
-                yield from _sync(program, call, tensor, Read.COPY)
+                yield from sync_of(program, call, tensor, Read.COPY)
         case cst.Name(value=name) if name in _SCALARS and len(call.args) == 1:
             if program.is_builtin(call.func):
                 tensor = call.args[0].value
-                yield from _sync(program, call, tensor, Read.SCALAR, proved=True)
+                yield from sync_of(program, call, tensor, Read.SCALAR, proved=True)
         case cst.Attribute(attr=cst.Name(value="isnan" | "isfinite" | "isinf")) if call.args:
             if program.qualified(call.func).startswith("math."):  # NumPy's refuse the GPU's
                 tensor = call.args[0].value
-                yield from _sync(program, call, tensor, Read.SCALAR, proved=True)
+                yield from sync_of(program, call, tensor, Read.SCALAR, proved=True)
         case _:
             pass
     if is_sink(program, call):
         for shown in _shown(program, call):
-            yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+            yield from sync_of(program, shown, shown, Read.SHOWN, proved=True)
 
 
 def _uncopied(tensor: cst.BaseExpression) -> cst.BaseExpression:
@@ -250,7 +254,7 @@ def _uncopied(tensor: cst.BaseExpression) -> cst.BaseExpression:
             return tensor
 
 
-def _sync(
+def sync_of(
     program: Program,
     node: cst.BaseExpression,
     tensor: cst.BaseExpression,
@@ -258,6 +262,7 @@ def _sync(
     *,
     proved: bool = False,
 ) -> Iterator[Sync]:
+    """Yield the read of an expression, if that is a tensor on a GPU and a step reads it."""
     value = program.value(tensor)
     sure = value.kind is Kind.TENSOR
     derived = value.kind is Kind.UNKNOWN and (
@@ -311,7 +316,7 @@ def _in_texts(program: Program) -> Iterator[Sync]:
     for text in _texts(program):
         if program.context(text).role in _STEPS and not _is_of_failure(program, text):
             for shown in _formatted(program, [text]):
-                yield from _sync(program, shown, shown, Read.SHOWN, proved=True)
+                yield from sync_of(program, shown, shown, Read.SHOWN, proved=True)
 
 
 def _texts(program: Program) -> Iterator[cst.BaseExpression]:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
 
-_DECIDES = (cst.If, cst.While, cst.IfExp, cst.UnaryOperation, cst.BooleanOperation)
+_DECIDES = (
+    cst.If, cst.While, cst.IfExp, cst.Assert, cst.UnaryOperation, cst.BooleanOperation
+)  # fmt: skip
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.AugAssign)
 _FEW = 6  # operations that are over before a read could wait for them
 _SLIGHT = frozenset(
@@ -363,7 +365,7 @@ def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
         if sync.context.role is not Role.EVAL and _is_only_summed(program, wait):
             return False
         decides = isinstance(program.parent(wait), _DECIDES) and not (
-            picks_step(program, wait) or _keeps_out_nan(program, wait)
+            picks_step(program, wait) or keeps_out_nan(program, wait)
         )
         return sync.context.role is Role.EVAL or not decides
     other = next((one for one in program.syncs if one.node is wait), None)
@@ -380,7 +382,7 @@ def _is_only_summed(program: Program, wait: cst.BaseExpression) -> bool:
             return False
 
 
-def _keeps_out_nan(program: Program, wait: cst.BaseExpression) -> bool:
+def keeps_out_nan(program: Program, wait: cst.BaseExpression) -> bool:
     """``if not torch.isnan(term): loss = loss + term``: masked by `where`, NaN has gradients."""
     asks = [wait, *program.index.below(wait, cst.Call)]
     if not any(isinstance(c, cst.Call) and program.qualified(c.func) in _FINITE for c in asks):

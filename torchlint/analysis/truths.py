@@ -1,0 +1,212 @@
+"""Where the host waits for the GPU to know whether a tensor is true: ``if loss > 1:``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.host_results import gathers, loop_around, picks_step
+from torchlint.analysis.loops import Role, ends_script
+from torchlint.analysis.queued import decided_by, implied_waits_in
+from torchlint.analysis.syncs import Read, is_frequent, is_sink, sync_of
+from torchlint.analysis.values import Kind
+from torchlint.analysis.waits import keeps_out_nan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.syncs import Sync
+
+_NONE = (cst.Is, cst.IsNot)
+_CACHES = re.compile(r"cache|past_key|incremental")
+_STEPS = (Role.TRAIN, Role.FORWARD)
+
+
+def truths(program: Program) -> list[Sync]:
+    """Every question for the truth of a GPU tensor that training steps and forward passes ask."""
+    if not program.devices.gpu:
+        return []
+    found: dict[int, Sync] = {}
+    for node in _asked(program):
+        if id(node) not in found and program.context(node).role in _STEPS:
+            proved = not _is_reduced(node)
+            for sync in sync_of(program, node, node, Read.TRUTH, proved=proved):
+                found[id(node)] = sync
+    return list(found.values())
+
+
+def _asked(program: Program) -> Iterator[cst.BaseExpression]:
+    """Yield what is asked for its truth wherever it stands, as far as it is always asked."""
+    of = program.index.of
+    asking: list[cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf] = [*of(cst.If)]
+    asking += [*of(cst.While), *of(cst.Assert), *of(cst.IfExp), *of(cst.CompIf)]
+    for node in asking:
+        yield from _parts(node.test)
+    for negated in of(cst.UnaryOperation):
+        if isinstance(negated.operator, cst.Not) and not _is_second(program, negated):
+            yield from _parts(negated.expression)
+    for either in of(cst.BooleanOperation):
+        if not _is_second(program, either):
+            yield from _parts(either.left)
+    for call in of(cst.Call):
+        match call:
+            case cst.Call(func=cst.Name("bool") as func, args=[arg]):
+                if program.is_builtin(func) and not _is_second(program, call):
+                    yield arg.value
+            case _:
+                pass
+
+
+def _is_reduced(node: cst.CSTNode) -> bool:
+    """``(x > 0).all()``: of what was moved to a GPU that is a tensor, whatever else is known."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("all" | "any"))):
+            return True
+        case _:
+            return False
+
+
+def _is_second(program: Program, node: cst.CSTNode) -> bool:
+    """Whether something else is asked first, and may settle it: ``wanted and not mask.any()``."""
+    child = node
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.BaseStatement):
+            return False
+        if isinstance(above, cst.BooleanOperation) and child is above.right:
+            return True
+        child = above
+    return False
+
+
+def _parts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that decide it; ``x.any()`` in ``x is None or x.any()``."""
+    match test:
+        case cst.BooleanOperation(
+            left=cst.Comparison(comparisons=[cst.ComparisonTarget(operator=operator)]), right=right
+        ) if isinstance(operator, _NONE):
+            yield from _parts(right)
+        case _:
+            yield from decided_by(test)
+
+
+def every_truth(program: Program) -> Iterator[Sync]:
+    """Yield the questions of each and every step that it could do without, or ask later."""
+    for sync in program.truths:
+        needed = _turns(program, sync) or _selects_next(program, sync) or gathers(program, sync)
+        needed = needed or keeps_out_nan(program, sync.node) or _is_for_cache(program, sync)
+        if not needed and is_frequent(program, sync):
+            yield sync
+
+
+def branch_on(program: Program, sync: Sync) -> cst.If | None:
+    """Return the ``if`` that asks."""
+    for above in program.index.ancestors(sync.node):
+        if isinstance(above, cst.BaseStatement):
+            return above if isinstance(above, cst.If) else None
+    return None
+
+
+def _turns(program: Program, sync: Sync) -> bool:
+    """Whether a loop has one more turn by the answer, which it has to know: ``while error > 1:``.
+
+    The end of the training itself can wait for a few steps; those of loops inside a step cannot.
+    """
+    for above in program.index.ancestors(sync.node):
+        if isinstance(above, cst.While) and program.index.inside(sync.node, above.test):
+            return True
+        if isinstance(above, cst.BaseStatement):
+            break
+    branch, loop = branch_on(program, sync), loop_around(program, sync.node)
+    inner = loop is not None and loop is not sync.context.loop
+    return inner and branch is not None and _ends_by(branch, (cst.Break, cst.Return, cst.Continue))
+
+
+def _selects_next(program: Program, sync: Sync) -> bool:
+    """Whether what the answer decides on has to wait as well: ``if mask.any(): x = out[mask]``."""
+    asked = {id(one.node) for one in program.truths}
+    for place in _arms(program, sync):
+        if any(id(wait) not in asked for wait in implied_waits_in(program, place)):
+            return True
+        names = {name.value for name in program.index.below(sync.node, cst.Name)}
+        for entry in program.index.below(place, cst.Subscript):
+            match entry.slice:
+                case [cst.SubscriptElement(slice=cst.Index(value=cst.Name(value=index)))]:
+                    if index in names:
+                        return True
+                case _:
+                    pass
+    return False
+
+
+def _arms(program: Program, sync: Sync) -> list[cst.CSTNode]:
+    """Return what an answer decides on, but for reports of failures."""
+    for above in program.index.ancestors(sync.node):
+        match above:
+            case cst.IfExp() | cst.If():
+                if isinstance(above, cst.If) and reports(program, above):
+                    return []
+                return [arm for arm in (above.body, above.orelse) if arm is not None]
+            case cst.BaseStatement():
+                break
+            case _:
+                pass
+    return []
+
+
+def _is_for_cache(program: Program, sync: Sync) -> bool:
+    """``if kv_cache is not None: ...`` around a question: no training has a cache."""
+    return any(
+        isinstance(above, cst.If)
+        and program.index.inside(sync.node, above.body)
+        and _CACHES.search(program.code(above.test))
+        for above in program.index.ancestors(sync.node)
+    )
+
+
+# -- what an answer is for ------------------------------------------------------------------------
+
+
+def reports(program: Program, branch: cst.If) -> bool:
+    """Whether a branch only speaks of a failure, or ends the program by it."""
+    if _ends_by(branch, (cst.Raise,)) or ends_script(branch.body):
+        return True
+    if branch.orelse is not None:
+        return False
+    lines = [
+        line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+        for line in branch.body.body
+    ]
+    return all(_speaks(program, small) for line in lines for small in line)
+
+
+def _speaks(program: Program, line: cst.CSTNode) -> bool:
+    """``print("NaN")``, ``warnings.warn("high")``."""
+    match line:
+        case cst.Expr(value=cst.Call() as call):
+            return is_sink(program, call) or "warn" in program.code(call.func)
+        case _:
+            return False
+
+
+def picks(program: Program, sync: Sync) -> bool:
+    """Whether the answer decides over the step, the end of the loop, or what a model is run on."""
+    branch = branch_on(program, sync)
+    if branch is None or reports(program, branch):
+        return False
+    if picks_step(program, sync.node) or _ends_by(branch, (cst.Break, cst.Return, cst.Continue)):
+        return True
+    return any(
+        program.value(call.func).kind is Kind.MODULE
+        or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward")
+        for call in program.index.below(branch, cst.Call)
+    )
+
+
+def _ends_by(branch: cst.If, kinds: tuple[type[cst.CSTNode], ...]) -> bool:
+    last = branch.body.body[-1] if branch.body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, kinds)
