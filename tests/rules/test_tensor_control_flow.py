@@ -93,6 +93,7 @@ def forward(statements: str) -> str:
         pytest.param("fine = step > 9 and (out.any() or 1)", id="a choice that may not come"),
         pytest.param("fine = step > 9 and bool(out.any())", id="a conversion that may not come"),
         pytest.param("fine = step is None or out.any()", id="nobody asks"),
+        pytest.param("def bool(x): return x\nfine = bool(out.any())", id="no conversion"),
         pytest.param("while loss > 3:\n    loss = loss / 2", id="one more turn of a loop"),
         pytest.param("while True:\n    if loss < 3: break\n    loss = loss / 2", id="a loop's end"),
         pytest.param("seen = out > 0\nif seen.any():\n    out = out[seen]", id="a mask selects"),
@@ -164,6 +165,7 @@ def test_leaves_alone_in_a_forward_pass(statements: str) -> None:
         ("if not torch.isfinite(loss).all(): sys.exit(1)", "torch.isfinite(loss).all()"),
         ("assert (x >= 0).all(), 'below'", "(x >= 0).all()"),
         ("if (out > 9).any(): logger.warning('high')", "(out > 9).any()"),
+        ("if (out > 9).any(): raise ValueError(out[out > 9])", "(out > 9).any()"),
         ("fine = not out.isnan().any()", "out.isnan().any()"),
         ("fine = bool(out.isnan().any())", "out.isnan().any()"),
         ("best = loss.detach() if loss < best else best", "loss < best"),
@@ -199,7 +201,8 @@ def test_reports_a_statement_once() -> None:
     "statements",
     [
         pytest.param("if torch.isnan(loss): continue", id="the step is left out"),
-        pytest.param("if loss < best: loss.backward()", id="the step is taken"),
+        pytest.param("if loss < best: loss.backward()", id="it goes back"),
+        pytest.param("if loss < best: optimizer.step()", id="the step is taken"),
         pytest.param("if loss < 0.1: break", id="the training ends"),
         pytest.param("if loss > 3: out = model(x)", id="a model is run once more"),
     ],
@@ -221,6 +224,9 @@ def test_tells_of_the_wait_before() -> None:
     [
         ("assert loss > 0", "torch._assert_async"),
         ("if loss > 3: print('high')", "read it then"),
+        ("if loss > 3: raise RuntimeError(model(x))", "read it then"),
+        ("if loss > 3:\n    model(x)\n    sys.exit(1)", "read it then"),
+        ("if loss > 3: print('high')\nelse: bad = 0", "torch.where"),
         ("if loss < best: best = loss.detach()", "torch.where"),
     ],
 )
@@ -234,3 +240,20 @@ def test_knows_what_a_helper_is_given() -> None:
     (found,) = check(loop("check(loss)") + helper, CODE)
     assert found.message.endswith("`value > 3` waits for the GPU in every training step")
     silent(loop("check(loss.item())") + helper, CODE)
+
+
+def test_tells_of_what_nothing_uses() -> None:
+    source = (
+        forward("if self.scale[0] > 3: x = x + 1")
+        + "\n\nif __name__ == '__main__':\n    train([])\n"
+    )
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.WARNING
+    (found,) = check(source.replace("model = Net()", "model = nn.Linear(4, 4)"), CODE)
+    assert found.severity is Severity.INFO
+
+
+def test_is_no_wait_that_excuses_a_read_after_it() -> None:
+    (found,) = check(loop("assert loss > 0\nprint(loss.item())"), "TL202")
+    assert found.severity is Severity.INFO
+    assert "as `loss > 0` has just waited" in found.message
