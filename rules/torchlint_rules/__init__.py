@@ -322,6 +322,22 @@ RULES: tuple[Rule, ...] = (
         in_tests=False,
     ),
     Rule(
+        code="TL604",
+        name="python-ema-loop",
+        summary="a moving average of the parameters is kept in many small kernels a step",
+        severity=INFO,
+        fix=UNSAFE,
+        group=7,
+        level=Level.E1,
+        words=(
+            ("param", "state_dict"),
+            ("lerp", "mul_(", "copy_(", "add_(", "sub_(", "*"),
+            ("lerp", "sub_(", "add_(", "1 -", "1-", "1. -", "1.-", "1.0 -", "1.0-", "0.9"),
+            Nearby(("backward", ".step(", "zero_grad", "training_step")),
+        ),
+        in_tests=False,
+    ),
+    Rule(
         code="TL605",
         name="scheduler-step-frequency",
         summary="a schedule of the learning rate is moved on too early, or too seldom",

@@ -1,0 +1,249 @@
+"""A moving average of the parameters is kept by a Python loop over them.
+
+## Why
+A target network, a teacher or the averaged weights of a diffusion model follow the parameters that
+are trained: `average = decay * average + (1 - decay) * parameter`, after each step.  Written as a
+loop that is two to four small kernels for each parameter, and the interpreter between them: a
+network of 300 parameters costs a thousand kernels that the GPU waits for.  torch has the update of
+all of them at once, in a few kernels: `get_ema_multi_avg_fn(decay)` makes a function of two lists
+of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
+
+## Bad
+    import torch
+
+    def train(model, teacher, loader, optimizer):
+        for x, y in loader:
+            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                for average, parameter in zip(teacher.parameters(), model.parameters()):
+                    average.mul_(0.999).add_(parameter, alpha=0.001)
+
+## Good
+    import torch
+    from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+    def train(model, teacher, loader, optimizer):
+        for x, y in loader:
+            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                get_ema_multi_avg_fn(0.999)(
+                    list(teacher.parameters()), list(model.parameters()), None
+                )
+
+## Leaves alone
+- Averages that are not seen to be kept in every step: once an epoch, every so many steps, or under
+  an option; and functions that nobody is seen to call.
+- Loops that copy (`load_state_dict` does that), add up gradients, or mix by two weights that are
+  not seen to be one together: other averages than the exponential one.
+- Averages that the loop moves to another device.
+- Files for the CPU only, where the step itself takes most of the time.
+- Projects that declare a torch older than 2.0, or use what 2.0 no longer has.
+
+## Fix safety
+Unsafe: the results differ by rounding, and the two models must have the same parameters, one by
+one, in the same dtype: where `zip` stops at the shorter list, or the loop converts, the function
+raises.  There is a fix where the loop runs over `parameters()` of two models, and does nothing but
+update the average.  There is none for a `state_dict()`, which holds counters as well
+(`AveragedModel(model, multi_avg_fn=..., use_buffers=True)` takes them apart by dtype), nor in files
+that convert models to another dtype, shard them or use a training framework, nor where a README
+names a torch older than 2.0.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation, `torch.optim`: "Weight Averaging (SWA and EMA)"
+- PyTorch documentation, `torch.optim.swa_utils.AveragedModel`
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from packaging.version import Version
+
+from torchlint.analysis.averaging import averagings, rest_of_one
+from torchlint.analysis.loops import Role
+from torchlint.analysis.rewrites import AddImport, Replace
+from torchlint.analysis.values import Kind
+from torchlint.edits import Fix, Safety
+from torchlint.rule import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.averaging import Averaging
+    from torchlint.analysis.program import Program
+
+SINCE = Version("2.0")
+MODULE, FUNCTION = "torch.optim.swa_utils", "get_ema_multi_avg_fn"
+# Models that others hold a part of, or convert.
+OTHERS = re.compile(r"\bamp\.initialize|FSDP|fully_shard|FullySharded|deepspeed|xla")
+CONVERTS = ("half", "bfloat16", "double", "type", "to")
+MAX_LINE = 100
+HELP = (
+    f"Give `{MODULE}.{FUNCTION}(decay)` two lists of tensors of one dtype, or keep an "
+    f"`AveragedModel` with `multi_avg_fn={FUNCTION}(decay)`."
+)
+CHANGES = "the results differ by rounding, and the two must have the same parameters"
+
+
+def python_ema_loop(program: Program) -> Iterator[Finding]:
+    """Find loops that update a moving average one parameter after the other, in every step."""
+    if is_older(program):
+        return
+    for found in averagings(program):
+        if is_per_step(program, found.loop) and program.devices.gpu:
+            since = f" (from torch {SINCE} on)" if program.target is None else ""
+            yield Finding(
+                found.loop,
+                f"the loop over `{program.brief(found.loop.iter)}` updates a moving average one "
+                "tensor after the other, in every training step: "
+                f"`{FUNCTION}` does it in a few kernels{since}",
+                fix(program, found),
+                help=HELP,
+            )
+
+
+def is_older(program: Program) -> bool:
+    """Whether the project runs on a torch that has no such function."""
+    return (program.target is not None and program.target < SINCE) or not program.reaches(SINCE)
+
+
+def is_per_step(program: Program, loop: cst.For) -> bool:
+    """Whether a loop runs in each training step, or in each forward pass that is part of one."""
+    context = program.context(loop)
+    return context.role in (Role.TRAIN, Role.FORWARD) and not context.guarded
+
+
+def fix(program: Program, found: Averaging) -> Fix | None:
+    """Return the call that does what the loop does, where it does nothing else."""
+    lists, decay = models(found), written(program, found)
+    if lists is None or decay is None or not found.alone or is_refused(program, found.loop):
+        return None
+    args = [f"list({program.code(one)})" for one in lists]
+    old = f"; torch below {SINCE} has no such function" if program.target is None else ""
+    return Fix(
+        f"Call `{FUNCTION}`",
+        Safety.UNSAFE,
+        (
+            Replace(found.loop, laid_out(program, found.loop, f"{FUNCTION}({decay})", args)),
+            AddImport(MODULE, FUNCTION),
+        ),
+        CHANGES + old,
+    )
+
+
+def is_refused(program: Program, loop: cst.For) -> bool:
+    """Whether the function may not be had, or not do the same, or the loop is needed after it."""
+    named = program.index.named.get(FUNCTION, ())
+    return bool(
+        program.frameworks
+        or program.is_named_below(SINCE)
+        or OTHERS.search(program.text)
+        or converts(program)
+        or any(program.qualified(name) != f"{MODULE}.{FUNCTION}" for name in named)
+        or is_used_after(program, loop)
+    )
+
+
+def converts(program: Program) -> bool:
+    """Whether something that may be a model gets another dtype: its average may keep its own."""
+    return any(
+        program.value(func.value).kind not in (Kind.TENSOR, Kind.NDARRAY)
+        and (func.attr.value != "to" or any(is_dtype(program, arg) for arg in call.args))
+        for call, func in program.method_calls(*CONVERTS)
+    )
+
+
+def is_dtype(program: Program, arg: cst.Arg) -> bool:
+    """Whether an argument of `to` is a dtype, by its keyword or its value."""
+    named = arg.keyword is not None and arg.keyword.value == "dtype"
+    return named or program.value(arg.value).kind is Kind.DTYPE
+
+
+def is_used_after(program: Program, loop: cst.For) -> bool:
+    """Whether the last tensors of a loop are used behind it."""
+    return any(
+        not program.index.inside(use, loop)
+        and program.index.bound(use) is None
+        and any(program.index.inside(one.node, loop) for one in program.flow.reaching(use))
+        for name in program.index.below(loop.target, cst.Name)
+        for use in program.index.named.get(name.value, ())
+    )
+
+
+def models(found: Averaging) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """Return ``average.parameters()`` and ``model.parameters()`` of a loop over just these."""
+    match found.loop.target, found.loop.iter:
+        case (
+            cst.Tuple(elements=[cst.Element(cst.Name(first)), cst.Element(cst.Name(second))]),
+            cst.Call(func=cst.Name("zip"), args=[cst.Arg(one), cst.Arg(two), *strict]),
+        ) if is_parameters(one) and is_parameters(two) and all(arg.keyword for arg in strict):
+            names = found.mix.target, found.mix.source
+            if names == (second, first):
+                return two, one
+            return (one, two) if names == (first, second) else None
+        case _:
+            return None
+
+
+def is_parameters(node: cst.BaseExpression) -> bool:
+    """``model.parameters()``: floating-point tensors, but for a rare counter."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("parameters")), args=[]):
+            return True
+        case _:
+            return False
+
+
+def written(program: Program, found: Averaging) -> str | None:
+    """Return the decay as code, if it is a number that is the same in all turns of the loop."""
+    weight = found.mix.weight
+    rest = rest_of_one(weight)
+    if not is_number(program, rest or weight):
+        return None
+    if not found.mix.of_source:
+        return bare(program, weight)
+    if isinstance(weight, cst.Float):
+        return str(1 - Decimal(str(weight.evaluated_value)))
+    return bare(program, rest) if rest is not None else f"1 - {bare(program, weight)}"
+
+
+def is_number(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a literal or names a value that nothing says is a tensor."""
+    if isinstance(node, cst.Integer | cst.Float):
+        return True
+    return isinstance(node, cst.Name | cst.Attribute | cst.Subscript) and (
+        program.value(node).kind not in (Kind.TENSOR, Kind.NDARRAY)
+        and not any(True for _ in program.index.below(node, cst.Call))
+    )
+
+
+def bare(program: Program, node: cst.BaseExpression) -> str:
+    """Return the code of an expression without brackets around it."""
+    return program.brief(node.with_changes(lpar=(), rpar=()), 10_000)
+
+
+def laid_out(program: Program, loop: cst.For, func: str, args: list[str]) -> str:
+    """Return a call as code, on several lines where one is too long."""
+    args = [*args, "None"]
+    line = f"{func}({', '.join(args)})"
+    module = program.module
+    blocks = [one for one in program.index.ancestors(loop) if isinstance(one, cst.IndentedBlock)]
+    steps = [module.default_indent if one.indent is None else one.indent for one in blocks]
+    indent = "".join(reversed(steps))
+    if len(indent + line) <= MAX_LINE:
+        return line
+    newline = module.default_newline
+    inner = f"{newline}{indent}{module.default_indent}"
+    return f"{func}({inner}{', '.join(args)}{newline}{indent})"
