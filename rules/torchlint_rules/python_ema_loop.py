@@ -17,9 +17,8 @@ of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            with torch.no_grad():
-                for average, parameter in zip(teacher.parameters(), model.parameters()):
-                    average.mul_(0.999).add_(parameter, alpha=0.001)
+            for average, parameter in zip(teacher.parameters(), model.parameters()):
+                average.data.mul_(0.99).add_(parameter.data, alpha=0.01)
 
 ## Good
     import torch
@@ -31,10 +30,7 @@ of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            with torch.no_grad():
-                get_ema_multi_avg_fn(0.999)(
-                    list(teacher.parameters()), list(model.parameters()), None
-                )
+            get_ema_multi_avg_fn(0.99)(list(teacher.parameters()), list(model.parameters()), None)
 
 ## Leaves alone
 - Averages that are not seen to be kept in every step: once an epoch, every so many steps, or under

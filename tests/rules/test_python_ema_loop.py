@@ -57,7 +57,11 @@ EMA = loop(UPDATE)
         pytest.param(train(loop("e.mul_(decay).add_(p, alpha=tau)")), id="not one together"),
         pytest.param(train(loop("e.mul_(0.9).add_(p, alpha=0.2)")), id="numbers not one together"),
         pytest.param(train(loop("e.mul_(decay)\ne.add_(p)")), id="a discounted sum"),
-        pytest.param(train(loop("e.mul_(decay)\np.add_(e, alpha=1 - decay)")), id="two tensors"),
+        pytest.param(train(loop("e.mul_(decay)\np.add_(p, alpha=1 - decay)")), id="two tensors"),
+        pytest.param(train(loop("e.mul_(decay)\ne.sub_(p, alpha=1 - decay)")), id="a difference"),
+        pytest.param(
+            train(loop("old[x] = decay * old[x] + (1 - decay) * p.data")), id="one of a batch"
+        ),
         pytest.param(train(loop("e.data.copy_(decay * e + (1 - decay) * p.cpu())")), id="moved"),
         pytest.param(train(loop("e.data.copy_(decay * e + (1 - decay) * e)")), id="with itself"),
         pytest.param(train(loop("e.data.copy_(decay * p + (1 - decay) * p)")), id="not its own"),
@@ -66,7 +70,8 @@ EMA = loop(UPDATE)
             train(loop("e.mul_(decay).add_(noise, alpha=1 - decay)")), id="not of the loop"
         ),
         pytest.param(
-            train(loop(UPDATE, head="for e, p in zip(averages, activations):")), id="not parameters"
+            train(loop(UPDATE, head="for e, p in zip(averages, outputs):  # no parameters")),
+            id="not parameters",
         ),
         pytest.param(
             train(loop("totals['x'] = decay * totals['x'] + (1 - decay) * p.data")), id="one total"
@@ -128,9 +133,6 @@ def test_a_long_call_is_laid_out():
     assert "get_ema_multi_avg_fn(decay)(\n            list(average" in fixed(source, CODE)
 
 
-SD = "sd, esd = model.state_dict(), average.state_dict()"
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -167,6 +169,9 @@ SD = "sd, esd = model.state_dict(), average.state_dict()"
             loop("pass", "if p.requires_grad:\n    pass\nelse:\n    " + UPDATE), id="in an else"
         ),
         pytest.param(loop(UPDATE, "p.mul_(0.99)"), id="with something else"),
+        pytest.param(
+            loop("e.mul_(decay)", "e.add_(p, alpha=1 - decay)", "p.mul_(0.99)"), id="after two"
+        ),
         pytest.param(loop("rest = 1 - decay", "e.mul_(decay).add_(p, alpha=rest)"), id="a name"),
         pytest.param(loop(UPDATE, head="for e, p in zip(average_params, params):"), id="lists"),
         pytest.param(f"{EMA}\nprint(p)", id="used behind it"),
