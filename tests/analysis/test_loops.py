@@ -1155,6 +1155,24 @@ def test_steps_begin_where_a_run_went_on(test: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "then", "expected"),
+    [
+        pytest.param("args.stops and not exists(path)", f"{STEP}\n    probe()", "", id="is gone"),
+        pytest.param("isfile(args.path)", f"{STEP}\n    probe()", "", id="is there"),
+        pytest.param("args.stops or exists(path)", f"{STEP}\n    probe()", " guarded", id="or"),
+        pytest.param("args.stops and gone(path)", f"{STEP}\n    probe()", " guarded", id="unknown"),
+        pytest.param("exists(args.path)", f"probe()\n    {STEP}", "", id="before the step"),
+        pytest.param("exists(args.path)", "probe()", " guarded", id="no step behind"),
+    ],
+)
+def test_steps_go_on_until_a_file_stops_them(test: str, then: str, expected: str) -> None:
+    before = "pass" if STEP in then else STEP
+    source = RESUMED.format(before=before, test=test, first="pass", then=then)
+    head = "from os.path import exists, isfile\nfrom tools import gone\n"
+    assert context(head + source) == f"TRAIN{expected}"
+
+
+@pytest.mark.parametrize(
     ("test", "before", "then"),
     [
         pytest.param("loss_now < args.least", "pass", f"{STEP}\n    probe()", id="no count"),

@@ -1121,3 +1121,61 @@ def test_a_function_that_is_handed_the_model_in_evaluation(asked):
 def test_leaves_functions_that_are_handed_a_model_alone(old, new):
     assert old in HANDED
     silent(HANDED.replace(old, new), CODE)
+
+
+LENT = """\
+import torch
+import torch.nn.functional as F
+
+
+class Runner:
+    def train(self, net, batches, held_out):
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        for epoch in range(9):
+            net.train()
+            for x, y in batches:
+                loss = F.cross_entropy(net(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            net.eval()
+            self.validation(net, held_out)
+            net.train()
+
+    def validation(self, net, held_out):
+        if held_out:
+            self.predict(net, held_out)
+
+    def predict(self, net, held_out):
+        found = []
+        for x, y in held_out:
+            found.append(net(x))
+        self.write(found)
+"""
+
+
+def test_a_method_that_is_handed_the_model_between_the_epochs():
+    (found,) = check(LENT, CODE)
+    assert (found.location.row, found.severity) == (26, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("            net.eval()\n", "", id="not in evaluation mode"),
+        pytest.param("net.eval()", "net.eval()\n            net.train()", id="back in training"),
+        pytest.param("net.eval()", "if fast:\n                net.eval()", id="not always"),
+        pytest.param(
+            "optimizer.zero_grad()", "self.predict(net, [(x, y)])", id="in a training step as well"
+        ),
+        pytest.param(
+            "            net.train()\n\n", "            loss.backward()\n\n", id="a fixed normalization"
+        ),
+        pytest.param("if held_out:", "if net.train():", id="trains again"),
+        pytest.param("self.write(found)", "F.cross_entropy(net(x), y).backward()", id="a step itself"),
+        pytest.param("def predict", "@torch.no_grad()\n    def predict", id="off there"),
+    ],
+)
+def test_leaves_other_methods_that_are_handed_a_model_alone(old, new):
+    assert old in LENT
+    silent(LENT.replace(old, new), CODE)

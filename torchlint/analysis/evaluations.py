@@ -6,6 +6,7 @@ nothing that it calls, asks for a gradient; or a function named for evaluation, 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -94,6 +95,9 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
         for function, own in _handed(program, switch, switched(program, switch)):
             if id(function) not in found and (one := _helper(program, function, own)) is not None:
                 found[id(function)] = one
+    for function, own in _lent(program, switches):
+        if id(function) not in found and (one := _helper(program, function, own)) is not None:
+            found[id(function)] = one
     around: cst.CSTNode | None = None
     for one in sorted(found.values(), key=lambda one: program.index.order(one.place)):
         if around is None or not program.index.inside(one.place, around):
@@ -153,16 +157,75 @@ def _handed(program: Program, switch: cst.Call, name: str) -> Iterator[tuple[cst
             or any(_asks_beside(*site) for site in callers(program, function))
         ):
             continue
-        for param in function.params.params:
-            given = program.calls.passed(function, param, call)
-            if given is not None and dotted(given) == name:
-                yield function, param.name.value
+        if own := _name_in(program, function, call, name):
+            yield function, own
 
 
 def _asks_beside(program: Program, site: cst.Call) -> bool:
     """Whether the function around a call, or the script, asks for gradients itself."""
     around = program.function(site)
     return around is None or differentiates(program, around)
+
+
+def _lent(
+    program: Program, switches: list[cst.Call]
+) -> Iterator[tuple[cst.FunctionDef, str]]:
+    """Yield functions that every caller gives a model in evaluation mode, with their name for it.
+
+    ``net.eval(); self.validate(net); net.train()``, and what ``validate`` hands it on to: that may
+    stand in the middle of a training, which the functions have no part in.
+    """
+    calls = [pair for switch in switches for pair in _while_switched(program, switch)]
+    known = {id(call) for call, _ in calls}
+    for call, name in calls:  # they become more
+        function = program.calls.target(call)
+        own = "" if function is None else _name_in(program, function, call, name)
+        if (
+            function is None
+            or not own
+            or not all(id(site) in known for _, site in callers(program, function))
+            or differentiates(program, function)
+            or _switches_back(program, function, own)
+        ):
+            continue
+        yield function, own
+        more = [one for one in _given_to(program, function, own) if id(one) not in known]
+        known |= {id(one) for one in more}
+        calls += [(one, own) for one in more]
+
+
+def _while_switched(program: Program, switch: cst.Call) -> Iterator[tuple[cst.Call, str]]:
+    """Yield calls after ``model.eval()``, in its block, that get the model, until it trains.
+
+    None where gradients are asked for in between: ``eval()`` may be about its normalization.
+    """
+    name, line = switched(program, switch), program.statement(switch)
+    block = program.parent(line)
+    if not isinstance(block, cst.Module | cst.IndentedBlock):
+        return
+    after = itertools.takewhile(
+        lambda one: not _switches_back(program, one, name), _later(block, line)
+    )
+    statements = list(after)
+    if not any(differentiates(program, one) for one in statements):
+        for statement in statements:
+            yield from ((call, name) for call in _given_to(program, statement, name))
+
+
+def _given_to(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.Call]:
+    """Yield the calls at or below a place that get a model."""
+    for call in program.index.below(place, cst.Call) if name else ():
+        if any(dotted(arg.value) == name for arg in call.args):
+            yield call
+
+
+def _name_in(program: Program, function: cst.FunctionDef, call: cst.Call, name: str) -> str:
+    """Return the name of the parameter that gets a model in a call, or ""."""
+    for param in function.params.params:
+        given = program.calls.passed(function, param, call)
+        if given is not None and dotted(given) == name:
+            return param.name.value
+    return ""
 
 
 def _helper(program: Program, function: cst.FunctionDef, name: str) -> Evaluation | None:
@@ -174,7 +237,10 @@ def _helper(program: Program, function: cst.FunctionDef, name: str) -> Evaluatio
         and _recorded(program, call)
         and not records_nothing(program, call)
     ]
-    return _found(program, function, forwards, name, repeated=_is_repeated(program, function))
+    repeated = _is_repeated(program, function) or any(
+        True for call in forwards for _ in loops_around(program, call)
+    )
+    return _found(program, function, forwards, name, repeated=repeated)
 
 
 def _runs(program: Program, call: cst.Call, name: str) -> bool:
