@@ -52,7 +52,11 @@ other work (with `non_blocking=True`).
   `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
 - Loaders without workers, unless their dataset is seen to read or transform each sample, so that
   workers would help as well: the main thread would do the pinning.  Those that only an evaluation
-  goes through, whatever they read.
+  goes through, whatever they read.  The `DataLoader` of PyTorch Geometric does such work for any
+  dataset, since it joins many graphs to one in Python: it is left alone only where an evaluation
+  alone goes through it, apart from a training's epochs.
+- The other loaders of PyTorch Geometric, and graphs that are moved with their dataset or that may
+  hold sparse tensors (`ToSparseTensor`).
 - Loaders that an evaluation goes through a single time, beside the epochs of a training.
 - Loaders of token ids, or of `batch_size=1` outside of a training's epochs, that nothing is seen to
   train with: there is nothing to gain beside what else is done with a batch.
@@ -68,7 +72,8 @@ the batches as they are given.
 Safe where `num_workers` is known to be above 0: the values are the same, and the pinning is done
 beside the training.  It takes page-locked memory for a few batches.  Unsafe without workers, where
 the main thread does the pinning and may become slower; where the number of workers is not known;
-where the file does not name CUDA itself; where `pin_memory=False` was written; and where a
+where the file does not name CUDA itself; where `pin_memory=False` was written; for the graphs of
+PyTorch Geometric, which may hold what cannot be pinned (and old versions pin none); and where a
 `collate_fn` may return a tuple that the loop does not take apart, which older versions pin as a
 list.
 
@@ -98,6 +103,7 @@ import libcst as cst
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.early_ends import sees_few
+from torchlint.analysis.graphs import gives_graphs, may_refuse_to_pin
 from torchlint.analysis.loaded import keeps_type, yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.pinning import (
@@ -150,6 +156,8 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
             continue
         if yields_gpu_tensors(program, call) or makes_sparse(program) or sees_few(program, call):
             continue
+        if may_refuse_to_pin(program, call):
+            continue
         if gives_arrays(program, call) or gains_nothing(program, call):
             continue
         if not walked_once(program, call, moves):
@@ -174,7 +182,10 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     """Whether pinning is worth nothing to what goes through a loader."""
     roles = program.loaders.roles(call)
     if workers_of(program, call) is Workers.NONE:
-        return roles == {Role.EVAL} or not prepares(program, call)
+        evaluates = roles == {Role.EVAL}
+        if gives_graphs(program, call):
+            return evaluates and not walked_in_epochs(program, call)
+        return evaluates or not prepares(program, call)
     alone = is_alone(program, call) and not walked_in_epochs(program, call)
     small = alone or gives_tokens(program, call)
     return small and bool(roles) and Role.TRAIN not in roles
@@ -322,6 +333,7 @@ def fix(
         ("the main thread pins each batch, if there are no workers", workers is not Workers.SOME),
         ("a GPU is an assumption", not names_gpu(program, moves)),
         ("False was written on purpose", pinned.arg is not None),
+        ("graphs may hold what cannot be pinned", gives_graphs(program, call)),
         (
             "old versions of torch make a list of a batch that is a tuple",
             not keeps_type(program, call),

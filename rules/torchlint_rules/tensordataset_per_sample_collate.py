@@ -86,6 +86,7 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.datasets import TENSOR_DATASET
 from torchlint.analysis.density import is_dense
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.graphs import gives_graphs
 from torchlint.analysis.hoisting import free_name
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loader_uses import Use, use_of
@@ -125,6 +126,8 @@ def tensordataset_per_sample_collate(program: Program) -> Iterator[Finding]:
     if program.frameworks:
         return
     for loader in program.loaders.calls:
+        if gives_graphs(program, loader):
+            continue  # it is not told to take batches as they are
         if makes_batches(program, loader) and is_of_tensors(program, loader):
             yield finding(program, loader)
 

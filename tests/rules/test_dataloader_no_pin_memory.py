@@ -1258,3 +1258,79 @@ def main(model, dataset):
 def test_a_loop_is_passed_the_function_of_another_file_that_moves(tmp_path, name, given, count):
     files = {"mover.py": MOVER, "main.py": PASSED.format(name=name, given=given)}
     assert len(check_in(tmp_path, files, "main.py", CODE)) == count
+
+
+# -- graphs ---------------------------------------------------------------------------------------
+
+GRAPHS = """\
+import torch
+from torch_geometric.datasets import PPI
+from torch_geometric.loader import DataLoader
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = make_model().to(device)
+data, held_out = PPI("data", "train"), PPI("data", "val")
+train_loader = DataLoader(data, 2, True)
+loader = DataLoader(held_out, 2)
+
+
+def test():
+    with torch.no_grad():
+        for batch in loader:
+            show(model(batch.x.to(device), batch.edge_index.to(device)))
+
+
+for epoch in range(9):
+    for batch in train_loader:
+        batch = batch.to(device)
+        loss(model(batch.x, batch.edge_index), batch.y).backward()
+    test()
+"""
+
+
+def graphs(*changes: tuple[str, str]) -> str:
+    source = GRAPHS
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+@pytest.mark.parametrize("module", ["loader", "data", "loader.dataloader"])
+def test_batches_of_graphs_can_be_pinned(module):
+    source = graphs(("geometric.loader", f"geometric.{module}"), ("True)", "True, num_workers=6)"))
+    first, second = check(source, CODE)
+    assert (first.location.row, first.severity) == (8, Severity.WARNING)
+    assert first.fix.safety is Safety.UNSAFE  # they may hold what cannot be pinned
+    assert (second.location.row, second.severity) == (9, Severity.INFO)
+    assert "together with workers" in second.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("import DataLoader", "import DataListLoader as DataLoader", id="lists"),
+        pytest.param("import DataLoader", "import NeighborSampler as DataLoader", id="samples"),
+        pytest.param('"train")', '"train", T.ToDevice(device))', id="moved one by one"),
+        pytest.param('"train")', '"train", T.ToSparseTensor())', id="sparse"),
+        pytest.param("\ntrain_loader", "\ndata.data.to(device)\ntrain_loader", id="moved at once"),
+        pytest.param("2, True)", "2, True, pin_memory=True)", id="pinned"),
+        pytest.param("to(device)", "to(torch.float16)", id="stay where they are"),
+    ],
+)
+def test_leaves_other_batches_of_graphs_alone(old, new):
+    assert [row for d in check(graphs((old, new)), CODE) if (row := d.location.row) != 9] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        pytest.param("held_out, 2", 0, id="without workers"),
+        pytest.param("held_out, 2, num_workers=2", 1, id="with workers"),
+        pytest.param("held_out, 1, num_workers=2", 0, id="one by one"),
+    ],
+)
+def test_graphs_that_a_script_only_evaluates(arguments, count):
+    evaluates = graphs(("held_out, 2", arguments))
+    source = evaluates[: evaluates.index("for epoch")] + "test()\n"
+    assert len(check(source, CODE)) == count

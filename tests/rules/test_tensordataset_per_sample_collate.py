@@ -43,6 +43,10 @@ def load(
             ),
             id="a sampler that is told the epoch",
         ),
+        pytest.param(
+            load(imports=f"{FROM}TensorDataset\nfrom torch_geometric.loader import DataLoader"),
+            id="a loader of graphs",
+        ),
         pytest.param(load(LOADER.replace(")", ", num_workers=2)")), id="workers"),
         pytest.param(load(LOADER.replace(")", ", num_workers=option)")), id="perhaps workers"),
         pytest.param(load(LOADER.replace(")", ", **options)")), id="unknown options"),

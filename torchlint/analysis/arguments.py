@@ -14,7 +14,7 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import Dictionaries, Keys, literal
 from torchlint.analysis.index import Bind, Binding
-from torchlint.analysis.torch_api import SIGNATURES
+from torchlint.analysis.torch_api import LIBRARY_SIGNATURES, SIGNATURES
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -77,7 +77,7 @@ class Arguments:
 
         """
         function = self._program.qualified(call.func) if function is None else function
-        signature = SIGNATURES.get(function, ())
+        signature = SIGNATURES.get(function) or LIBRARY_SIGNATURES.get(function, ())
         positional = signature[: signature.index("*")] if "*" in signature else signature
         place = 0
         unpacked: Argument | None = None

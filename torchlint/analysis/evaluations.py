@@ -167,9 +167,7 @@ def _asks_beside(program: Program, site: cst.Call) -> bool:
     return around is None or differentiates(program, around)
 
 
-def _lent(
-    program: Program, switches: list[cst.Call]
-) -> Iterator[tuple[cst.FunctionDef, str]]:
+def _lent(program: Program, switches: list[cst.Call]) -> Iterator[tuple[cst.FunctionDef, str]]:
     """Yield functions that every caller gives a model in evaluation mode, with their name for it.
 
     ``net.eval(); self.validate(net); net.train()``, and what ``validate`` hands it on to: that may

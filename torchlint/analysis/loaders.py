@@ -19,6 +19,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reached_returns import may_reach
+from torchlint.analysis.torch_api import GRAPH_LOADERS
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 LOADER = "torch.utils.data.DataLoader"
+LOADERS = (LOADER, *GRAPH_LOADERS)
 
 Step: TypeAlias = int | str | None  # an index, a key, or "any member"
 Path: TypeAlias = tuple[Step, ...]
@@ -123,7 +125,7 @@ class Loaders:
     @cached_property
     def calls(self) -> list[cst.Call]:
         """Every ``DataLoader(...)``, in the order of the file."""
-        return list(self._program.calls_of(LOADER))
+        return list(self._program.calls_of(*LOADERS))
 
     def moves(self, loader: cst.Call) -> list[Move]:
         """Where the batches of a loader are moved to a GPU."""
@@ -271,7 +273,9 @@ class Loaders:
         if program.calls.target(call) or program.calls.elsewhere(call):
             return  # what moves the batch is inside it
         name = program.qualified(func)
-        if name == LOADER or _MAKES_NEW.match(name) or program.value(call.func).kind is Kind.CLASS:
+        if name in LOADERS or _MAKES_NEW.match(name):
+            return
+        if program.value(call.func).kind is Kind.CLASS:
             return
         device, target = self._device_argument(call)
         if target is None or not device.gpu:
@@ -361,7 +365,7 @@ class Loaders:
 
     def makes(self, call: cst.Call) -> bool:
         """Whether a call of this file makes a loader."""
-        return self._program.qualified(call.func) == LOADER
+        return self._program.qualified(call.func) in LOADERS
 
     def elsewhere(self, states: Iterable[_Found]) -> Iterator[_Found]:
         """Yield states of a search in this file, as a search in another file goes on with them."""

@@ -119,9 +119,7 @@ _CLIPS = frozenset(
 )
 _DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
-_FILE_IS_THERE = frozenset(
-    f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir")
-)
+_FILE_IS_THERE = frozenset(f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir"))
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
     r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"

@@ -91,6 +91,15 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.Tensor.cpu": ("*", "memory_format"),
 }  # fmt: skip
 
+# The loader of PyTorch Geometric is derived from torch's, and hands what it is not told on to it.
+GRAPH_LOADERS = tuple(
+    f"torch_geometric.{module}.DataLoader"
+    for module in ("loader", "loader.dataloader", "data", "data.dataloader")
+)
+LIBRARY_SIGNATURES = dict.fromkeys(
+    GRAPH_LOADERS, ("dataset", "batch_size", "shuffle", "follow_batch", "exclude_keys", "*")
+)
+
 # torch.<name> that gives no tensor.
 NO_TENSOR = frozenset(
     {"device", "dtype", "is_tensor", "is_storage", "is_complex", "is_floating_point", "is_nonzero",
