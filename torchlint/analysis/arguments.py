@@ -77,7 +77,7 @@ class Arguments:
 
         """
         function = self._program.qualified(call.func) if function is None else function
-        signature = SIGNATURES.get(function) or LIBRARY_SIGNATURES.get(function, ())
+        signature = SIGNATURES.get(function, LIBRARY_SIGNATURES.get(function, ()))
         positional = signature[: signature.index("*")] if "*" in signature else signature
         place = 0
         unpacked: Argument | None = None

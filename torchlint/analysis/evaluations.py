@@ -182,7 +182,6 @@ def _lent(program: Program, switches: list[cst.Call]) -> Iterator[tuple[cst.Func
             function is None
             or not own
             or not all(id(site) in known for _, site in callers(program, function))
-            or differentiates(program, function)
             or _switches_back(program, function, own)
         ):
             continue
