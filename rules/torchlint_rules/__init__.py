@@ -236,7 +236,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=2,
-        words=(("backward", ".eval("), ("+", "append")),
+        words=(("backward", ".eval("), ("+", "append", ".update(", ".add(")),
         in_tests=False,
     ),
     Rule(

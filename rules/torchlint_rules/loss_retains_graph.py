@@ -4,7 +4,8 @@
 A loss is a tensor that knows how it was computed.  Adding it to a total, or keeping it in a list,
 keeps that graph: one more in every step, so that memory grows until the loop ends.  After a
 backward pass what is left of a graph is small; in an evaluation that runs no backward pass it holds
-the activations of every layer, and memory runs out.
+the activations of every layer, and memory runs out.  An object of the project that adds up what it
+is given (`meter.update(loss, n)`) does the same.
 
 ## Bad
     import torch
@@ -40,6 +41,7 @@ the activations of every layer, and memory runs out.
 - What is detached, a number (`.item()`), a count, or made under `torch.no_grad()`.
 - What starts anew in every step, or in a training now and then (`if step % 100 == 0: total = 0`),
   and what is kept now and then.
+- Objects whose class is not in the project, or whose method detaches or converts what it adds.
 - Sums of two losses of one step.
 
 ## Fix safety
@@ -142,7 +144,12 @@ def is_shown(program: Program, keeper: cst.BaseExpression) -> bool:
     name = dotted(keeper)
     for call in program.index.of(cst.Call):
         shows = dotted(call.func).rpartition(".")[2] in SHOWS
-        if shows and any(dotted(arg.value) == name for arg in call.args):
+        if shows and any(is_part(arg.value, name) for arg in call.args):
             return True
     parts = program.index.of(cst.FormattedStringExpression)
-    return any(dotted(part.expression) == name for part in parts)
+    return any(is_part(part.expression, name) for part in parts)
+
+
+def is_part(node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression is what has a name, or something that it keeps: ``meter.avg``."""
+    return bool(name) and f"{dotted(node)}.".startswith(f"{name}.")

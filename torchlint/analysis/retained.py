@@ -1,4 +1,7 @@
-"""Sums and lists that keep the graph of every step alive: ``total += loss``."""
+"""Sums and lists that keep the graph of every step alive: ``total += loss``.
+
+So does an object that adds up what it is given: ``meter.update(loss)``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from torchlint.analysis.escapes import escapes, feed_backward
 from torchlint.analysis.evaluations import evaluations, records_nothing
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.meters import metered
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
 
@@ -22,16 +26,26 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.evaluations import Evaluation
     from torchlint.analysis.index import Binding
+    from torchlint.analysis.meters import Metered
     from torchlint.analysis.program import Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Growing:
-    """A statement that adds to a sum or a list: ``keeper`` grows by ``term``."""
+    """A statement that adds to a sum or a list: ``keeper`` grows by ``term``.
+
+    ``metered`` where the keeper is an object of the project, and the sum is in it.
+    """
 
     statement: cst.BaseSmallStatement
     keeper: cst.BaseExpression
     term: cst.BaseExpression
+    metered: Metered | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the keeper is a list, and not a sum."""
+        return isinstance(self.statement, cst.Expr) and self.metered is None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +96,10 @@ def _growing(program: Program) -> Iterator[Growing]:
         statement = program.parent(call)
         if isinstance(statement, cst.Expr) and len(call.args) == 1:
             yield Growing(statement, func.value, call.args[0].value)
+    for one in metered(program):
+        statement = program.parent(one.call)
+        assert isinstance(statement, cst.Expr)
+        yield Growing(statement, one.keeper, one.term, one)
 
 
 def _summand(node: cst.Assign) -> cst.BaseExpression | None:
@@ -121,7 +139,7 @@ def _in_training(program: Program, growing: Growing, wanted: Sources) -> Retenti
     leaves = tuple(_leaves(program, growing.term, wanted))
     if not leaves:
         return None
-    adds = not isinstance(growing.statement, cst.Expr)  # a list keeps graphs, wherever it gets them
+    adds = not growing.is_list  # a list keeps graphs, wherever it gets them
     recording = program.recordings.at(growing.statement)
     if adds and recording not in (Recording.ON, Recording.ASSUMED):
         return None
@@ -266,9 +284,12 @@ def _any_holds(program: Program, call: cst.Call, wanted: Sources | None, depth: 
 def _is_carried(program: Program, growing: Growing, loop: cst.CSTNode | None) -> bool:
     """Whether what is kept in one turn of a loop is still there in the next."""
     keeper, statement = growing.keeper, growing.statement
-    if isinstance(statement, cst.Expr):
+    if growing.is_list:
         return _is_list(program, keeper) and _outlives(program, keeper, loop)
-    if isinstance(keeper, cst.Name):
+    resets = _resets_of_object(program, growing.metered)
+    if loop is not None and any(program.index.inside(one, loop) for one in resets):
+        return False
+    if isinstance(keeper, cst.Name) and growing.metered is None:
         bound = program.index.bound(keeper)
         return bound is not None and bound in program.flow.before(statement, keeper.value)
     return _outlives(program, keeper, loop)
@@ -304,7 +325,8 @@ def _is_reset(program: Program, growing: Growing, loop: cst.CSTNode | None) -> b
     if isinstance(growing.keeper, cst.Subscript):
         names.add(program.code(growing.keeper.value))
     loops = (loop, _steps_around(program, loop))
-    contexts = (program.context(one) for one in _resets(program, names))
+    resets = [*_resets(program, names), *_resets_of_object(program, growing.metered)]
+    contexts = (program.context(one) for one in resets)
     return any(one.role is Role.TRAIN and one.loop in loops for one in contexts)
 
 
@@ -333,6 +355,17 @@ def _resets(program: Program, names: set[str]) -> Iterator[cst.CSTNode]:
         code = program.code(deleted.target)
         if any(name in code for name in names):
             yield deleted
+
+
+def _resets_of_object(program: Program, one: Metered | None) -> Iterator[cst.CSTNode]:
+    """Yield what starts an object anew: ``meter.reset()``, ``meter.sum = 0``."""
+    if one is None:
+        return
+    keeper = program.code(one.keeper)
+    yield from _resets(program, {f"{keeper}.{one.attribute}"})
+    for call, func in program.method_calls(*one.empties):
+        if program.code(func.value) == keeper:
+            yield call
 
 
 def _is_differentiated(program: Program, growing: Growing, wanted: Sources) -> bool:
