@@ -52,6 +52,18 @@ def parsed(source: str) -> Program:
         pytest.param("def f(device):\n    model.to(device)", "MAYBE", id="a parameter"),
         pytest.param("model.to(args.device)", "MAYBE", id="an option"),
         pytest.param("x = f(accelerator.device)", "MAYBE", id="a framework's device"),
+        pytest.param(
+            "import deepspeed\nengine, *_ = deepspeed.initialize(model=net)",
+            "MAYBE",
+            id="an engine",
+        ),
+        pytest.param(
+            "from deepspeed import get_accelerator as get\nd = torch.device(get().device_name())",
+            "MAYBE",
+            id="DeepSpeed's accelerator",
+        ),
+        pytest.param("engine = thing.initialize(model=net)", "CPU", id="another's engine"),
+        pytest.param("d = get_accelerator()", "CPU", id="another's accelerator"),
         pytest.param("available = torch.cuda.is_available", "MAYBE", id="not called"),
         pytest.param("name = thing.device", "CPU", id="somebody's device"),
     ],

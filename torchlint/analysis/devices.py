@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _CUDA_STRING = re.compile(r"cuda(:|$)")
 _MPS = re.compile(r"(?<![A-Za-z])mps(?![A-Za-z])")  # not json.dumps
 _GPU_WORDS = ("cuda", "device", "gpu", "accelerator")
+# DeepSpeed's engines, and the accelerator they run on: a GPU, where there is one.
+_ENGINES = frozenset({"deepspeed.initialize", "deepspeed.get_accelerator",
+                      "deepspeed.accelerator.get_accelerator"})  # fmt: skip
 _CUDA_MARKS = ("torch.cuda.", "torch.backends.cudnn", "torch.accelerator.")
 
 
@@ -135,7 +138,7 @@ class Devices:
     def _of_call(self, call: cst.Call) -> Device:
         program = self._program
         name = program.names.qualified(call.func)
-        if name.startswith(("torch.cuda.", "torch.accelerator.")):
+        if name.startswith(("torch.cuda.", "torch.accelerator.")) or name in _ENGINES:
             return Device.MAYBE
         if not isinstance(call.func, cst.Attribute):
             return self._named_device(call)
