@@ -44,11 +44,13 @@ of the data: an epoch takes as long as on one GPU, and the work is done once for
 - Samplers that `set_epoch` may be called of somewhere: in this file, by a function that gets the
   loader and the number of the epoch, or by an object that gets the sampler.
 - Files that import a training framework: Lightning, Accelerate and others call `set_epoch`.
+  DeepSpeed does not: its engine takes the batches as they are given.
 - TL804b: datasets that are not known, that are iterated, or where something speaks of ranks or
   shards; processes that draw from different seeds; loaders with a sampler of any kind.
 
 Reported without a fix: where the number of the epoch has no name (`while`), or the sampler none
-that is known in the loop over epochs; and TL804b, which needs a decision on the batch size.
+that is known in the loop over epochs; files that import DeepSpeed; and TL804b, which needs a
+decision on the batch size.
 
 ## Fix safety
 Unsafe: the data come in another order from the second epoch on, which is the point.  Where the
@@ -111,13 +113,14 @@ SPLIT = re.compile(
 DIVIDES = re.compile(
     r"distributed_?\w*sampler|seed\w*\([^()\n]*(\([^()\n]*\))?[^()\n]*rank", re.IGNORECASE
 )
+LEAVES_LOADERS = frozenset({"deepspeed"})  # its engine takes batches, wherever they come from
 READERS = ("len", "print", "isinstance", "enumerate", "iter", "next", "zip", "tqdm", "DataLoader",
            "BatchSampler")  # fmt: skip
 
 
 def sampler_no_set_epoch(program: Program) -> Iterator[Finding]:
     """Find distributed samplers that are not told the epoch, and training without a sampler."""
-    if program.frameworks:
+    if program.frameworks - LEAVES_LOADERS:
         return
     asked: set[int] = set()
     for loader in program.loaders.calls:
@@ -128,7 +131,8 @@ def sampler_no_set_epoch(program: Program) -> Iterator[Finding]:
             loops = epoch_loops(program, loader)
             if loops and not is_told(program, sampler, loader, loops):
                 yield finding(program, sampler, loader, loops)
-    yield from unsampled(program)
+    if not program.frameworks:
+        yield from unsampled(program)
 
 
 def samplers_of(program: Program, loader: cst.Call) -> list[cst.Call]:
@@ -233,7 +237,7 @@ def finding(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[E
     return Finding(
         sampler,
         f"{name} gives every epoch the order of the first: nothing calls its `set_epoch`",
-        fix(program, sampler, loader, loops),
+        None if program.frameworks else fix(program, sampler, loader, loops),
         help="Call sampler.set_epoch(epoch) before each pass over the loader.",
     )
 

@@ -71,10 +71,23 @@ def train(
         pytest.param(train(f"{SAMPLER}\n{LOADER}\n{STEPS}", "", ""), id="made in each epoch"),
         pytest.param(train("for x, y in loader:\n    show(model(x))"), id="no training"),
         pytest.param(train(top="import accelerate"), id="a framework tells it"),
+        pytest.param(
+            train(top="import accelerate\nimport deepspeed"), id="another framework tells it"
+        ),
+        pytest.param(
+            train(f"sampler.set_epoch(epoch)\n{STEPS}", top="import deepspeed"),
+            id="DeepSpeed, told",
+        ),
     ],
 )
 def test_is_silent(source):
     silent(source, CODE)
+
+
+def test_deepspeed_takes_the_batches_as_they_are_given():
+    (found,) = check(train(top="import deepspeed"), CODE)
+    assert found.severity is Severity.ERROR
+    assert found.fix is None
 
 
 @pytest.mark.parametrize(
@@ -398,6 +411,7 @@ def parallel(
             id="no training",
         ),
         pytest.param(parallel(top="import lightning"), id="a framework puts in a sampler"),
+        pytest.param(parallel(top="import deepspeed"), id="an engine may put in a sampler"),
     ],
 )
 def test_without_a_sampler_is_silent(source):
