@@ -50,11 +50,12 @@ other work (with `non_blocking=True`).
   (`batch["focal"][0]`) goes as it is.
 - Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
   `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
-- Loaders without workers, unless their dataset is seen to read or transform each sample, so that
-  workers would help as well: the main thread would do the pinning.  Those that only an evaluation
-  goes through, whatever they read.  The `DataLoader` of PyTorch Geometric does such work for any
-  dataset, since it joins many graphs to one in Python: it is left alone only where an evaluation
-  alone goes through it, apart from a training's epochs.
+- Loaders without workers, unless their dataset is seen to read or transform each sample (or made
+  outside of the project, and batched by a `collate_fn`), so that workers would help as well: the
+  main thread would do the pinning.  Those that only an evaluation goes through, whatever they read.
+  The `DataLoader` of PyTorch Geometric does such work for any dataset, since it joins many graphs
+  to one in Python: it is left alone only where an evaluation alone goes through it, apart from a
+  training's epochs.
 - The other loaders of PyTorch Geometric, and graphs that are moved with their dataset or that may
   hold sparse tensors (`ToSparseTensor`).
 - Loaders that an evaluation goes through a single time, beside the epochs of a training.
@@ -101,6 +102,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
+from torchlint.analysis.datasets import made_outside
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.early_ends import sees_few
 from torchlint.analysis.graphs import gives_graphs, may_refuse_to_pin
@@ -206,8 +208,14 @@ def writes_files(program: Program, call: cst.Call) -> bool:
 
 
 def prepares(program: Program, call: cst.Call) -> bool:
-    """Whether samples are seen to be read or transformed, which workers would do."""
-    return any(map(work, program.datasets.of_loader(call))) or bool(collate_work(program, call))
+    """Whether samples are seen to be read or transformed, which workers would do.
+
+    Of a dataset from outside of the project this is not seen, if there is a function for batches.
+    """
+    datasets = program.datasets.of_loader(call)
+    if not datasets and not program.argument(call, "collate_fn").absent:
+        return made_outside(program, call) or bool(collate_work(program, call))
+    return any(map(work, datasets)) or bool(collate_work(program, call))
 
 
 def makes_sparse(program: Program) -> bool:

@@ -53,8 +53,9 @@ processes prepare the next batches while the current one is computed.
 - Loaders whose `num_workers` comes from a variable, an option or a dictionary, and `num_workers=0`
   with a comment beside it.
 - Datasets that are not seen to do work for a sample (read, decode, transform, tokenize), and those
-  that cannot be seen at all.  For tensors in memory (`TensorDataset`, lists, arrays) workers make
-  it slower: each batch has to be sent from process to process.
+  that cannot be seen at all, unless a module outside of the project makes them.  For tensors in
+  memory (`TensorDataset`, lists, arrays) workers make it slower: each batch has to be sent from
+  process to process.
 - Single rows of Hugging Face `datasets` (`batch_size=1`) that nothing transforms.
 - Datasets that may have four samples or fewer (`def __len__(self): return 1`, also through a
   dataset around it): workers would be started anew for each of these short passes.
@@ -62,6 +63,10 @@ processes prepare the next batches while the current one is computed.
 - Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
   (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
+
+Reported as information, without a fix: loaders with a `collate_fn` and a sampler (or shuffling) of
+a dataset that a module outside of the project makes, in files that use a GPU.  What a sample costs
+is not seen there.
 
 Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
@@ -95,7 +100,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.datasets import HUGGING_FACE, IN_MEMORY, TENSOR_DATASET
+from torchlint.analysis.datasets import HUGGING_FACE, IN_MEMORY, TENSOR_DATASET, made_outside
 from torchlint.analysis.early_ends import only_looks
 from torchlint.analysis.lengths import may_have_few
 from torchlint.analysis.loaded import yields_gpu_tensors
@@ -148,11 +153,33 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
             continue
         datasets = program.datasets.of_loader(call)
         cost = cost_of(program, call, datasets)
-        if not cost or yields_gpu_tensors(program, call) or may_have_few(program, call):
+        hidden = not datasets and is_hidden(program, call)
+        if not (cost or hidden) or yields_gpu_tensors(program, call) or may_have_few(program, call):
             continue
         slow = Slow(call, given, datasets, tuple(steps(program, call)))
-        if slow.steps or in_hook(program, call):
+        if hidden and slow.steps:
+            yield unseen(slow)
+        elif cost and (slow.steps or in_hook(program, call)):
             yield finding(program, slow, cost)
+
+
+def is_hidden(program: Program, call: cst.Call) -> bool:
+    """Whether a training on a GPU collates the samples of a dataset made outside the project."""
+    collates = not program.argument(call, "collate_fn").absent
+    return collates and program.devices.gpu and made_outside(program, call)
+
+
+def unseen(slow: Slow) -> Finding:
+    """Return the advice for a loader of samples whose cost is not seen."""
+    roles = {step.role for step in slow.steps}
+    return Finding(
+        slow.call,
+        "this DataLoader makes its batches in the main process: "
+        f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every one",
+        severity=Severity.INFO,
+        help="Try num_workers above 0, if samples are read, decoded or transformed: the dataset "
+        "is made outside of this project.",
+    )
 
 
 def steps(program: Program, call: cst.Call) -> Iterator[Step]:

@@ -360,6 +360,21 @@ def test_without_workers_it_says_that_they_belong_together(arguments, said):
 
 
 @pytest.mark.parametrize(
+    ("made", "arguments", "count"),
+    [
+        pytest.param("corpora.load()", "8, shuffle=True, collate_fn=f", 1, id="from outside"),
+        pytest.param("corpora.load()", "8, shuffle=True", 0, id="batched as usual"),
+        pytest.param("corpora.load()", "8, collate_fn=f", 0, id="perhaps one without a length"),
+        pytest.param("[corpora.load(), x][i]", "8, shuffle=True, collate_fn=f", 0, id="or a list"),
+    ],
+)
+def test_without_workers_it_is_advice_for_a_dataset_from_outside(made, arguments, count):
+    found = check(loaded(arguments, f"import corpora\ndataset = {made}"), CODE)
+    assert [one.severity for one in found] == [Severity.INFO] * count
+    assert all(one.fix is None or one.fix.safety is Safety.UNSAFE for one in found)
+
+
+@pytest.mark.parametrize(
     ("dataset", "count"),
     [
         pytest.param("Data()", 0, id="taken out of memory"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.preferences import Preferences
@@ -516,3 +516,71 @@ def test_workers_for_a_pass_of_a_few_samples_would_cost_more(source: str) -> Non
 )
 def test_workers_for_more_samples(source: str) -> None:
     assert check(source, CODE)
+
+
+OUTSIDE = "import corpora\nfrom corpora import collate\n\n"
+OUTSIDE_CALL = "DataLoader(data, 8, shuffle=True, collate_fn=collate)"
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "loop", "waits"),
+    [
+        pytest.param("data = corpora.load('train')", OUTSIDE_CALL, LOOP, "training", id="a call"),
+        pytest.param(
+            "data, other = corpora.split('train')", OUTSIDE_CALL, LOOP, "training", id="one of two"
+        ),
+        pytest.param(
+            "data = corpora.Corpus('train')",
+            "DataLoader(data, 8, sampler=Some(data), collate_fn=collate)",
+            EVALUATION,
+            "the evaluation",
+            id="in the order of a sampler",
+        ),
+    ],
+)
+def test_what_samples_from_outside_of_the_project_cost_is_not_seen(before, call, loop, waits):
+    (found,) = check(loaded(call, before, loop, OUTSIDE + HEAD), CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is None
+    assert f"in the main process: {waits} waits" in found.message
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "head"),
+    [
+        pytest.param(
+            "data = corpora.load()", "DataLoader(data, 8, shuffle=True)", HEAD, id="no collate_fn"
+        ),
+        pytest.param(
+            "data = corpora.load()",
+            "DataLoader(data, 8, collate_fn=collate)",
+            HEAD,
+            id="perhaps one without a length",
+        ),
+        pytest.param(
+            "data = corpora.load()", OUTSIDE_CALL.replace("True", "False"), HEAD, id="in its order"
+        ),
+        pytest.param(
+            "data = [corpora.load(), list(x)][i]", OUTSIDE_CALL, HEAD, id="perhaps a list"
+        ),
+        pytest.param("data = TensorDataset(corpora.load())", OUTSIDE_CALL, HEAD, id="tensors"),
+        pytest.param("data = self.data", OUTSIDE_CALL, HEAD, id="who knows what"),
+        pytest.param(
+            "data = corpora.load()",
+            OUTSIDE_CALL,
+            "from torch.utils.data import DataLoader\n",
+            id="nothing speaks of a GPU",
+        ),
+    ],
+)
+def test_is_silent_on_what_may_not_come_from_outside(before, call, head):
+    loop = LOOP.replace(".to(device)", "") if head is not HEAD else LOOP
+    silent(loaded(call, before, loop, OUTSIDE + head), CODE)
+
+
+def test_a_module_of_the_project_is_not_outside(tmp_path):
+    files = {
+        "corpora.py": "def load(split):\n    return read(split)\n\ndef collate(batch):\n    pass\n",
+        "train.py": loaded(OUTSIDE_CALL, "data = corpora.load('train')", head=OUTSIDE + HEAD),
+    }
+    assert check_in(tmp_path, files, "train.py", CODE) == []

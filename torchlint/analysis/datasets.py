@@ -17,6 +17,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loaded import class_of
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ _STEPS = 400  # steps on all the ways together
 _PARTS = f"{DATA}.random_split"
 _ONE_INSIDE = (f"{DATA}.Subset",)
 _SEVERAL_INSIDE = (f"{DATA}.ConcatDataset", f"{DATA}.ChainDataset")
+_ORDERS = ("sampler", "batch_sampler", "shuffle")
 _COPIES = ("copy.copy", "copy.deepcopy")
 _PLAIN = (Kind.TENSOR, Kind.NDARRAY, Kind.LIST, Kind.TUPLE)
 _PLAIN_CALLS = ("range", "list", "tuple", "sorted")
@@ -107,6 +109,28 @@ _HF_SAME = frozenset(
      "remove_columns", "select_columns", "rename_column", "rename_columns", "cast", "cast_column",
      "train_test_split", "flatten", "flatten_indices", "add_column", "skip", "take"}
 )  # fmt: skip
+
+
+def made_outside(program: Program, loader: cst.Call) -> bool:
+    """Whether code that is not in the project makes the dataset of a loader, one with a length.
+
+    A loader refuses a sampler, or shuffling, for an ``IterableDataset``.
+    """
+    orders = (program.argument(loader, name, LOADER) for name in _ORDERS)
+    if all(order.absent or order.literal() == "False" for order in orders):
+        return False
+    given = program.argument(loader, "dataset", LOADER).values
+    made = [one for node in given for one in origins(program, node)]
+    return bool(made) and all(_is_outside(program, one) for one in made)
+
+
+def _is_outside(program: Program, node: cst.CSTNode) -> bool:
+    """Whether an expression calls something of a module that the project does not have."""
+    name = program.qualified(node.func) if isinstance(node, cst.Call) else ""
+    module = name.rpartition(".")[0]
+    if not module or name.startswith((".", "torch.", "torchvision.", "numpy.")):
+        return False
+    return program.project is None or program.project.define(program, name) is None
 
 
 class Datasets:
