@@ -198,6 +198,10 @@ class Imports:
         start = self._start(folder, parts[0])
         return None if start is None else self._below(start, parts)
 
+    def may_have(self, name: str) -> bool:
+        """Whether a dotted name begins as a module of the project does, in whichever folder."""
+        return name[0] == "@" or name.partition(".")[0] in self._heads
+
     @cached_property
     def _heads(self) -> frozenset[str]:
         """The names that an import of a file of the project can begin with."""

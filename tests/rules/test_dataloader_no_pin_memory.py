@@ -368,8 +368,9 @@ def test_without_workers_it_says_that_they_belong_together(arguments, said):
         pytest.param("[corpora.load(), x][i]", "8, shuffle=True, collate_fn=f", 0, id="or a list"),
     ],
 )
-def test_without_workers_it_is_advice_for_a_dataset_from_outside(made, arguments, count):
-    found = check(loaded(arguments, f"import corpora\ndataset = {made}"), CODE)
+def test_without_workers_it_is_advice_for_a_dataset_from_outside(made, arguments, count, tmp_path):
+    source = loaded(arguments, f"import corpora\ndataset = {made}")
+    found = check_in(tmp_path, {"train.py": source}, "train.py", CODE)
     assert [one.severity for one in found] == [Severity.INFO] * count
     assert all(one.fix is None or one.fix.safety is Safety.UNSAFE for one in found)
 

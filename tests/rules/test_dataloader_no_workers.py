@@ -538,8 +538,11 @@ OUTSIDE_CALL = "DataLoader(data, 8, shuffle=True, collate_fn=collate)"
         ),
     ],
 )
-def test_what_samples_from_outside_of_the_project_cost_is_not_seen(before, call, loop, waits):
-    (found,) = check(loaded(call, before, loop, OUTSIDE + HEAD), CODE)
+def test_what_samples_from_outside_of_the_project_cost_is_not_seen(
+    before, call, loop, waits, tmp_path
+):
+    source = loaded(call, before, loop, OUTSIDE + HEAD)
+    (found,) = check_in(tmp_path, {"train.py": source}, "train.py", CODE)
     assert found.severity is Severity.INFO
     assert found.fix is None
     assert f"in the main process: {waits} waits" in found.message
@@ -573,14 +576,21 @@ def test_what_samples_from_outside_of_the_project_cost_is_not_seen(before, call,
         ),
     ],
 )
-def test_is_silent_on_what_may_not_come_from_outside(before, call, head):
+def test_is_silent_on_what_may_not_come_from_outside(before, call, head, tmp_path):
     loop = LOOP.replace(".to(device)", "") if head is not HEAD else LOOP
-    silent(loaded(call, before, loop, OUTSIDE + head), CODE)
+    source = loaded(call, before, loop, OUTSIDE + head)
+    assert check_in(tmp_path, {"train.py": source}, "train.py", CODE) == []
 
 
-def test_a_module_of_the_project_is_not_outside(tmp_path):
+@pytest.mark.parametrize("made", ["load('train')", "Corpus.of('train')", "missing('train')"])
+def test_a_module_of_the_project_is_not_outside(made, tmp_path):
     files = {
-        "corpora.py": "def load(split):\n    return read(split)\n\ndef collate(batch):\n    pass\n",
-        "train.py": loaded(OUTSIDE_CALL, "data = corpora.load('train')", head=OUTSIDE + HEAD),
+        "corpora.py": "def load(split):\n    return read(split)\n\n\nclass Corpus:\n"
+        "    @classmethod\n    def of(cls, split):\n        return cls(read(split))\n",
+        "train.py": loaded(OUTSIDE_CALL, f"data = corpora.{made}", head=OUTSIDE + HEAD),
     }
     assert check_in(tmp_path, files, "train.py", CODE) == []
+
+
+def test_without_a_project_nothing_is_known_to_be_outside():
+    silent(loaded(OUTSIDE_CALL, "data = corpora.load()", head=OUTSIDE + HEAD), CODE)

@@ -127,10 +127,9 @@ def made_outside(program: Program, loader: cst.Call) -> bool:
 def _is_outside(program: Program, node: cst.CSTNode) -> bool:
     """Whether an expression calls something of a module that the project does not have."""
     name = program.qualified(node.func) if isinstance(node, cst.Call) else ""
-    module = name.rpartition(".")[0]
-    if not module or name.startswith((".", "torch.", "torchvision.", "numpy.")):
+    if "." not in name or name.startswith((".", "torch.", "torchvision.", "numpy.")):
         return False
-    return program.project is None or program.project.define(program, name) is None
+    return program.project is not None and not program.project.imports.may_have(name)
 
 
 class Datasets:
