@@ -151,6 +151,24 @@ def test_leaves_alone(source):
     silent(source, CODE)
 
 
+def test_a_window_of_gradients_that_are_added_up_is_left_alone():
+    source = f"""{HEAD}{METER}
+def train(model, batches, optimizer):
+    meter = Meter()
+    for parts in batches:
+        for x, y in parts:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            meter.update(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        meter.reset()
+"""
+    silent(source, CODE)
+    (found,) = check(source.replace("        meter.reset()\n", ""), CODE)
+    assert "meter.update(loss)" in found.message
+
+
 def test_an_evaluation_runs_out_of_memory():
     (found,) = check(EVALUATION, CODE)
     assert found.severity is Severity.ERROR

@@ -58,9 +58,8 @@ def _added(program: Program, call: cst.Call, keeper: cst.BaseExpression) -> Iter
         return  # an object that asks gradients of what it keeps
     for attribute, param in _sums(home, function):
         given = home.calls.passed(function, param, call)
-        empties = _empties(home, owner, attribute)
-        if given is not None and not _calls_one_of(home, function, empties):
-            yield Metered(call, keeper, given, attribute, empties)
+        if given is not None:
+            yield Metered(call, keeper, given, attribute, _empties(home, owner, attribute))
             return
 
 
@@ -135,10 +134,6 @@ def _grows(value: cst.CSTNode | None, attribute: str) -> bool:
             return False
 
 
-def _calls_one_of(
-    program: Program, function: cst.FunctionDef, names: frozenset[str] | set[str]
-) -> bool:
-    if function.name.value in names:
-        return True
+def _calls_one_of(program: Program, function: cst.FunctionDef, names: set[str]) -> bool:
     calls = (dotted(call.func) for call in program.index.below(function.body, cst.Call))
     return any(name.startswith("self.") and name[5:] in names for name in calls)
