@@ -595,6 +595,8 @@ def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: b
         ("if step % every: pass", "TRAIN"),
         ("if step % every: return", "TRAIN guarded"),
         ("if step % every != 0: return", "TRAIN guarded"),
+        ("if every == 0 or step % every != 0: return", "TRAIN guarded"),
+        ("if step % every != 0 and not every: return", "TRAIN"),
         ("if not args.keep: return", "TRAIN guarded"),
         ("if self.writer is None: return", "TRAIN guarded"),
     ],

@@ -1089,6 +1089,8 @@ class Loops:
     def _mostly(self, test: cst.BaseExpression) -> bool:
         """``step % n``, ``not args.log``, ``writer is None``: what comes after `return` is rare."""
         match test:
+            case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
+                return self._mostly(left) or self._mostly(right)
             case cst.BinaryOperation(operator=cst.Modulo()):
                 return True
             case cst.Comparison(
