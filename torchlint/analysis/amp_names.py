@@ -6,6 +6,7 @@ import enum
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -153,7 +154,8 @@ class AmpNames:
         index, text = self._program.index, self._program.text
         if "amp" not in text or not any(name in text for name in SINCE):
             return
-        for node in (*index.of(cst.Attribute), *index.of(cst.Name)):
+        names = chain.from_iterable(index.named.get(name, ()) for name in SINCE)
+        for node in (*(one for one in index.of(cst.Attribute) if one.attr.value in SINCE), *names):
             if isinstance(index.parent(node), cst.Assign | cst.IfExp | cst.Arg | cst.Element):
                 use = self._use(node)
                 if use is not None and use.form is Form.OTHER:

@@ -51,10 +51,10 @@ class Averaging:
 def averagings(program: Program) -> Iterator[Averaging]:
     """Yield the loops over the tensors of a model that mix each into its moving average."""
     for loop in program.index.of(cst.For):
-        if _over_tensors(program, loop.iter):
-            mixes = list(_mixes(program, loop, loop.body.body, alone=loop.orelse is None))
-            if mixes:
-                yield Averaging(loop, *mixes[0])
+        mixes = _mixes(program, loop, loop.body.body, alone=loop.orelse is None)
+        first = next(mixes, None)  # to read the lines costs less than what the loop runs over
+        if first is not None and _over_tensors(program, loop.iter):
+            yield Averaging(loop, *first)
 
 
 # -- what a loop runs over ------------------------------------------------------------------------

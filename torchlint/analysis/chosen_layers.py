@@ -34,6 +34,8 @@ class Choice:
 
 def choices(program: Program) -> list[Choice]:
     """Return the parameters by which calls in the project add norms to the layers of functions."""
+    if not _any_depends(program):
+        return []
     tests: dict[cst.Param, list[_Test]] = defaultdict(list)
     nodes: list[cst.If | cst.IfExp] = [*program.index.of(cst.If), *program.index.of(cst.IfExp)]
     for node in nodes:
@@ -43,6 +45,16 @@ def choices(program: Program) -> list[Choice]:
             tests[param].append((node, truth))
     found = (_choice(program, param, on) for param, on in tests.items())
     return [one for one in found if one is not None and _is_taken(program, one)]
+
+
+def _any_depends(program: Program) -> bool:
+    """Whether a norm stands under a condition at all."""
+    return any(
+        isinstance(above, cst.If | cst.IfExp)
+        for call in program.index.of(cst.Call)
+        if _is_norm(program, call)
+        for above in program.index.ancestors(call)
+    )
 
 
 def _choice(program: Program, param: cst.Param, tests: list[_Test]) -> Choice | None:
@@ -87,11 +99,13 @@ def _parameter(program: Program, name: cst.Name) -> cst.Param | None:
 
 
 def _has_norm(program: Program, node: cst.CSTNode | None) -> bool:
-    names = () if node is None else program.index.below(node, cst.Call)
-    return any(
-        name.startswith("torch.nn.") and "Norm" in name
-        for name in (program.qualified(call.func) for call in names)
-    )
+    calls = () if node is None else program.index.below(node, cst.Call)
+    return any(_is_norm(program, call) for call in calls)
+
+
+def _is_norm(program: Program, call: cst.Call) -> bool:
+    name = program.qualified(call.func)
+    return name.startswith("torch.nn.") and "Norm" in name
 
 
 def _is_taken(program: Program, choice: Choice) -> bool:

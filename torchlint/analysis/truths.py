@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 _NONE = (cst.Is, cst.IsNot)
+# Functions and methods whose tensors are asked for their truth.
+_ANSWERS = frozenset(
+    """all any isnan isinf isfinite isclose eq ne lt le gt ge equal less greater less_equal
+    greater_equal logical_and logical_or logical_not logical_xor sum max min mean norm nonzero
+    count_nonzero bool""".split()
+)
 _CACHES = re.compile(r"cache|past_key|incremental")
 _STEPS = (Role.TRAIN, Role.FORWARD)
 
@@ -31,9 +37,14 @@ def truths(program: Program) -> list[Sync]:
         return []
     found: dict[int, Sync] = {}
     for node in _asked(program):
-        if id(node) not in found and program.context(node).role in _STEPS:
-            proved = not _is_reduced(node)
-            for sync in sync_of(program, node, node, Read.TRUTH, proved=proved):
+        reduced = _is_reduced(node)
+        kinds = (Kind.TENSOR, Kind.UNKNOWN) if reduced else (Kind.TENSOR,)
+        if id(node) in found or not _may_be_tensor(node):
+            continue
+        if program.value(node).kind not in kinds:
+            continue  # asked before the place, which takes longer to know
+        if program.context(node).role in _STEPS:
+            for sync in sync_of(program, node, node, Read.TRUTH, proved=not reduced):
                 found[id(node)] = sync
     return list(found.values())
 
@@ -58,6 +69,23 @@ def _asked(program: Program) -> Iterator[cst.BaseExpression]:
                     yield arg.value
             case _:
                 pass
+
+
+def _may_be_tensor(node: cst.BaseExpression) -> bool:
+    """Whether the form of an expression leaves open that it is a tensor: its value costs more."""
+    match node:
+        case cst.Comparison(left=cst.BinaryOperation(operator=cst.Modulo())):
+            return False  # every n steps
+        case cst.Comparison(comparisons=comparisons):
+            return not any(
+                isinstance(one.operator, (*_NONE, cst.In, cst.NotIn))
+                or isinstance(one.comparator, cst.BaseString)
+                for one in comparisons
+            )
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
+            return name in _ANSWERS
+        case _:
+            return not isinstance(node, cst.Call)
 
 
 def _is_reduced(node: cst.CSTNode) -> bool:
