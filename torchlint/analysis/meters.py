@@ -35,15 +35,11 @@ class Metered:
 
 
 def metered(program: Program) -> Iterator[Metered]:
-    """Find the calls of a file whose result is dropped, and that add to an object."""
-    for statement in program.index.of(cst.Expr):
-        match statement.value:
-            case cst.Call(func=cst.Attribute(value=keeper), args=[_, *_]) as call if dotted(
-                keeper
-            ) != "self" and not program.qualified(call.func):
-                yield from _added(program, call, keeper)
-            case _:
-                pass
+    """Find the calls by the usual names whose result is dropped, and that add to an object."""
+    for call, func in program.method_calls("update", "add"):
+        alone = isinstance(program.parent(call), cst.Expr) and bool(call.args)
+        if alone and dotted(func.value) != "self" and not program.qualified(func):
+            yield from _added(program, call, func.value)
 
 
 def _added(program: Program, call: cst.Call, keeper: cst.BaseExpression) -> Iterator[Metered]:

@@ -27,24 +27,22 @@ _ANSWERS = frozenset(
     greater_equal logical_and logical_or logical_not logical_xor sum max min mean norm nonzero
     count_nonzero bool""".split()
 )
+_ONCE = ("__init__", "main")
 _CACHES = re.compile(r"cache|past_key|incremental")
 _STEPS = (Role.TRAIN, Role.FORWARD)
 
 
 def truths(program: Program) -> list[Sync]:
     """Every question for the truth of a GPU tensor that training steps and forward passes ask."""
-    if not program.devices.gpu:
+    asked = [one for one in _asked(program) if _may_be_tensor(one) and _may_repeat(program, one)]
+    asked = [one for one in asked if program.context(one).role in _STEPS]
+    if not asked or not program.devices.gpu:
         return []
     found: dict[int, Sync] = {}
-    for node in _asked(program):
-        reduced = _is_reduced(node)
-        kinds = (Kind.TENSOR, Kind.UNKNOWN) if reduced else (Kind.TENSOR,)
-        if id(node) in found or not _may_be_tensor(node):
-            continue
-        if program.value(node).kind not in kinds:
-            continue  # asked before the place, which takes longer to know
-        if program.context(node).role in _STEPS:
-            for sync in sync_of(program, node, node, Read.TRUTH, proved=not reduced):
+    for node in asked:
+        if id(node) not in found:
+            proved = not _is_reduced(node)
+            for sync in sync_of(program, node, node, Read.TRUTH, proved=proved):
                 found[id(node)] = sync
     return list(found.values())
 
@@ -86,6 +84,19 @@ def _may_be_tensor(node: cst.BaseExpression) -> bool:
             return name in _ANSWERS
         case _:
             return not isinstance(node, cst.Call)
+
+
+def _may_repeat(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a place is in a loop, or in a function other than those that run once."""
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.For() | cst.While():
+                return True
+            case cst.FunctionDef(name=cst.Name(value=name)):
+                return name not in _ONCE
+            case _:
+                pass
+    return False
 
 
 def _is_reduced(node: cst.CSTNode) -> bool:
