@@ -19,6 +19,9 @@ from torchlint.analysis.index import Bind, ScopeKind, dotted
         pytest.param(
             "x = 1\ndef f():\n    global x\n    x = 2\n    probe(x)", "MODULE", id="global"
         ),
+        pytest.param(
+            "def f():\n    global x\n    probe(x)", None, id="a global that the file never makes"
+        ),
         pytest.param("global x\nx = 1\nprobe(x)", "MODULE", id="global at the level of the module"),
         pytest.param(
             "def f():\n    x = 1\n    def g():\n        nonlocal x; x = 2; probe(x)",

@@ -122,7 +122,8 @@ class Scope:
         while scope is not None:
             declared = scope.outer.get(name)
             if declared == "global":
-                return scope.module()
+                module = scope.module()
+                return module if name in module.bindings else None  # or another file's doing
             visible = first or scope.kind is not ScopeKind.CLASS
             if declared is None and visible and name in scope.bindings:
                 return scope
