@@ -33,10 +33,11 @@ epoch instead.
   for persistent workers would raise.  A number that comes from an option or a parameter counts
   where its default is above 0.
 - Loaders that are given `persistent_workers`, or may be given it by a dictionary.
-- Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does;
-  those that only steps go through which save as well (`if step % n == 0: test(); torch.save(...)`);
-  those whose sampler is told the number of epochs (it draws all of them in one pass), and those
-  that are made anew for each pass.
+- Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does,
+  or in a single turn of a loop (`if epoch == last`); those that only training steps go through
+  under `if step % n == 0`, where `n` is neither seen to be small nor a part of an epoch, or where
+  such a step saves as well; those whose sampler is told the number of epochs (it draws all of them
+  in one pass), and those that are made anew for each pass.
 - Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`), be it in a function
   that the loop calls: persistent workers would go on with their first copy.  A method that is seen
   to read only changes nothing.

@@ -309,7 +309,7 @@ def fit(model, optimizer, batches, dataset, every):
         for step, x in enumerate(batches):
             model(x).sum().backward()
             optimizer.step()
-            if step % every == 0:
+            if step % {every} == 0:
                 listen(loader){save}
         {after}
 
@@ -320,15 +320,75 @@ def listen(loader):
 SAVE = "\n                torch.save(model.state_dict(), path)"
 
 
+def saves(every: str = "n", save: str = "", after: str = "pass") -> str:
+    """Return a training that goes through another loader now and then, in a step."""
+    return SAVES.format(every=every, save=save, after=after)
+
+
 def test_passes_as_rare_as_checkpoints() -> None:
-    silent(SAVES.format(save=SAVE, after="pass"), CODE)
-    assert check(SAVES.format(save="", after="pass"), CODE), "perhaps every tenth step"
-    assert check(SAVES.format(save=SAVE, after="listen(loader)"), CODE), "and once an epoch"
-    each = SAVES.format(save=SAVE, after="pass").replace("step % every", "step - every")
-    assert check(each, CODE), "perhaps once an epoch"
+    silent(saves("10", SAVE), CODE)
+    assert check(saves("10"), CODE), "every tenth step"
+    assert check(saves(save=SAVE, after="listen(loader)"), CODE), "and once an epoch"
+    assert check(saves(save=SAVE).replace("step % n", "step - n"), CODE), "perhaps once an epoch"
     after = "if epoch % 2 == 0: listen(loader); torch.save(1, path)"
-    source = SAVES.format(save="", after=after).replace("  listen(loader)", "  pass", 1)
+    source = saves("10", after=after).replace("  listen(loader)", "  pass", 1)
     assert check(source, CODE), "an epoch is long"
+
+
+@pytest.mark.parametrize(
+    ("every", "count"),
+    [
+        ("args.interval", 0),
+        ("1000", 0),
+        ("20", 1),
+        ("(len(batches) // 5)", 1),
+        ("len(batches)", 1),
+    ],
+)
+def test_passes_after_many_steps(every: str, count: int) -> None:
+    """Nothing shows that an interval is short, unless it is a number or a part of an epoch."""
+    assert len(check(saves(every), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("test", "count"),
+    [
+        ("epoch == epochs", 0),
+        ("args.epochs == epoch + 1", 0),
+        ("epoch == best", 1),
+        ("epoch >= epochs // 2", 1),
+        ("epoch % 5 == 4", 1),
+        ("epoch * 0 == 0", 1),
+    ],
+)
+def test_passes_of_a_single_turn(test: str, count: int) -> None:
+    loop = f"""
+    best = 0
+    for epoch in tqdm(range(epochs + 1)):
+        fit()
+        if {test}:
+            best = epoch
+            for x in loader:
+                f(x)
+    """
+    assert len(check(loaded("num_workers=4", loop=loop), CODE)) == count
+
+
+def test_the_loop_around_the_one_with_a_single_pass_is_named() -> None:
+    """Each fit ends with a pass; that of every epoch elsewhere says more."""
+    fits = """\
+def fit():
+    for epoch in range(9):
+        if epoch == 8:
+            test(loader)
+for run in range(3):
+    fit()
+"""
+    [found] = check(loaded("num_workers=4", FUNCTIONS, fits), CODE)
+    assert "for each of its passes in `for run in range(3)`" in found.message
+    fits += "for epoch in range(5):\n    test(loader)\n"
+    [found] = check(loaded("num_workers=4", FUNCTIONS, fits), CODE)
+    assert "in every turn of `for epoch in range(5)`" in found.message
 
 
 ROLLOUTS = """\

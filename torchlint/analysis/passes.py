@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.analysis.early_ends import largest
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.origins import origins
+from torchlint.analysis.step_counters import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,20 +23,21 @@ Loop: TypeAlias = cst.For | cst.While
 
 _DEPTH = 8
 _SAVES = re.compile(r"save|checkpoint", re.IGNORECASE)
+_MANY = 100  # steps beside which starting workers is nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turns:
     """A loop, and the file it stands in.
 
-    ``rarely``: not all of its turns go through the loader.  ``saving``: those steps alone do that
-    write a checkpoint as well.
+    ``rarely``: not all of its turns go through the loader.  ``seldom``: one of many training steps
+    does, or those alone that write a checkpoint as well.
     """
 
     program: Program
     loop: Loop
     rarely: bool = False
-    saving: bool = False
+    seldom: bool = False
 
     @property
     def header(self) -> str:
@@ -60,12 +63,12 @@ def repeating(program: Program, loader: cst.Call) -> Turns | None:
         if any(id(one.loop) in over_it for one in around):
             return None
         rarely = home.context(loop).guarded
-        around = [one for one in around if not one.saving]  # starting workers is nothing to that
+        around = [one for one in around if not one.seldom]
         again = (one for one in around if id(one.loop) not in making and not _turns_once(one))
-        found += (replace(one, rarely=rarely) for one in again)
+        found += (replace(one, rarely=rarely or one.rarely) for one in again)
     if found and _looked_at(loops, loader):
         return None
-    return found[0] if found else None
+    return min(found, key=lambda one: one.rarely, default=None)
 
 
 def _looked_at(loops: list[tuple[Program, cst.For]], loader: cst.Call) -> bool:
@@ -116,21 +119,25 @@ def _around(
 
     With a source, only those callers count from which the loader comes to it.
     """
-    child, saving = node, False
+    child, rarely, seldom = node, False, False
+    asked: list[cst.If] = []
     for above in program.index.ancestors(node):
         match above:
             case cst.For() if child is above.body:
-                if source is None or not _chooses(program, above, source):
-                    yield Turns(program, above, saving=saving)
+                if any(_is_of_one_turn(program, above, one) for one in asked):
+                    rarely = True
+                elif source is None or not _chooses(program, above, source):
+                    yield Turns(program, above, rarely, seldom)
             case cst.While() if child is not above.orelse:
-                yield Turns(program, above, saving=saving)
-            case cst.If() if child is above.body and _saves(program, above):
-                saving = True
+                yield Turns(program, above, rarely, seldom)
+            case cst.If() if child is above.body:
+                asked.append(above)
+                seldom = seldom or _is_seldom(program, above)
             case cst.FunctionDef() if child is above.body:
                 if id(above) not in way and len(way) < _DEPTH:
                     way |= {id(above)}
-                    callers = _callers(program, above, source, loader, way)
-                    yield from (replace(one, saving=one.saving or saving) for one in callers)
+                    for one in _callers(program, above, source, loader, way):
+                        yield replace(one, rarely=one.rarely or rarely, seldom=one.seldom or seldom)
                 return
             case cst.Lambda():
                 return
@@ -139,16 +146,70 @@ def _around(
         child = above
 
 
+def _is_of_one_turn(program: Program, loop: cst.For, branch: cst.If) -> bool:
+    """``if epoch == last`` in ``for epoch in range(n)``: a single turn takes the branch."""
+    index = index_of(program, loop)
+    match branch.test:
+        case cst.Comparison(
+            left=left, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)]
+        ) if index is not None:
+            pass
+        case _:
+            return False
+    return any(
+        _counts(program, number, index) and _is_fixed(program, other, loop)
+        for number, other in ((left, right), (right, left))
+    )
+
+
+def _counts(program: Program, node: cst.BaseExpression, index: cst.Name) -> bool:
+    """Whether an expression is the number of the turn, or one that is as far from it each time."""
+    match node:
+        case cst.BinaryOperation(left=node, operator=cst.Add() | cst.Subtract(), right=added):
+            return isinstance(added, cst.Integer) and _counts(program, node, index)
+        case cst.Name():
+            return [binding.node for binding in program.flow.reaching(node)] == [index]
+        case _:
+            return False
+
+
+def _is_fixed(program: Program, node: cst.BaseExpression, loop: cst.For) -> bool:
+    """Whether no name in an expression is bound in a loop."""
+    return not any(
+        program.index.inside(binding.node, loop)
+        for name in program.index.below(node, cst.Name)
+        for binding in program.flow.reaching(name)
+    )
+
+
+def _is_seldom(program: Program, branch: cst.If) -> bool:
+    """``if step % n == 0`` in a training step, of many steps, or where it saves a checkpoint."""
+    periods = [
+        one.right
+        for one in program.index.below(branch.test, cst.BinaryOperation)
+        if isinstance(one.operator, cst.Modulo)
+    ]
+    if not periods or program.context(branch).role is not Role.TRAIN:
+        return False
+    return _saves(program, branch) or all(_may_be_long(program, one) for one in periods)
+
+
 def _saves(program: Program, branch: cst.If) -> bool:
-    """``if step % n == 0: ...; torch.save(state, path)`` in a training step."""
-    every = (one.operator for one in program.index.below(branch.test, cst.BinaryOperation))
-    return (
-        any(isinstance(operator, cst.Modulo) for operator in every)
-        and program.context(branch).role is Role.TRAIN
-        and any(
-            _SAVES.search(dotted(call.func).rpartition(".")[2])
-            for call in program.index.below(branch.body, cst.Call)
-        )
+    return any(
+        _SAVES.search(dotted(call.func).rpartition(".")[2])
+        for call in program.index.below(branch.body, cst.Call)
+    )
+
+
+def _may_be_long(program: Program, period: cst.BaseExpression) -> bool:
+    """Whether a number of steps may be large: it is no part of an epoch, nor seen to be small."""
+    known = program.arguments.number(period)
+    if known is not None:
+        return known >= _MANY
+    return not any(
+        isinstance(one, cst.BinaryOperation)
+        or (isinstance(one, cst.Call) and dotted(one.func) == "len")
+        for one in origins(program, period)
     )
 
 
@@ -166,7 +227,8 @@ def _callers(
             given = program.calls.passed(function, param, site)
             if given is None or not _is_of(home, given, loader):
                 continue
-        yield from _around(home, site, given, loader, way)
+        for one in _around(home, site, given, loader, way):
+            yield replace(one, rarely=one.rarely or home.context(site).guarded)
 
 
 def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | None:

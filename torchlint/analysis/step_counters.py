@@ -20,7 +20,7 @@ _PROGRESS = ("tqdm", "track", "prange", "progress")
 def step_counter(program: Program, statement: cst.CSTNode, loop: cst.For | cst.While) -> str | None:
     """Return a name that is one more in every turn of a loop, as seen at a statement in it."""
     if isinstance(loop, cst.For):
-        index = _index_of(program, loop)
+        index = index_of(program, loop)
         if index is not None and _only(program, statement, index, loop):
             return index.value
     for name in _increased(loop):
@@ -29,8 +29,8 @@ def step_counter(program: Program, statement: cst.CSTNode, loop: cst.For | cst.W
     return None
 
 
-def _index_of(program: Program, loop: cst.For) -> cst.Name | None:
-    """``i`` of ``for i, x in enumerate(...)`` or ``for i in range(n)``."""
+def index_of(program: Program, loop: cst.For) -> cst.Name | None:
+    """Return ``i`` of ``for i, x in enumerate(...)`` or ``for i in range(n)``."""
     iterated = loop.iter
     while isinstance(iterated, cst.Call) and _shows_progress(iterated):
         if dotted(iterated.func).rpartition(".")[2] == "trange":
