@@ -48,7 +48,7 @@ sample is copied by itself, where one copy of the batch would do, and training w
 
 ## Leaves alone
 - Datasets that hold their tensors on the GPU, without workers and without `pin_memory=True`: that
-  is fast.
+  is fast.  Another dataset of their class, made of tensors on the host, is told apart from them.
 - Copies to where another tensor is, to the host, or to another type.
 - Seeds for the GPU in a `worker_init_fn`: they wait until CUDA is used.
 
@@ -92,6 +92,8 @@ from torchlint.rule import Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.classes import Store
+    from torchlint.analysis.datasets import Dataset
     from torchlint.analysis.program import Program
 
 TAKES = ("__getitem__", "__getitems__", "__iter__")
@@ -315,18 +317,49 @@ def held_on_gpu(program: Program, loader: cst.Call) -> str | None:
                     return data.program.brief(arg.value)
         for name in TAKES:
             method = data.method(name)
-            held = None if method is None else kept_in(*method)
+            held = None if method is None else kept_in(data, *method)
             if held is not None:
                 return held
     return None
 
 
-def kept_in(program: Program, method: cst.FunctionDef) -> str | None:
-    """Return what a class keeps on the GPU and takes samples out of, in a method."""
+def kept_in(data: Dataset, program: Program, method: cst.FunctionDef) -> str | None:
+    """Return what a dataset keeps on the GPU and takes samples out of, in a method."""
     for node in program.index.below(method.body, cst.Subscript):
-        if dotted(node.value).startswith("self.") and is_on_gpu(program, node.value):
-            return program.brief(node.value)
+        name = dotted(node.value)
+        if name.startswith("self.") and is_on_gpu(program, node.value):
+            given = given_for(data, name.removeprefix("self."))
+            if all(is_on_gpu(data.program, one) for one in given):
+                return program.brief(node.value)
     return None
+
+
+def given_for(data: Dataset, name: str) -> list[cst.BaseExpression]:
+    """Return what the call that makes a dataset passes for what the dataset keeps, where seen.
+
+    Another call of the class may put other tensors on the GPU.
+    """
+    stores = [(home, one) for home, owner in data.lineage() for one in owner.stores.get(name, ())]
+    passed = [passed_for(data, *store) for store in stores]
+    found = [one for one in passed if one is not None]
+    return found if len(found) == len(passed) else []
+
+
+def passed_for(data: Dataset, program: Program, store: Store) -> cst.BaseExpression | None:
+    """Return what is passed for a parameter that is kept as it is: ``self.x = x.float()``."""
+    node = store.value
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value in ("to", "cuda", "type"):
+            return None
+        node = node.func.value
+    if not isinstance(node, cst.Name) or store.path or data.call is None:
+        return None
+    method = store.method
+    bound = program.flow.reaching(node)
+    params = [one.value for one in bound if isinstance(one.value, cst.Param)]
+    if method.name.value != "__init__" or len(params) != 1 or len(bound) != 1:
+        return None
+    return program.calls.passed(method, params[0], data.call)
 
 
 def is_on_gpu(program: Program, node: cst.BaseExpression) -> bool:

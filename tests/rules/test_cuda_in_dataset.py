@@ -225,3 +225,21 @@ for x in DataLoader(Dataset(), 8, num_workers=4):
     files = {"data.py": f"import torch\n{data}", "main.py": main}
     assert check_in(tmp_path, files, "data.py", CODE)
     assert not check_in(tmp_path, files, "main.py", "TL102")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "count"),
+    [
+        ("self.x = x.detach().float()", "held.cpu()", 0),
+        ("self.x = x.detach().float()", "held", 1),
+        ("self.x = x", "torch.ones(9)", 0),
+        ("self.x = x.to('cuda')", "held.cpu()", 1),
+        ("self.x = torch.ones(9).cuda()", "held.cpu()", 1),
+    ],
+)
+def test_another_dataset_of_the_class_is_on_the_gpu(made, given, count):
+    """What counts is what the dataset of the loader was made of."""
+    loader = "held = torch.ones(9).cuda()\ntrain, test = Points(held), Points(" + given + ")\n"
+    loader += "DataLoader(train, 8)\nDataLoader(test, 8, num_workers=2)"
+    source = dataset("return self.x[i]", made=made, loader=loader)
+    assert len(check(source, CODE)) == count
