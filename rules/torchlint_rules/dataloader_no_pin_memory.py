@@ -45,9 +45,10 @@ other work (with `non_blocking=True`).
   it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
   only tensors are pinned.
 - Batches that are converted before they are moved (`x.float().to(device)`): what is copied is what
-  the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already.  So are
-  those that are gathered (`x.gather(1, picked)`, `x[[0, 2]]`), also where a part of one sample
-  (`batch["focal"][0]`) goes as it is.
+  the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already; also
+  by a function of the project.  So are those that are laid out anew
+  (`x.permute(0, 3, 1, 2).contiguous()`) or gathered (`x.gather(1, picked)`, `x[[0, 2]]`), also
+  where a part of one sample (`batch["focal"][0]`) goes as it is.
 - Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
   `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
 - Loaders without workers, unless their dataset is seen to read or transform each sample (or made

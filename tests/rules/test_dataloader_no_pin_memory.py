@@ -942,6 +942,40 @@ for x, y in loader:
     assert len(found) == count
 
 
+LAID_OUT = """
+def images(batch):
+    x = batch.permute(0, 3, 1, 2).to(memory_format=torch.contiguous_format)
+    return x.float()
+def rows(batch):
+    if n:
+        return batch.float()
+    return batch
+def same(batch):
+    return batch.view(4, -1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "count"),
+    [
+        pytest.param("x.permute(0, 3, 1, 2).contiguous().to(device)", 0, id="permuted"),
+        pytest.param("x.transpose(1, 2).contiguous().unsqueeze(1).cuda()", 0, id="and viewed"),
+        pytest.param("images(x).to(device)", 0, id="by a function"),
+        pytest.param("x.contiguous().to(device)", 1, id="as it lies there"),
+        pytest.param("x.permute(0, 3, 1, 2).to(device)", 1, id="a view"),
+        pytest.param("rows(x).to(device)", 1, id="a function that may return the batch"),
+        pytest.param("same(x).to(device)", 1, id="a function that returns a view"),
+    ],
+)
+def test_batches_that_are_laid_out_before_they_move(inputs, count):
+    loop = f"for x, y in loader:\n    loss = criterion(model({inputs}))\n    loss.backward()\n"
+    for made in ("dataset", "ImageFolder(r, ToTensor())"):
+        before = f"{LAID_OUT}from torchvision.datasets import ImageFolder\n"
+        before += "from torchvision.transforms import ToTensor\n" if made != "dataset" else ""
+        source = loaded("num_workers=4", before, loop=loop).replace("(dataset,", f"({made},")
+        assert len(check(source, CODE)) == count
+
+
 PICKED = """
 def pick(x, picked):
     return x.gather(1, picked[:, None])

@@ -40,6 +40,7 @@ _SMALL = frozenset(
 _CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
 _VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
                     "detach", "contiguous"})  # fmt: skip
+_PERMUTES = frozenset({"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims"})
 # Methods, and functions of torch, that put what they pick or join into new memory.
 _GATHERS = frozenset({"gather", "take", "take_along_dim", "index_select", "masked_select", "repeat",
                       "repeat_interleave", "cat", "concat", "concatenate", "stack", "hstack",
@@ -143,12 +144,54 @@ def _is_converted(
         case cst.Call() | cst.Subscript() if _is_gathered(program, node):
             return True  # on a GPU another move has put the batch there
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
-            if name in converts or (name == "to" and _names_dtype(program, node)):
+            if (
+                name in converts
+                or (name == "to" and _names_dtype(program, node))
+                or (_lays_out(node) and _is_permuted(inner))
+            ):
                 return not program.value(node).device.gpu
-            keeps = name in _VIEWS or name in _CONVERTS
-            return keeps and _is_converted(program, inner, converts, depth + 1)
+            keeps = name in _VIEWS or name in _CONVERTS or _lays_out(node)
+            if keeps and _is_converted(program, inner, converts, depth + 1):
+                return True
+            return _returns_converted(program, node, converts, depth)
+        case cst.Call():
+            return _returns_converted(program, node, converts, depth)
         case _:
             return False
+
+
+def _lays_out(call: cst.Call) -> bool:
+    """``x.contiguous()`` and ``x.to(memory_format=torch.contiguous_format)``."""
+    match call:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("contiguous")), args=[]):
+            return True
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name("contiguous" | "to")),
+            args=[cst.Arg(keyword=cst.Name("memory_format"), value=layout)],
+        ):
+            return dotted(layout).endswith("contiguous_format")
+        case _:
+            return False
+
+
+def _is_permuted(node: cst.BaseExpression) -> bool:
+    """``x.permute(0, 3, 1, 2)``, whose numbers lie in another order: laid out, it is a copy."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
+            return name in _PERMUTES
+        case _:
+            return False
+
+
+def _returns_converted(
+    program: Program, call: cst.Call, converts: frozenset[str], depth: int
+) -> bool:
+    """Whether a function of the project returns nothing but what it converts."""
+    home, function = _function_of(program, call)
+    if function is None or home.yields(function):
+        return False
+    given = [one.value for one in home.returns(function)]
+    return bool(given) and all(_is_converted(home, one, converts, depth + 1) for one in given)
 
 
 def _is_gathered(program: Program, node: cst.Call | cst.Subscript, depth: int = 0) -> bool:
@@ -164,9 +207,7 @@ def _is_gathered(program: Program, node: cst.Call | cst.Subscript, depth: int = 
 
 
 def _returns_gathered(program: Program, call: cst.Call, depth: int) -> bool:
-    home, function = program, program.calls.target(call)
-    if function is None and (other := program.calls.elsewhere(call)) is not None:
-        home, function = other.program, other.function
+    home, function = _function_of(program, call)
     if function is None or home.yields(function):
         return False
     given = [one.value for one in home.returns(function)]
@@ -174,6 +215,14 @@ def _returns_gathered(program: Program, call: cst.Call, depth: int) -> bool:
         isinstance(one, cst.Call | cst.Subscript) and _is_gathered(home, one, depth + 1)
         for one in given
     )
+
+
+def _function_of(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef | None]:
+    """Return the function of the project that a call runs, with its file."""
+    function = program.calls.target(call)
+    if function is None and (other := program.calls.elsewhere(call)) is not None:
+        return other.program, other.function
+    return program, function
 
 
 def _picks(program: Program, part: cst.BaseSlice) -> bool:
