@@ -36,8 +36,9 @@ with `--torch-version`.
 A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.8 by
 what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
-loop with the optimizer's steps (once an epoch, but with `--torch-version any`), in a test,
-once in a script before there is a gradient to fill, or after a change
+loop with the optimizer's steps or right after the optimizer is made (once an epoch, but with
+`--torch-version any`), in a test, before there is a gradient to fill (once in a script, or where
+each turn makes the model anew), or after a change
 (`if task != self.task: ...; self.task = task`); loops in which nothing goes back
 (`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
 heat map of a model in evaluation mode), and those of the few
@@ -111,6 +112,7 @@ from torchlint.analysis.origins import origins
 from torchlint.analysis.own_wrappers import defining_zero_grad, wraps_by_option
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
+from torchlint.analysis.renewed import clears_renewed, has_no_gradients
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.sizes import asserts_few
 from torchlint.analysis.values import Kind
@@ -191,7 +193,7 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether a call is made before the loop with the steps, in a test, or once in a script.
+    """Whether a call is made before the loop with the steps, in a test, or before any gradient.
 
     Or where something has changed (`if task != self.task:`), which it seldom has; or no step is
     taken with the gradients, or with next to none.
@@ -200,12 +202,14 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
         return True
     if has_few(program, call) or (program.loops.only_looks(call) and looks_back(program, call)):
         return True
-    if not may_be_filled(program, over_optimizers(program, call)):
+    if has_no_gradients(program, call) or not may_be_filled(
+        program, over_optimizers(program, call)
+    ):
         return True
     function, place = program.function(call), program.index.order(call)
     role = program.context(over_optimizers(program, call)).role
     seldom = role is Role.OTHER or (role is Role.EPOCH and not program.every_version)
-    if seldom and before_steps(program, function, place):
+    if seldom and (clears_renewed(program, call) or before_steps(program, function, place)):
         return True
     return runs_once(program, call) and not any(
         program.function(one) is function and program.index.order(one) < place

@@ -317,6 +317,71 @@ def test_before_the_loop_with_the_steps() -> None:
     assert found.location.row == 15, "of the step"
 
 
+RENEWED = """
+import torch
+
+class Search:
+    def search(self):
+        model = fresh()
+        for trial in range(9):
+            model = {model}
+            {before}
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            optimizer.zero_grad()
+            {then}
+
+def fresh():
+    return torch.nn.Linear(4, 2)
+
+def learn(model):
+    model(torch.ones(1, 4)).sum().backward()
+"""
+LEARN = "learn(model)\n            optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("model", "before", "count"),
+    [
+        pytest.param("torch.nn.Linear(4, 2)", "", 0, id="a new model"),
+        pytest.param("fresh().cuda()", "model.train()", 0, id="that is moved and switched"),
+        pytest.param("fresh()", "model = model.cuda()", 0, id="line by line"),
+        pytest.param("model.cuda()", "", 1, id="the same model"),
+        pytest.param("load(trial)", "", 1, id="no one knows which"),
+        pytest.param("fresh()", "learn(model)", 1, id="that has gone back already"),
+    ],
+)
+def test_a_new_model_has_no_gradients(model, before, count):
+    source = RENEWED.format(model=model, before=before or "pass", then=LEARN)
+    assert len(check(source, CODE, "1.13")) == count
+    assert len(check(source, CODE, "any")) == count
+
+
+RESTARTS = """
+import torch
+
+def train(model, optimizer):
+    for epoch in range(9):
+        one_epoch(model, optimizer, data)
+        if epoch in milestones:
+            {made}
+            optimizer.zero_grad()
+
+def one_epoch(model, optimizer, data):
+    for x in data:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+NEW = "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)"
+
+
+def test_with_each_new_optimizer_is_not_once_a_step() -> None:
+    silent(RESTARTS.format(made=NEW), CODE, "1.13")
+    assert check(RESTARTS.format(made=NEW), CODE, "any"), "every version was asked for"
+    assert check(RESTARTS.format(made="pass"), CODE, "1.13"), "the steps may be of another"
+    in_step = RENEWED.format(model="model", before="pass", then=LEARN)
+    assert check(in_step, CODE, "1.13"), "with each step"
+
+
 CHANGES = """
 class Learner:
     def observe(self, x, task):

@@ -29,6 +29,11 @@ def may_be_filled(program: Program, node: cst.CSTNode) -> bool:
     return loop is None or _goes_back(program, loop.body, 0)
 
 
+def may_go_back(program: Program, call: cst.Call) -> bool:
+    """Whether a call may go back through a model."""
+    return _may_go_back(program, call, 0)
+
+
 def _goes_back(program: Program, place: cst.CSTNode, depth: int) -> bool:
     return depth == _DEPTH or any(
         _may_go_back(program, call, depth) for call in program.index.below(place, cst.Call)
