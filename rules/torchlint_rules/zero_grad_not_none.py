@@ -41,8 +41,9 @@ loop with the optimizer's steps or right after the optimizer is made (once an ep
 each turn makes the model anew), or after a change
 (`if task != self.task: ...; self.task = task`); loops in which nothing goes back
 (`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
-heat map of a model in evaluation mode), and those of the few
-parameters that a script asserts (`assert len(parameters) == 2`); a condition as the argument
+heat map of a model in evaluation mode), and those of a few
+tensors: an optimizer that lists them (`SGD([image])`), or parameters that a script asserts
+(`assert len(parameters) == 2`); a condition as the argument
 (`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by (where only an option
 puts that around an optimizer of torch, without a fix and with `--torch-version any`), and those of
@@ -60,8 +61,9 @@ zeros that are asked for, files that add to gradients by hand and need the buffe
 A plain `zero_grad()` is reported as information where the project only says that it needs
 torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch before steps
 that are not seen.
-Loops that zero the gradients of parameters one by one are reported as well; those
-that also do something else are not.
+Loops that zero the gradients of parameters one by one are reported as well, as information
+where the file makes the model itself and says nothing of a GPU: on a CPU they launch no kernels.
+Those that also do something else are not.
 
 ## Fix safety
 Unsafe: a parameter that gets no gradient in a step is left alone by the
@@ -114,7 +116,7 @@ from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.renewed import clears_renewed, has_no_gradients
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
-from torchlint.analysis.sizes import asserts_few
+from torchlint.analysis.sizes import asserts_few, lists_few
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
 from torchlint.edits import Fix, Safety
@@ -232,10 +234,10 @@ def looks_back(program: Program, call: cst.Call) -> bool:
 
 
 def has_few(program: Program, call: cst.Call) -> bool:
-    """Whether a script asserts that the optimizer has few parameters: a linear probe."""
+    """Whether an optimizer lists few tensors, or a script asserts that: an image, a probe."""
     assert isinstance(call.func, cst.Attribute)
     made = program.value(call.func.value).made
-    return isinstance(made, cst.Call) and asserts_few(program, made)
+    return isinstance(made, cst.Call) and (asserts_few(program, made) or lists_few(program, made))
 
 
 def over_optimizers(program: Program, call: cst.Call) -> cst.CSTNode:
@@ -441,11 +443,28 @@ def one_by_one(program: Program, loop: ZeroingLoop) -> Finding:
         f"the loop zeroes the gradients of `{program.brief(loop.node.iter)}` one by one, only for "
         "the backward pass to add to them"
     )
+    severity = Severity.INFO if stays_on_host(program, loop.node) else None
     if loop.optimizer is None:
-        return Finding(loop.node, message, help="set each `.grad` to None instead")
+        advice = "set each `.grad` to None instead"
+        return Finding(loop.node, message, severity=severity, help=advice)
     new = program.target is not None and program.target >= DEFAULT
     code = f"{loop.optimizer}.zero_grad({'' if new else 'set_to_none=True'})"
-    return Finding(loop.node, message, _fix(program, f"Call `{code}`", Replace(loop.node, code)))
+    fix = _fix(program, f"Call `{code}`", Replace(loop.node, code))
+    return Finding(loop.node, message, fix, severity)
+
+
+def stays_on_host(program: Program, loop: cst.For) -> bool:
+    """Whether a file that says nothing of a GPU makes the model of a loop over parameters itself.
+
+    There the loop launches no kernels: it costs what the gradients take to fill.
+    """
+    models = [
+        func.value
+        for call, func in program.method_calls("parameters")
+        if program.index.inside(call, loop.iter)
+    ]
+    made = [one for model in models for one in origins(program, model)]
+    return bool(made) and not program.devices.gpu and all(isinstance(one, cst.Call) for one in made)
 
 
 def _fix(program: Program, title: str, rewrite: Rewrite, changes: str = CHANGES) -> Fix | None:

@@ -510,6 +510,20 @@ def test_loops_over_parameters(over, body):
     assert found.fix is None
 
 
+@pytest.mark.parametrize(
+    ("move", "severity"),
+    [
+        pytest.param("", Severity.INFO, id="all stays on the host"),
+        pytest.param(".to(device)", Severity.WARNING, id="there may be a GPU"),
+    ],
+)
+def test_loops_over_parameters_on_the_host(move, severity):
+    loop = "for p in model.parameters():\n        p.grad.zero_()"
+    source = script(loop).replace("Linear(4, 2)", f"Linear(4, 2){move}")
+    [found] = check(source, CODE, "2.13")
+    assert found.severity is severity
+
+
 # -- what the fix writes ----------------------------------------------------------------------
 
 
@@ -634,7 +648,8 @@ def test_zeros_let_momentum_move_a_parameter_and_none_does_not():
 import torch
 
 used, unused = (torch.nn.Parameter(torch.ones(())) for _ in range(2))
-optimizer = torch.optim.SGD([used, unused], lr=0.1, momentum=0.9)
+both = torch.nn.ParameterList([used, unused])
+optimizer = torch.optim.SGD(both.parameters(), lr=0.1, momentum=0.9)
 (used * unused).backward()
 optimizer.step()
 for _ in range(5):
@@ -1370,4 +1385,30 @@ CHOSEN = "list(filter(lambda p: p.requires_grad, model.parameters()))"
 )
 def test_few_parameters_by_assertion(made, assertion, count):
     source = PROBE.replace("{made}", made).replace("{assertion}", assertion)
+    assert len(check(source, CODE, "1.13")) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        pytest.param("[image]", 0, id="an image"),
+        pytest.param("(image, scale)", 0, id="and a number"),
+        pytest.param("[{'params': [image]}]", 1, id="a group"),
+        pytest.param("[*others, image]", 1, id="and others"),
+        pytest.param("[unknown]", 1, id="nobody knows what"),
+        pytest.param("[image, image, scale, scale, image]", 1, id="more"),
+    ],
+)
+def test_few_tensors_by_name(given, count):
+    source = f"""
+import torch
+
+image = torch.rand(3, 64, 64, requires_grad=True)
+scale = torch.ones(1).requires_grad_(True)
+optimizer = torch.optim.SGD({given}, lr=0.1)
+for x in data:
+    optimizer.zero_grad()
+    model(image * scale, x).sum().backward()
+    optimizer.step()
+"""
     assert len(check(source, CODE, "1.13")) == count

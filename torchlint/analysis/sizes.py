@@ -55,6 +55,17 @@ def updates_few(program: Program, optimizer: cst.Call) -> bool:
             return False
 
 
+def lists_few(program: Program, optimizer: cst.Call) -> bool:
+    """``SGD([image], lr=1)``: an optimizer is given what are known to be a few tensors."""
+    match program.argument(optimizer, "params").values:
+        case (cst.List(elements=members) | cst.Tuple(elements=members),):
+            return 0 < len(members) <= FEW and all(
+                program.value(one.value).kind is Kind.TENSOR for one in members
+            )
+        case _:
+            return False
+
+
 def asserts_few(program: Program, optimizer: cst.Call) -> bool:
     """``assert len(parameters) == 2`` of the list of parameters that an optimizer is given."""
     match program.argument(optimizer, "params").values:
