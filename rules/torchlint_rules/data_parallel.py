@@ -42,6 +42,9 @@ still running.  It is also what works on more than one machine.
 - Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
 - Models that are wrapped for their weights alone, and neither called nor passed on.
+- Models run where gradients of weights are asked for with their graph, to go back through the steps
+  of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
+  DistributedDataParallel only works with gradients that `backward()` adds up.
 - Branches that tell their user to start processes instead, and those that run without a GPU.
 - `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
 
@@ -81,6 +84,7 @@ from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
+from torchlint.analysis.unrolled import is_unrolled
 from torchlint.analysis.unrun import is_never_run
 from torchlint.rule import Finding, Severity
 
@@ -133,7 +137,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             continue
         if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
             continue
-        if function == WRAPPER and is_never_run(program, call):
+        if function == WRAPPER and (is_never_run(program, call) or is_unrolled(program, call)):
             continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"

@@ -362,3 +362,42 @@ def test_a_way_with_processes_under_another_name() -> None:
     source = script("model = smart_DDP(model) if rank >= 0 else nn.DataParallel(model)")
     (found,) = check(source, CODE)
     assert found.severity is Severity.INFO
+
+
+UNROLLED = """
+import torch
+
+def learn(net, data, weights, scale):
+    net = torch.nn.DataParallel(net)
+    for x, y in data:
+        x.requires_grad_(True)
+        out = {run}
+        grad = torch.autograd.grad({arguments})
+        {use}
+    loss = net(held, weights).sum()
+    loss.backward()
+"""
+RUN = "net(x, weights).sum()"
+STEP = "weights = weights - scale * grad[0]"
+ZIPPED = "weights = [w - scale * g for w, g in zip(weights, grad)]"
+PENALTY = "penalty = (grad[0].norm() - 1) ** 2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "use", "found"),
+    [
+        pytest.param("out, weights, create_graph=True", STEP, 0, id="one tensor"),
+        pytest.param("out, weights, create_graph=True", ZIPPED, 0, id="several"),
+        pytest.param("out, net.parameters(), create_graph=True", "f(grad)", 0, id="all"),
+        pytest.param("out, weights", STEP, 1, id="nothing goes back through the steps"),
+        pytest.param("out, x, create_graph=True", PENALTY, 1, id="a penalty: of the input"),
+    ],
+)
+def test_a_training_that_goes_back_through_its_steps(arguments: str, use: str, found: int) -> None:
+    source = UNROLLED.format(run=RUN, arguments=arguments, use=use)
+    assert len(check(source, CODE)) == found
+
+
+def test_a_model_that_only_runs_after_the_steps() -> None:
+    gradients = "out, weights, create_graph=True"
+    assert check(UNROLLED.format(run="inner(x, weights)", arguments=gradients, use=STEP), CODE)

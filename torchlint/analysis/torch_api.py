@@ -67,6 +67,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.utils.checkpoint.checkpoint_sequential": (
         "functions", "segments", "input", "use_reentrant",
     ),
+    "torch.autograd.grad": (
+        "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs",
+        "allow_unused", "is_grads_batched", "materialize_grads",
+    ),
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.nn.MultiheadAttention.forward": (
