@@ -804,6 +804,24 @@ def test_what_comes_after_the_loop_of_an_evaluation_runs_once(
     assert context(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("data", "turns", "expected"),
+    [
+        pytest.param("next(iter(held))", "0, n, 8", "OTHER", id="a whole evaluation"),
+        pytest.param("held", "0, n, 8", "EVAL", id="the parts of a step"),
+        pytest.param("next(iter(held))", "n", "EVAL", id="several turns for a batch"),
+    ],
+)
+def test_an_evaluation_that_splits_what_it_takes(data: str, turns: str, expected: str) -> None:
+    source = (
+        f"def test_once(held, n):\n    x = {data}\n"
+        f"    for i in range({turns}):\n        y = model(x[i:i+8])\n    probe()\n"
+        "@torch.no_grad()\ndef search():\n    for trial in trials:\n"
+        "        test_once(trial, 64); model(trial)\n"
+    )
+    assert context(source) == expected
+
+
 def test_a_condition_of_a_forward_pass_holds_for_the_turns_of_its_helper() -> None:
     source = (
         "class Net(nn.Module):\n    def forward(self, x):\n        if self.cfg.SHOW:\n"

@@ -92,6 +92,7 @@ _WHOLE_NAME = re.compile(
     r"(?!.*(batch|step|sample|example))(.*_)?(eval(uate|uation)?|valid(ate|ation)?|test)(_|$)",
     re.IGNORECASE,
 )
+_STRIDED = 3  # arguments of `range(0, n, size)`
 _GENERATES = re.compile(r"generate|decode", re.IGNORECASE)
 _TRAIN_NAME = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
 _NO_GRAD = frozenset(
@@ -699,9 +700,26 @@ class Loops:
         loops = [*index.below(function, cst.For), *index.below(function, cst.While)]
         return any(
             self._roles[id(loop)] is Role.EVAL
-            and (generates or self._passes(loop))
+            and (generates or self._passes(loop) or self._splits(function, loop))
             and runs_model(self._program, loop.body)
             for loop in loops
+        )
+
+    def _splits(self, function: cst.FunctionDef, loop: Loop) -> bool:
+        """Whether a loop goes through the parts of what the function takes from a loader itself.
+
+        ``for i in range(0, len, size)``, of ``batch = next(iter(loader))``.
+        """
+        iterated = loop.iter if isinstance(loop, cst.For) else None
+        strided = (
+            isinstance(iterated, cst.Call)
+            and len(iterated.args) == _STRIDED
+            and isinstance(iterated.func, cst.Name)
+            and iterated.func.value == "range"
+        )
+        return strided and any(
+            isinstance(call.func, cst.Name) and call.func.value == "next"
+            for call in self._program.index.below(function, cst.Call)
         )
 
     def _switches(self, function: cst.FunctionDef) -> bool:
