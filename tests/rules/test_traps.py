@@ -671,7 +671,8 @@ def test_13_none_leaves_alone_what_gets_no_gradient_which_the_fix_says(option):
         import torch
 
         used, unused = (torch.nn.Parameter(torch.ones(())) for _ in range(2))
-        optimizer = torch.optim.SGD([used, unused], lr=0.1, {option})
+        both = torch.nn.ParameterList([used, unused])
+        optimizer = torch.optim.SGD(both.parameters(), lr=0.1, {option})
         (used * unused).backward()
         optimizer.step()
         start = unused.item()

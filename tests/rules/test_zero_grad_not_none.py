@@ -378,6 +378,8 @@ def test_with_each_new_optimizer_is_not_once_a_step() -> None:
     silent(RESTARTS.format(made=NEW), CODE, "1.13")
     assert check(RESTARTS.format(made=NEW), CODE, "any"), "every version was asked for"
     assert check(RESTARTS.format(made="pass"), CODE, "1.13"), "the steps may be of another"
+    warm = f"{NEW}; one_epoch(model, optimizer, held)"
+    assert check(RESTARTS.format(made=warm), CODE, "1.13"), "it has taken steps"
     in_step = RENEWED.format(model="model", before="pass", then=LEARN)
     assert check(in_step, CODE, "1.13"), "with each step"
 

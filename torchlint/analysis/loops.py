@@ -705,7 +705,7 @@ class Loops:
             for loop in loops
         )
 
-    def _splits(self, function: cst.FunctionDef, loop: Loop) -> bool:
+    def _splits(self, function: cst.FunctionDef, loop: cst.BaseCompoundStatement) -> bool:
         """Whether a loop goes through the parts of what the function takes from a loader itself.
 
         ``for i in range(0, len, size)``, of ``batch = next(iter(loader))``.

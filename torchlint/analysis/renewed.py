@@ -19,12 +19,15 @@ _DEPTH = 4  # names of one model: as it is made, moved, wrapped
 
 
 def clears_renewed(program: Program, call: cst.Call) -> bool:
-    """Whether the block around ``optimizer.zero_grad()`` makes the optimizer itself."""
+    """Whether the block around ``optimizer.zero_grad()`` has made the optimizer just before."""
     made = _made(program, call)
+    if made is None or not isinstance(made.value, cst.Call):
+        return False
+    block = program.parent(program.statement(call))
     return (
-        made is not None
-        and made.value is not None
-        and program.parent(program.statement(made.value)) is program.parent(program.statement(call))
+        block is not None
+        and program.parent(program.statement(made.value)) is block
+        and not _may_have_gone_back(program, made.value, call, block)
     )
 
 
