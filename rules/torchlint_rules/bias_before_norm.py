@@ -61,11 +61,11 @@ a function that sets up each layer of the model, in this file or another, does s
 it, and it has to check for None first (`if layer.bias is not None`).
 
 ## Evidence
-`torchlint bench TL703` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- training step, channels 8, side 16: 2.11 ms and 2.01 ms, 1.06 x (1.04 to 1.07): faster; results as
+`torchlint bench TL703` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- training step, channels 8, side 16: 3.10 ms and 2.96 ms, 1.05 x (1.02 to 1.08): faster; results as
   E2 allows.
-- training step, channels 32, side 32: 15.0 ms and 15.0 ms, 1.00 x (0.96 to 1.04): no measurable
+- training step, channels 32, side 32: 14.6 ms and 14.2 ms, 1.02 x (1.00 to 1.05): no measurable
   change; results as E2 allows.
 
 On a GPU: not measured yet.

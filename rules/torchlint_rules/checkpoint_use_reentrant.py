@@ -53,11 +53,11 @@ same, but the block is recomputed only as far as it is needed, and hooks and err
 another time.
 
 ## Evidence
-`torchlint bench TL407` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- training step, width 64: 3.40 ms and 4.17 ms, 0.81 x (0.76 to 0.88): slower here; results bitwise
+`torchlint bench TL407` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- training step, width 64: 3.18 ms and 4.06 ms, 0.78 x (0.77 to 0.79): slower here; results bitwise
   equal.
-- training step, width 256: 14.4 ms and 14.1 ms, 1.01 x (0.98 to 1.05): no measurable change;
+- training step, width 256: 11.0 ms and 11.3 ms, 0.97 x (0.95 to 0.99): no measurable change;
   results bitwise equal.
 
 On a GPU: not measured yet.

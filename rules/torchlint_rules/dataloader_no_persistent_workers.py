@@ -57,10 +57,10 @@ memory between epochs.  Where the number of workers may be 0, what is written is
 `persistent_workers=workers > 0`.
 
 ## Evidence
-`torchlint bench TL103` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- epoch, samples 32: 54.2 ms and 2.35 ms, 23.09 x (16.37 to 32.56): faster; results bitwise equal.
-- epoch, samples 256: 61.6 ms and 16.3 ms, 3.78 x (3.23 to 4.41): faster; results bitwise equal.
+`torchlint bench TL103` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- epoch, samples 32: 43.5 ms and 3.22 ms, 13.49 x (8.60 to 21.17): faster; results bitwise equal.
+- epoch, samples 256: 51.5 ms and 19.6 ms, 2.62 x (2.08 to 3.30): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

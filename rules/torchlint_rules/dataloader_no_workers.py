@@ -81,11 +81,11 @@ memory for its batches.  Written is the project's `num-workers`, else an express
 machine the script runs on; how many are best depends on it.
 
 ## Evidence
-`torchlint bench TL101` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- epoch, samples 256, side 192: 293 ms and 323 ms, 0.91 x (0.83 to 1.00): no measurable change;
+`torchlint bench TL101` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- epoch, samples 256, side 192: 368 ms and 337 ms, 1.10 x (0.98 to 1.23): no measurable change;
   results bitwise equal.
-- epoch, samples 64, side 32: 13.0 ms and 66.0 ms, 0.20 x (0.15 to 0.26): slower here; results
+- epoch, samples 64, side 32: 16.3 ms and 64.5 ms, 0.25 x (0.22 to 0.30): slower here; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -100,11 +100,11 @@ to give the same bits either way, nothing else is called that could notice, and 
 leaves.
 
 ## Evidence
-`torchlint bench TL401` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- evaluation, width 128, batch 32: 355 µs and 310 µs, 1.15 x (1.05 to 1.26): faster; results bitwise
+`torchlint bench TL401` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- evaluation, width 128, batch 32: 350 µs and 306 µs, 1.14 x (1.09 to 1.20): faster; results bitwise
   equal.
-- evaluation, width 512, batch 128: 7.62 ms and 7.49 ms, 1.02 x (0.99 to 1.05): no measurable
+- evaluation, width 512, batch 128: 6.02 ms and 5.84 ms, 1.03 x (1.01 to 1.05): no measurable
   change; results bitwise equal.
 
 On a GPU: not measured yet.

@@ -51,11 +51,11 @@ on purpose (`retain_graph=True`), where nobody is seen to call an evaluation, an
 the list itself is printed: a tensor with a graph shows its `grad_fn`.
 
 ## Evidence
-`torchlint bench TL402` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 16: 8.39 ms and 7.70 ms, 1.08 x (1.02 to 1.14): faster; results bitwise
+`torchlint bench TL402` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- epoch, width 64, batches 16: 8.05 ms and 7.50 ms, 1.07 x (1.02 to 1.13): faster; results bitwise
   equal.
-- epoch, width 512, batches 8: 21.0 ms and 21.0 ms, 1.00 x (0.97 to 1.04): no measurable change;
+- epoch, width 512, batches 8: 17.9 ms and 17.5 ms, 1.02 x (0.99 to 1.05): no measurable change;
   results bitwise equal.
 
 On a GPU: not measured yet.

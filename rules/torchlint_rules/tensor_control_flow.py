@@ -61,7 +61,9 @@ There is no fix: whoever asks less often learns of a failure later, and what is 
 the process where it fails.
 
 ## Evidence
-Not measured yet.
+A CPU has nothing to show: on a CPU the answer is there already.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"

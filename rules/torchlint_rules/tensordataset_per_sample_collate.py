@@ -60,11 +60,11 @@ memory for a copy.  Unsafe where the tensors of the dataset are not seen in the 
 not made contiguous, and where the loader goes to code that is not seen: its `batch_size` is None.
 
 ## Evidence
-`torchlint bench TL104` on AMD EPYC, 1 thread, torch 2.13.0+cpu, 2026-11-22: time of a step before
-and after, and their ratio with its 99% interval.
-- epoch, samples 2048, features 32: 19.2 ms and 12.5 ms, 1.54 x (1.42 to 1.66): faster; results
+`torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+of a step before and after, and their ratio with its 99% interval.
+- epoch, samples 2048, features 32: 20.5 ms and 12.3 ms, 1.66 x (1.53 to 1.81): faster; results
   bitwise equal.
-- epoch, samples 512, features 3072: 15.6 ms and 14.5 ms, 1.08 x (1.03 to 1.13): faster; results
+- epoch, samples 512, features 3072: 14.2 ms and 12.8 ms, 1.11 x (1.09 to 1.13): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.
