@@ -94,6 +94,7 @@ class Imports:
         self._importers: dict[str, tuple[str, ...]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
         self._where: dict[Callable[[str], bool], frozenset[str]] = {}
+        self._leading: dict[Callable[[str], bool], frozenset[str]] = {}
         self._names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
@@ -173,9 +174,11 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
-        for facts in (self._nearby, self._having, self._where, self._near, self._names):
+        for facts in (
+            self._nearby, self._having, self._where, self._leading, self._near, self._names,
+        ):  # fmt: skip
             facts.clear()
-        for name in ("_reverse", "_mentioning"):
+        for name in ("_reverse", "_run_by", "_mentioning"):
             self.__dict__.pop(name, None)
         self._looked_into = 0
         return True
@@ -364,6 +367,37 @@ class Imports:
             found = frozenset(file for file in self.files if holds(self.text(file)))
             self._where[holds] = found
         return found
+
+    def leading_to(self, holds: Callable[[str], bool]) -> frozenset[str]:
+        """Return the files whose imports run, at any distance, one of whose text a function holds.
+
+        To import a module of a package runs the package first.
+        """
+        found = self._leading.get(holds)
+        if found is None:
+            todo, seen = list(self.where(holds)), set[str]()
+            while todo:
+                seen.update(new := self._run_by.get(todo.pop(), set()) - seen)
+                todo += new
+            found = self._leading[holds] = frozenset(seen)
+        return found
+
+    @cached_property
+    def _run_by(self) -> dict[str, set[str]]:
+        """The files that run each file, or a module of the package it begins, as they import it."""
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for target in self.targets(file):
+                for one in (target, *self._packages(target)):
+                    found.setdefault(one, set()).add(file)
+        return found
+
+    def _packages(self, path: str) -> Iterator[str]:
+        """Yield the packages that a module is a part of: importing it runs them first."""
+        folder = os.path.dirname(path)  # noqa: PTH120 - asked for every import of a project
+        while (init := f"{folder}{os.sep}__init__.py") in self.files:
+            yield init
+            folder = os.path.dirname(folder)  # noqa: PTH120
 
     def related(self, path: str) -> tuple[str, ...]:
         """Return the files at most two imports away, in either direction; sorted.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchlint.analysis.program import Program
-    from torchlint.imports import Imports
 
 # All of them came with torch 2.0 or later.
 _NAMES = (
@@ -27,6 +23,7 @@ _NAMES = (
     "torch.distributed.tensor", "torch.distributed._composable", "torchvision.transforms.v2",
     "torchvision.tv_tensors", "torchao",
 )  # fmt: skip
+_LAST = frozenset(name.rpartition(".")[2] for name in _NAMES)  # one of these is in a full name
 # Texts without these use none of them.
 _TRACES = re.compile(
     r"torch\.(compile|func|vmap|_dynamo|export|amp)\b|from torch import .*(compile|func|vmap)"
@@ -53,13 +50,13 @@ _ASKS = re.compile(r"version|hasattr|legacy|compat|torch_?2", re.IGNORECASE)
 
 def needs_2(program: Program) -> bool:
     """Whether a file uses what only torch 2 has, one beside it, or an import of what it runs."""
-    if _NEEDS.search(program.text) or _uses(program):
+    if _needs(program.text) or _uses(program):
         return True
     project, path = program.project, program.path
     if project is None or path is None:
         return False
     imports = project.imports
-    if _runs_new(imports, str(path)):
+    if str(path) in imports.leading_to(_needs):
         return True
     for name in sorted({*imports.targets(str(path)), *imports.importers(str(path))}):
         if _TRACES.search(imports.text(name)):
@@ -69,31 +66,10 @@ def needs_2(program: Program) -> bool:
     return False
 
 
-def _runs_new(imports: Imports, path: str) -> bool:
-    """Whether a module that a file imports, at any distance, cannot be imported by torch 1."""
-    new = {one for one in imports.having(_WORDS) if _needs(imports.text(one))}
-    seen, todo = {path}, [path] if new else []
-    while todo:
-        for target in imports.targets(todo.pop()):
-            found = {target, *_packages(imports, target)} - seen
-            if found & new:
-                return True
-            seen |= found
-            todo += found
-    return False
-
-
 @functools.lru_cache(1024)
 def _needs(text: str) -> bool:
-    return _NEEDS.search(text) is not None
-
-
-def _packages(imports: Imports, path: str) -> Iterator[str]:
-    """Yield the packages that a module is a part of: importing it runs them first."""
-    folder = os.path.dirname(path)  # noqa: PTH120 - asked for every import of a project
-    while (init := f"{folder}{os.sep}__init__.py") in imports.files:
-        yield init
-        folder = os.path.dirname(folder)  # noqa: PTH120
+    """Whether a module cannot be imported by torch 1."""
+    return any(word in text for word in _WORDS) and _NEEDS.search(text) is not None
 
 
 def _uses(program: Program) -> bool:
@@ -102,9 +78,16 @@ def _uses(program: Program) -> bool:
         return False
     return any(
         _is_new(program.qualified(node)) and not _is_asked_for(program, node)
-        for kind in (cst.Attribute, cst.Name)
-        for node in program.index.of(kind)
+        for word in sorted(_LAST | _imported(program))
+        for name in program.index.named.get(word, ())
+        for node in (name, program.index.parent(name) or name)
     )
+
+
+def _imported(program: Program) -> set[str]:
+    """Return the names that imports give to what is new, or is a part of it."""
+    bound = filter(None, map(program.index.bound, program.index.of(cst.ImportAlias)))
+    return {one.name for one in bound if _is_new(program.names.root(one.name, one.scope))}
 
 
 def _is_new(name: str) -> bool:

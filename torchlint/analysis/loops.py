@@ -74,6 +74,10 @@ _PLAIN = frozenset({
     cst.FormattedStringExpression, cst.Index, cst.SimpleStatementLine, cst.Subscript,
     cst.SubscriptElement,
 })  # fmt: skip
+_GUARDING = frozenset({
+    cst.BooleanOperation, cst.ExceptHandler, cst.ExceptStarHandler, cst.If, cst.IfExp,
+    cst.IndentedBlock,
+})  # fmt: skip
 _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
 
 _GUARD_WORDS = re.compile(
@@ -765,7 +769,11 @@ class Loops:
         )
 
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
+        if type(above) not in _GUARDING:  # most nodes: that many cases cost a while
+            return False
         match above:
+            case cst.IndentedBlock():
+                return self._skipped_before(above, child)
             case cst.If() if child is above.body:
                 guards = self._guards_body(above) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
@@ -785,8 +793,6 @@ class Loops:
                 return self.is_guard(above.left)
             case cst.ExceptHandler() | cst.ExceptStarHandler():
                 return True
-            case cst.IndentedBlock():
-                return self._skipped_before(above, child)
             case _:
                 return False
 

@@ -89,13 +89,12 @@ def _may_be_tensor(node: cst.BaseExpression) -> bool:
 def _may_repeat(program: Program, node: cst.CSTNode) -> bool:
     """Whether a place is in a loop, or in a function other than those that run once."""
     for above in program.index.ancestors(node):
-        match above:
-            case cst.For() | cst.While():
-                return True
-            case cst.FunctionDef(name=cst.Name(value=name)):
-                return name not in _ONCE
-            case _:
-                pass
+        kind = type(above)  # not isinstance: see `dotted`
+        if kind is cst.For or kind is cst.While:
+            return True
+        if kind is cst.FunctionDef:
+            assert isinstance(above, cst.FunctionDef)
+            return above.name.value not in _ONCE
     return False
 
 
