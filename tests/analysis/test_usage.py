@@ -39,6 +39,14 @@ from probing import parsed, probed
         ),
         pytest.param("def f(x):\n    probe(x)\n    x.backward()", "TENSOR", id="a parameter"),
         pytest.param("x = f()\nprobe(x)\nbackward(x)", "UNKNOWN", id="a plain function"),
+        pytest.param("x = f()\nprobe(x)\ny = x.detach()", "TENSOR", id="it is detached"),
+        pytest.param(
+            "x = f()\nprobe(x)\nif is_tensor(x): x = x.detach()", "UNKNOWN", id="it may be detached"
+        ),
+        pytest.param(
+            "x = f()\nprobe(x)\ny = x.detach() if g(x) else x", "UNKNOWN", id="one side detaches it"
+        ),
+        pytest.param("x = f()\nprobe(x)\nx.detach(1)", "UNKNOWN", id="another method detach"),
     ],
 )
 def test_shown_by_use(source: str, kind: str) -> None:

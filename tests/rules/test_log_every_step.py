@@ -462,6 +462,47 @@ def test_forward_runs_per_step_where_the_file_trains() -> None:
     assert [found.severity.word for found in check(source, CODE)] == ["info"]
 
 
+BASE = """\
+import torch
+
+class Base:
+    def log(self, loss):
+        self.seen = loss.mean().item()
+"""
+HEIR = """\
+import torch
+from torch import nn
+from base import Base{imported}
+
+class Trainer({of}):
+    def update(self, x):
+        self.optimizer.zero_grad()
+        loss = self.net(x.cuda()).sum()
+        loss.backward()
+        self.optimizer.step()
+        self.log(loss)
+{own}"""
+
+
+@pytest.mark.parametrize(
+    ("of", "own", "count"),
+    [
+        pytest.param("nn.Module", "", 0, id="it is no base of the trainer"),
+        pytest.param("Base", "    def log(self, loss): pass\n", 0, id="the heir has its own"),
+        pytest.param("Base", "", 1, id="inherited"),
+        pytest.param("Middle", "", 1, id="by way of a third file"),
+    ],
+)
+def test_a_step_runs_what_it_inherits_from_another_file(
+    tmp_path: Path, of: str, own: str, count: int
+) -> None:
+    imported = "\nfrom middle import Middle" if of == "Middle" else ""
+    heir = HEIR.format(imported=imported, of=of, own=own)
+    middle = "from base import Base\n\nclass Middle(Base):\n    pass\n"
+    files = {"base.py": BASE, "middle.py": middle, "train.py": heir}
+    assert len(check_in(tmp_path, files, "base.py", CODE)) == count
+
+
 # -- fixes ------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Project
 
 _DEPTH = 4  # names that stand for names
 _OBJECTS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
@@ -285,10 +286,22 @@ class Calls:
             return project.function(self._program, name) if outside else None
         if isinstance(func, cst.Attribute):
             receiver = self._program.values.of(func.value).type
-            method = project.method(receiver, func.attr.value) if ":" in receiver else None
+            if ":" in receiver:
+                method = project.method(receiver, func.attr.value)
+            else:
+                method = self._inherited(project, func, receiver)
             if method is not None:
                 return method
         return self._of_object_elsewhere(func)
+
+    def _inherited(self, project: Project, func: cst.Attribute, receiver: str) -> Target | None:
+        """Return the method that a class of this file has from a base in another file."""
+        classes, name = self._program.classes, func.attr.value
+        of_self = type(func.value) is cst.Name and func.value.value == "self"
+        owner = classes.around(func) if of_self else classes.named(receiver)
+        if owner is None or classes.method(owner, name) is not None:
+            return None
+        return project.inherited(self._program, owner, name)
 
     def _of_object_elsewhere(self, func: cst.BaseExpression) -> Target | None:
         """Return ``__call__`` of an object of a class of another file."""

@@ -212,7 +212,21 @@ class Project:
     def method(self, type_name: str, name: str) -> Target | None:
         """Return a method of a class of another file."""
         found = self.class_of(type_name)
-        return None if found is None else _method(*found, name)
+        return None if found is None else self.inherited(*found, name)
+
+    def inherited(self, program: Program, owner: Class, name: str) -> Target | None:
+        """Return a method of a class, or that of the nearest of its bases in any file."""
+        todo, seen = [(program, owner)], {id(owner)}
+        for home, current in todo:
+            function = home.classes.method(current, name)
+            if function is not None:
+                return Target(home, function)
+            for base in home.classes.outside(current):
+                found = self.defined_class(home, base)
+                if found is not None and id(found[1]) not in seen:
+                    seen.add(id(found[1]))
+                    todo.append(found)
+        return None
 
     # -- who calls ---------------------------------------------------------------------------
 

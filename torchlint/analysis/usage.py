@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _MODULE = Value(Kind.MODULE)
 _OPTIMIZER = Value(Kind.OPTIMIZER)
+_CONDITIONAL = frozenset(
+    {cst.BooleanOperation, cst.CompIf, cst.If, cst.IfExp, cst.Match, cst.Try, cst.TryStar}
+)
+_FUNCTIONS = frozenset({cst.FunctionDef, cst.Lambda})
 _BACKWARD_HELPERS = frozenset({"accelerator", "fabric", "self", "booster", "engine"})
 
 
@@ -51,12 +55,30 @@ class Usage:
         names: dict[int, Value] = {}
         attributes: dict[tuple[int, str], Value] = {}
         for call in self._program.index.of(cst.Call):
-            for target, value in _shown(call):
+            for target, value in self._shown(call):
                 if isinstance(target, cst.Name):
                     self._show_name(target, value, names)
                 elif isinstance(target, cst.Attribute) and dotted(target):
                     attributes.setdefault((id(self._class(target)), dotted(target)), value)
         return names, attributes
+
+    def _shown(self, call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
+        """Return what one call shows about the expressions in it."""
+        func = call.func
+        if type(func) is cst.Attribute and func.attr.value == "detach":
+            # under a condition, it may be a tensor there alone: `if torch.is_tensor(x): ...`
+            always = not call.args and not self._is_conditional(call)
+            return [(func.value, TENSOR)] if always and type(func.value) is cst.Name else []
+        return _shown(call)
+
+    def _is_conditional(self, node: cst.CSTNode) -> bool:
+        """Whether a condition within its function decides on a place."""
+        for above in self._program.index.ancestors(node):
+            if type(above) in _CONDITIONAL:
+                return True
+            if type(above) in _FUNCTIONS:
+                return False
+        return False
 
     def _show_name(self, target: cst.Name, value: Value, names: dict[int, Value]) -> None:
         flow = self._program.flow
