@@ -2,9 +2,10 @@
 
 ## Why
 A scheduler sets its first learning rate as it is made, and each `step()` moves it on to the next.
-When that comes before the optimizer has taken a step (TL605b), the optimizer never uses the first
-learning rate, and every milestone comes one step, or one epoch, too soon.  That was the right order
-before torch 1.1; since then torch warns of it at run time.
+When that comes before the optimizer has taken a step (TL605b), the schedule runs one step early:
+every milestone comes one step, or one epoch, too soon, and a first learning rate that holds for one
+step alone is never used.  That was the right order before torch 1.1; since then torch warns of it
+at run time.
 
 `OneCycleLR` and `CyclicLR` count what they are told to.  A schedule of `len(loader)` steps an epoch
 that is moved on once in each epoch never gets farther than its warm-up.
@@ -88,7 +89,7 @@ def scheduler_step_frequency(program: Program) -> Iterator[Finding]:
     for call, schedule in moves(program):
         early = schedule.early()
         if early is not None:
-            yield finding(program, call, early)
+            yield finding(program, call, schedule, early)
         elif is_seldom(program, call, schedule):
             yield Finding(
                 call,
@@ -123,15 +124,16 @@ def sets_count(program: Program) -> bool:
     )
 
 
-def finding(program: Program, call: cst.Call, early: Early) -> Finding:
+def finding(program: Program, call: cst.Call, schedule: Schedule, early: Early) -> Finding:
     """Return the finding for a step of a scheduler that comes before the optimizer's."""
     older = program.is_named_below(SINCE)
     where = "right after the optimizer's" if early.each_step else "at the end of the epoch"
+    unused = ", and its first learning rate is never used" if schedule.changes_at_once() else ""
     note = "; the README names an older torch, where this order was right" if older else ""
     return Finding(
         call,
-        f"`{program.brief(call)}` comes before the first step of the optimizer, which never uses "
-        f"the first learning rate{note}",
+        f"`{program.brief(call)}` comes before the first step of the optimizer: the schedule runs "
+        f"one step early{unused}{note}",
         severity=Severity.INFO if older else None,
         case="b",
         help=f"Call it {where}.",

@@ -728,6 +728,27 @@ def test_gradients_to_look_at_are_no_step_in_a_file_that_trains(
     assert context(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "made", "rest", "expected"),
+    [
+        pytest.param("pass", "pass", "pass", "TRAIN", id="nobody knows who goes backward"),
+        pytest.param("opt = SGD(ps)", "pass", "pass", "TRAIN", id="made before the loop"),
+        pytest.param("pass", "opt = optimizers()", "pass", "TRAIN", id="looked up"),
+        pytest.param("pass", "opt = mine[i]", "pass", "TRAIN", id="one of several"),
+        pytest.param("opt = SGD(ps)", "if new: opt = SGD(ps)", "pass", "TRAIN", id="now and then"),
+        pytest.param("pass", "opt = SGD(ps)", "f().backward()", "TRAIN", id="one step a turn"),
+        pytest.param("pass", "opt = SGD(ps)", "opt.step()", "TRAIN", id="a step of its own"),
+        pytest.param("pass", "opt = SGD(ps)", "fit(opt)", "OTHER", id="made in each turn"),
+        pytest.param("pass", "opt, graph = make(ps)", "fit(opt)", "OTHER", id="with something"),
+    ],
+)
+def test_a_turn_that_makes_its_optimizer_is_no_step(
+    before: str, made: str, rest: str, expected: str
+) -> None:
+    loop = f"for i in stages:\n    {made}\n    opt.zero_grad()\n    {rest}\n    probe()\n"
+    assert context(f"from helpers import fit, make, SGD\n{before}\n{loop}") == expected
+
+
 def test_gradients_dropped_where_none_are_recorded_are_no_step() -> None:
     source = "for x in loader:\n    with {}:\n        opt.zero_grad()\n        probe(model(x))\n"
     assert context(source.format("torch.no_grad()")) == "OTHER"

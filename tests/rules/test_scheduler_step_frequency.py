@@ -10,6 +10,7 @@ from tools import check, check_in, silent
 from torchlint.rule import Severity
 
 CODE = "TL605"
+UNUSED = ", and its first learning rate is never used"
 IMPORTS = """\
 import torch
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR, ReduceLROnPlateau, StepLR
@@ -158,6 +159,21 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+@pytest.mark.parametrize(
+    ("code", "unused"),
+    [
+        pytest.param("StepLR(optimizer, 30)", False, id="many steps have the first rate"),
+        pytest.param("LambdaLR(optimizer, rate)", False, id="nobody knows"),
+        pytest.param("CyclicLR(optimizer, 0.1, 0.2)", False, id="the first rate comes again"),
+        pytest.param("torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)", True, id="each"),
+        pytest.param("OneCycleLR(optimizer, 0.1, total_steps=9)", True, id="one cycle"),
+    ],
+)
+def test_the_first_rate_is_unused_where_each_step_changes_it(code: str, unused: bool) -> None:
+    (found,) = check(train(made=made(code)), CODE)
+    assert found.message.endswith("one step early" + unused * UNUSED)
+
+
 @pytest.mark.parametrize("target", ["0.4.1", "1.0"])
 def test_on_an_older_torch_that_is_the_order(target):
     silent(train(), CODE, target)
@@ -220,7 +236,7 @@ def test_an_epoch_begins_with_it(source):
     assert found.code == "TL605b"
     assert found.severity is Severity.WARNING
     assert source.splitlines()[found.location.row - 1].strip() == MOVE
-    assert "first learning rate" in found.message
+    assert "one step early" in found.message
     assert found.help == "Call it at the end of the epoch."
 
 

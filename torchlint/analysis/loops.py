@@ -260,10 +260,35 @@ class Loops:
                 return Event.BACKWARD
             case "step" if self._steps(func.value):
                 return Event.STEP
-            case "zero_grad" if not self.only_looks(call) and not self.is_without_gradients(call):
+            case "zero_grad" if self._clears(call, func.value):
                 return Event.ZERO
             case _:
                 return Event.NOTHING
+
+    def _clears(self, call: cst.Call, receiver: cst.BaseExpression) -> bool:
+        """Whether ``receiver.zero_grad()`` drops the gradients of the training step before."""
+        return (
+            not self.only_looks(call)
+            and not self.is_without_gradients(call)
+            and not self._is_new(call, receiver)
+        )
+
+    def _is_new(self, call: cst.Call, receiver: cst.BaseExpression) -> bool:
+        """Whether the turn or function around a call has made what it is called on itself.
+
+        Then that turn is no step, but may hold a whole training with an optimizer of its own.
+        """
+        if type(receiver) is not cst.Name:
+            return False
+        home = self._home(call)
+        found = self._program.flow.reaching(receiver)
+        return bool(found) and all(
+            one.kind is Bind.ASSIGN
+            and isinstance(one.value, cst.Call)
+            and bool(one.value.args)  # the parameters; without any it may only be looked up
+            and self._program.index.inside(one.value, home)
+            for one in found
+        )
 
     @cached_property
     def only_asks(self) -> bool:

@@ -40,6 +40,10 @@ _COUNTED = {
     f"{SCHEDULERS}OneCycleLR": ("total_steps", "steps_per_epoch"),
     f"{SCHEDULERS}CyclicLR": ("step_size_up",),
 }
+# Of which the second learning rate is another than the first, which does not come again.
+_CHANGING = frozenset(
+    f"{SCHEDULERS}{name}" for name in ("ExponentialLR", "LinearLR", "OneCycleLR", "PolynomialLR")
+)
 _NO_OPTIMIZERS = re.compile(r"sched|lr|warm_?up|env|prof|bar|timer", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"optim|^opt|opt$", re.IGNORECASE)
 # Functions that are not seen, and that take steps by their names.
@@ -211,6 +215,10 @@ class Schedule:
         sites = program.sites_everywhere(function)
         above = [self._early(home, site, found, depth + 1) for home, site in sites]
         return above[0] if above and None not in above else None
+
+    def changes_at_once(self) -> bool:
+        """Whether the first step certainly leaves the first learning rate, and for good."""
+        return all(home.qualified(call.func) in _CHANGING for home, call in self.made)
 
     def is_alone(self) -> bool:
         """Whether no other call of the file moves the scheduler on, and no function gets it."""
