@@ -34,10 +34,11 @@ epoch instead.
   where its default is above 0.
 - Loaders that are given `persistent_workers`, or may be given it by a dictionary.
 - Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does,
-  or in a single turn of a loop (`if epoch == last`); those that only training steps go through
-  under `if step % n == 0`, where `n` is neither seen to be small nor a part of an epoch, or where
-  such a step saves as well; those whose sampler is told the number of epochs (it draws all of them
-  in one pass), and those that are made anew for each pass.
+  or three times at most, as the code itself says (`for epoch in range(3)`, but no option), or in a
+  single turn of a loop (`if epoch == last`); those that only training steps go through under
+  `if step % n == 0`, where `n` is neither seen to be small nor a part of an epoch, or where such a
+  step saves as well; those whose sampler is told the number of epochs (it draws all of them in one
+  pass), and those that are made anew for each pass.
 - Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`), be it in a function
   that the loop calls: persistent workers would go on with their first copy.  A method that is seen
   to read only changes nothing.

@@ -57,6 +57,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
+- in an evaluation, what is read right after another wait, with nothing queued in between but a
+  little arithmetic: its own copy takes microseconds;
 - evaluations whose turn makes its next input of what it reads, runs a whole chain of the model, or
   calls what runs it and waits in each turn of its own (an attack of many steps);
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
@@ -67,8 +69,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 - actions that a simulator needs on the host, and priorities of a replay or a sampler;
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
-Reads in an evaluation loop are reported as information, and so are those that come right after
-another wait of the same step, with nothing queued in between but a little arithmetic: they wait for
+Reads in an evaluation loop are reported as information, and so are those of a training step that
+come right after another wait, with nothing queued in between but a little arithmetic: they wait for
 their own copy alone, but would wait for the GPU in its place. The message names the first of such a
 group. A function that reads by itself is such a wait, and so is a step of apex's LARC, which reads
 every parameter. A read beside a `torch.cuda.synchronize()` that could go, or right before any, is
@@ -158,13 +160,14 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     sync = found[0]
     before = waited(program, sync, found)
     after = waits_anyway(program, sync) if before is None else None
-    if is_futile(program, sync, before, after):
+    evaluates = sync.context.role is Role.EVAL
+    # in an evaluation the few microseconds of its own copy are not worth a line
+    if (evaluates and before is not None) or is_futile(program, sync, before, after):
         return
     read = f"`{program.brief(sync.node)}`"
     more = len(found) - 1 - sum(_is_other_arm(program, one, found) for one in found)
     if more:
         read += f" and {more} more"
-    evaluates = sync.context.role is Role.EVAL
     reason = purpose(program, sync)
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":

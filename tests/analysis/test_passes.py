@@ -61,6 +61,32 @@ def repeated(source: str) -> list[str]:
             id="a default that a caller replaces",
         ),
         pytest.param(
+            "a = DataLoader(d)\nfor e in range(3):\n    for x in a: f(x)", "", id="a few turns"
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nn = 2\nfor e in range(n): go(a)", "", id="a few turns, by a name"
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in range(4):\n    for x in a: f(x)",
+            "for e in range(4)",
+            id="more turns",
+        ),
+        pytest.param(
+            "def run(a, n=2):\n    for e in range(n): go(a)\nrun(DataLoader(d))",
+            "for e in range(n)",
+            id="a few turns, if nobody asks for more",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor r in range(2):\n    for e in range(2): go(a)",
+            "for e in range(2)",
+            id="a few turns in each of a few",
+        ),
+        pytest.param(
+            "a = DataLoader(d)\nfor e in range(2): go(a)\nwhile c: go(a)",
+            "for e in range(2)",
+            id="a few turns, and others",
+        ),
+        pytest.param(
             "a = {'x': DataLoader(d)}\nfor p in ps:\n    for x in a[p]: f(x)",
             "",
             id="another loader in each turn",

@@ -381,11 +381,11 @@ def fit():
     for epoch in range(9):
         if epoch == 8:
             test(loader)
-for run in range(3):
+for run in range(4):
     fit()
 """
     [found] = check(loaded("num_workers=4", FUNCTIONS, fits), CODE)
-    assert "for each of its passes in `for run in range(3)`" in found.message
+    assert "for each of its passes in `for run in range(4)`" in found.message
     fits += "for epoch in range(5):\n    test(loader)\n"
     [found] = check(loaded("num_workers=4", FUNCTIONS, fits), CODE)
     assert "in every turn of `for epoch in range(5)`" in found.message

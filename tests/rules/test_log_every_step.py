@@ -366,6 +366,29 @@ def test_evaluation_is_information() -> None:
     assert "evaluation step" in found.message
 
 
+def test_the_first_read_of_an_evaluation_stands_for_those_right_after_it() -> None:
+    """What the others cost is their own copy, a few microseconds: in training it is told of."""
+    source = """\
+    import torch
+
+    @torch.no_grad()
+    def validate(model, loader, meter):
+        for x, y in loader:
+            out = model(x.cuda())
+            meter.update(out.mean().item())
+            meter.update(out.min().item())
+            {}
+            meter.update(out.max().item())
+
+    def train(model, optimizer):
+        optimizer.zero_grad()
+    """
+    (found,) = check(source.format("pass"), CODE)
+    assert "`out.mean().item()`" in found.message
+    _, last = check(source.format("out = model(y.cuda())"), CODE)
+    assert "reading `out.max().item()` to log it waits for the GPU in every" in last.message
+
+
 def test_helpers_of_a_training_step_run_per_step() -> None:
     source = """\
     import torch

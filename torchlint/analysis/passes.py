@@ -23,6 +23,7 @@ Loop: TypeAlias = cst.For | cst.While
 
 _DEPTH = 8
 _SAVES = re.compile(r"save|checkpoint", re.IGNORECASE)
+_FEW = 3  # passes: to keep the workers saves two starts of them
 _MANY = 100  # steps beside which starting workers is nothing
 
 
@@ -51,8 +52,8 @@ class Turns:
 def repeating(program: Program, loader: cst.Call) -> Turns | None:
     """Return the nearest loop in which a loop over a loader runs again, with the same loader.
 
-    None where the loader is made anew each time, where the loops over it stand in one another, and
-    where nothing in the project repeats it.
+    None where the loader is made anew each time, where the loops over it stand in one another,
+    where nothing in the project repeats it, and where what does is known to do so a few times.
     """
     loops = program.loaders.loops_everywhere(loader)
     over_it = {id(loop) for _, loop in loops}
@@ -66,7 +67,7 @@ def repeating(program: Program, loader: cst.Call) -> Turns | None:
         around = [one for one in around if not one.seldom]
         again = (one for one in around if id(one.loop) not in making and not _turns_once(one))
         found += (replace(one, rarely=rarely or one.rarely) for one in again)
-    if found and _looked_at(loops, loader):
+    if found and (_are_few(found) or _looked_at(loops, loader)):
         return None
     return min(found, key=lambda one: one.rarely, default=None)
 
@@ -255,6 +256,26 @@ def _chooses(program: Program, loop: cst.For, source: cst.CSTNode) -> bool:
         for part in chosen.slice
         for name in program.index.below(part.slice, cst.Name)
     )
+
+
+def _are_few(found: list[Turns]) -> bool:
+    """Whether all loops together, which may stand in one another, are known to have few turns."""
+    product = 1
+    for one in {id(one.loop): one for one in found}.values():
+        known = _known_turns(one)
+        if known is None:
+            return False
+        product *= known
+    return product <= _FEW
+
+
+def _known_turns(turns: Turns) -> int | None:
+    """Return the number of ``for epoch in range(2)``, also under a name; None if any may choose."""
+    match turns.loop:
+        case cst.For(iter=cst.Call(func=cst.Name(value="range"), args=[only])):
+            return turns.program.arguments.number(only.value)
+        case _:
+            return None
 
 
 def _turns_once(turns: Turns) -> bool:
