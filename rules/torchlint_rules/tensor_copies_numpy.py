@@ -33,8 +33,8 @@ while somebody else holds the array: there the copy is needed.  Memory that is, 
 may be, read-only: `np.broadcast_to`, `np.frombuffer`, memory maps, `np.asarray` of
 an unknown object.  Functions that also have a branch without the copy, for the same
 array.  Conversions that copy anyway: to a dtype that is known to
-differ, as `np.random.rand` to float32 above, of what `np.load` gives to any dtype,
-and to a device that is or may be a GPU.  What the
+differ, as `np.random.rand` to float32 above, or a list of quotients of Python numbers, of what
+`np.load` gives to any dtype, and to a device that is or may be a GPU.  What the
 `__init__` of a module copies, once; what prepares the samples of a dataset as that is made (in a
 loop of its `__init__`, or of `process` of PyTorch Geometric) or picks them once
 (`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and one number
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
 KEYWORDS = (*UNTAKEN, "data", "dtype", "device")
 LISTED = ("numpy.array", "numpy.asarray")
+DEPTH = 4  # lists in one another, and functions that return them
 NUMBERS = (Kind.NUMBER, Kind.BOOL)
 CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "bool", "type"})
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
@@ -142,8 +143,10 @@ def copies(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
         given = program.argument(call, name, "torch.tensor")
         if given.given is not Given.NO and given.literal() != "False":
             return False
-    loaded = may_convert(program, call, data) and is_loaded(program, data)
-    return not (loaded or converts(program, call, value))
+    unsure = may_convert(program, call, data)
+    if unsure and (is_loaded(program, data) or converts_quotients(program, call, data)):
+        return False
+    return not converts(program, call, value)
 
 
 def deliberate(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
@@ -173,6 +176,40 @@ def is_loaded(program: Program, data: cst.BaseExpression) -> bool:
         isinstance(made, cst.Call) and program.qualified(made.func) == "numpy.load"
         for made in origins(program, data)
     )
+
+
+def converts_quotients(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether another dtype is asked for than that of quotients of Python's: float64."""
+    wanted = program.argument(call, "dtype", "torch.tensor").values
+    asked = {torch_dtype(program, one) for one in wanted}
+    return (
+        bool(asked)
+        and not asked & {"", "float64"}
+        and any(
+            isinstance(made, cst.Call)
+            and program.qualified(made.func) in LISTED
+            and bool(made.args)
+            and are_quotients(program, made.args[0].value, 0)
+            for made in origins(program, data)
+        )
+    )
+
+
+def are_quotients(program: Program, node: cst.CSTNode, depth: int) -> bool:
+    """``[[i / width for i in range(n)] for _ in range(m)]``, also of what a function returns."""
+    match node:
+        case _ if depth > DEPTH:
+            return False
+        case cst.ListComp(elt=element) | cst.List(elements=[cst.Element(value=element), *_]):
+            return are_quotients(program, element, depth + 1)
+        case cst.Call():
+            made = origins(program, node)
+            return node not in made and all(are_quotients(program, one, depth + 1) for one in made)
+        case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
+            kinds = {program.value(left).kind, program.value(right).kind}
+            return Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.UNKNOWN}
+        case _:
+            return False
 
 
 def may_convert(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:

@@ -30,8 +30,9 @@ information: `x.detach().reshape(1)` makes no Python object of it.
 ## Leaves alone
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
 (`env.step()` returns what the environment likes); lists of several tensors, which
-`torch.stack` is for; what is not proved to be a tensor.  Where the call pins memory,
-or where a default device is set in the file, it is reported without a fix.
+`torch.stack` is for; what is not proved to be a tensor.  What runs a single time on a few
+arrays that the file itself makes of lists, such as the sentences of an example.  Where the
+call pins memory, or where a default device is set in the file, it is reported without a fix.
 
 Lists of arrays in a class or function that nothing in the project uses are information, and so is
 what is seen to run a single time, such as the data that a script makes before it trains.
@@ -79,6 +80,7 @@ from torchlint.analysis.conversions import (
 )
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
+from torchlint.analysis.few_arrays import lists_few
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
@@ -119,6 +121,8 @@ def tensor_from_list_of_arrays(program: Program) -> Iterator[Finding]:
             continue
         value = program.value(data.value)
         if value.kind in (Kind.LIST, Kind.TUPLE) and holds_arrays(value):
+            if lists_few(program, data.value) and is_paid_once(program, call):
+                continue  # milliseconds, in all
             yield from_list(program, call, name, data)
         elif name == "torch.tensor" and value.is_tensor:
             yield from_tensor(program, call, data)

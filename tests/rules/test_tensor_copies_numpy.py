@@ -64,6 +64,9 @@ def one(body: str) -> str:
             id="converts a list of arrays",
         ),
         pytest.param("torch.tensor(np.load(n)['x'], dtype=torch.float32)", id="likewise a part"),
+        pytest.param(
+            "torch.tensor(np.array([i / 9 for i in range(9)]), dtype=torch.float)", id="quotients"
+        ),
         pytest.param("torch.tensor(np.zeros(3), device='cuda')", id="goes to a GPU anyway"),
         pytest.param("torch.tensor(np.zeros(3), device=n)", id="goes where a GPU may be"),
         pytest.param("torch.tensor(np.zeros(3), device=n.device)", id="to where another tensor is"),
@@ -78,6 +81,32 @@ def one(body: str) -> str:
 )  # fmt: skip
 def test_leaves_alone(expression: str) -> None:
     silent(script(f"def f(x, n):\n    return {expression}\n"), CODE)
+
+
+ANGLES = """\
+def table(n, width):
+    def angles(place):
+        return [{leaf} for i in range(width)]
+    found = np.array([angles(place) for place in range(n)])
+    found[:, 0] = 1
+    return torch.tensor(found, dtype={dtype})
+"""
+
+
+@pytest.mark.parametrize(
+    ("leaf", "dtype", "count"),
+    [
+        pytest.param("place / np.power(100, i / width)", "torch.float", 0, id="of Python"),
+        pytest.param("place / width", "torch.half", 0, id="converted to half"),
+        pytest.param("place / width", "torch.float64", 1, id="no conversion"),
+        pytest.param("place / width", "width", 1, id="to a dtype that nobody knows"),
+        pytest.param("width / width", "torch.float", 1, id="of arrays, perhaps"),
+        pytest.param("place / np.zeros(3)", "torch.float", 1, id="of an array"),
+        pytest.param("width", "torch.float", 1, id="numbers that nobody knows"),
+    ],
+)
+def test_quotients_of_python_are_converted(leaf: str, dtype: str, count: int) -> None:
+    assert len(check(script(ANGLES.format(leaf=leaf, dtype=dtype)), CODE)) == count
 
 
 @pytest.mark.parametrize(

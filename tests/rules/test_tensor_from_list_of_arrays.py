@@ -357,6 +357,54 @@ def test_what_runs_a_single_time_is_information(body: str) -> None:
     assert finding.fix is not None
 
 
+LINES = "lines = ['a b', 'c d', 'e f']\nids = {c: i for i, c in enumerate('abcdef')}\n"
+BATCH = """\
+def batch():
+    rows, targets = [], []
+    for line in lines:
+        row = [ids[word] for word in line.split()]
+        rows.append(np.eye(6)[row])
+        targets.append(row)
+    return rows, targets
+rows, targets = batch()
+"""
+ROW = "np.array([ids[word] for word in line.split()])"
+OF_LINES = f"rows = [{ROW} for line in lines]\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param(OF_LINES, 0, id="a comprehension"),
+        pytest.param("rows = [np.array([1, 2])]\n", 0, id="written out"),
+        pytest.param(
+            "rows = []\nfor line in lines:\n    rows.append(" + ROW + ")\n", 0, id="a loop"
+        ),
+        pytest.param(BATCH, 0, id="a function"),
+        pytest.param(BATCH.replace("row]", "[2, 3]]"), 0, id="of a list on the spot"),
+        pytest.param(OF_LINES.replace("in lines", "in lines * 9"), 1, id="nobody knows how many"),
+        pytest.param(OF_LINES.replace("[np", "[np.ones(9) + np"), 1, id="nor how long each is"),
+        pytest.param(OF_LINES.replace("line.split()", "read(line)"), 1, id="what a file holds"),
+        pytest.param(f"{BATCH}rows.append(np.zeros(9))\n", 1, id="one more, of any length"),
+        pytest.param(f"lines += more\n{OF_LINES}", 1, id="lines are added"),
+        pytest.param(f"lines.extend(more)\n{OF_LINES}", 1, id="lines are added by a method"),
+        pytest.param(f"read(lines)\n{OF_LINES}", 1, id="lines may be added elsewhere"),
+        pytest.param(
+            f"rows = []\nwhile more():\n    for line in lines: rows.append({ROW})\n",
+            1,
+            id="a loop of loops",
+        ),
+        pytest.param(
+            f"rows = [{ROW} for line in ({'line, ' * 17})]\n", 1, id="more than a few of them"
+        ),
+    ],
+)
+def test_few_small_arrays_that_are_read_once_are_left_alone(body: str, count: int) -> None:
+    source = script(LINES + body)
+    assert len(check(source + "x = torch.FloatTensor(rows)\n", CODE)) == count
+    assert check(source + "for _ in range(9):\n    f(torch.FloatTensor(rows))\n", CODE)
+
+
 @pytest.mark.parametrize(
     "body",
     [
