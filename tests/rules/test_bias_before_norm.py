@@ -675,6 +675,27 @@ def test_a_model_that_another_file_is_told_to_set_up(tmp_path):
         assert ("`start` in setup_layers.py" in found.help) == fails
 
 
+@pytest.mark.parametrize(
+    ("named", "applied", "fails"),
+    [
+        pytest.param("args.model", "model.apply(start)", True, id="any file"),
+        pytest.param("args.model", "model = model.apply(start)", True, id="what it gives back"),
+        pytest.param("args.model", "head().apply(start)", False, id="another model"),
+        pytest.param("'heads'", "model.apply(start)", False, id="a file that is named"),
+    ],
+)
+def test_a_model_of_a_file_that_is_imported_by_its_name(tmp_path, named, applied, fails):
+    train = (
+        f"import importlib\n{SETUP.format(kind='nn.Conv2d')}\ndef main(args):\n"
+        f"    found = importlib.import_module({named})\n    model = found.build(3).cuda()\n"
+        f"    {applied}\n"
+    )
+    [found] = check_in(tmp_path, {"net.py": NET, "train.py": train}, "net.py", CODE)
+    wanted = "Not fixed, since `start` in train.py uses `m.bias` without a check for None"
+    assert found.help.startswith(wanted) == fails
+    assert (found.fix is None) == fails
+
+
 def test_models_of_a_file_that_has_nothing_to_do_with_it(tmp_path):
     net = "from setup_layers import size\n" + NET
     train = "from setup_layers import start\nhead().apply(start)\n"

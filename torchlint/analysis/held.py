@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     _Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
 
+_DEPTH = 4  # calls of methods one after the other
 _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -41,7 +43,7 @@ def may_hold(home: Program, model: cst.BaseExpression, program: Program, layer: 
         found = None if home.project is None else home.project.class_of(value.type)
         if found is not None:
             return class_may_hold(*found, program, layer)
-    return home is program or _imports(home, program)
+    return home is program or _imports(home, program) or _is_imported_by_name(home, model)
 
 
 def class_may_hold(home: Program, owner: Class, program: Program, layer: cst.Call) -> bool:
@@ -108,6 +110,25 @@ def _mentioned(program: Program, name: str) -> set[str]:
         found |= new
         todo += new
     return found
+
+
+def _is_imported_by_name(program: Program, model: cst.CSTNode, depth: int = 0) -> bool:
+    """``import_module(args.model).build().cuda()``, also under names: the file may be any."""
+    if depth > _DEPTH or "import_module(" not in program.text:
+        return False
+    for made in origins(program, model):
+        match made:
+            case cst.Call(func=func, args=[*_, cst.Arg(value=named)]) if (
+                program.qualified(func) == "importlib.import_module"
+            ):
+                if not isinstance(named, cst.SimpleString):
+                    return True
+            case cst.Call(func=cst.Attribute(value=inner)):
+                if _is_imported_by_name(program, inner, depth + 1):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _imports(program: Program, other: Program) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.held import may_hold
+from torchlint.analysis.importing import programs_importing_by_name
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.module_uses import bias_reads
 
@@ -53,10 +54,14 @@ def _where(program: Program, home: Program, read: cst.Attribute) -> str:
 
 
 def _homes(program: Program) -> Iterator[Program]:
-    """Yield the file, and those beside it that speak of biases."""
+    """Yield the file, and those that speak of biases: beside it, and those that may import it."""
     yield program
     if program.project is not None:
-        yield from program.project.related(program, (".bias",))
+        beside = list(program.project.related(program, (".bias",)))
+        yield from beside
+        for home in programs_importing_by_name(program, ".bias"):
+            if home not in beside:
+                yield home
 
 
 def _walked(program: Program, name: cst.Name, depth: int = 0) -> Iterator[_Place]:
