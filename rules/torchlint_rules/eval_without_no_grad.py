@@ -78,11 +78,13 @@ leaves that flag off and gradients on; nothing is where it keeps or returns what
 
 A second case, TL401b, is a forward pass in a training step of which only the detached result is
 used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all that is read is
-`features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`.  Its graph
-is recorded and thrown away, in every step; what runs now and then is a note, where it is given
-something other than the batch of the step, and so is what runs between the epochs, whatever its
-function is called: `images = generator(fixed).cpu().data.numpy()`.  A module without parameters (a
-spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
+`features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`, and what is
+drawn, as in `Categorical(policy(state)).sample()`.  A method that runs layers of its module is a
+forward pass as well: `value = policy.value(state).item()`.  Its graph is recorded and thrown away,
+in every step; what runs now and then is a note, where it is given something other than the batch of
+the step, and so is what runs between the epochs, whatever its function is called:
+`images = generator(fixed).cpu().data.numpy()`.  A module without parameters (a spectrogram, a blur
+with fixed weights in a buffer) records nothing of a batch.
 
 TL401b is also a forward pass, whose result goes into a loss, of a network that nobody trains, such
 as a target network: all that is done with it is to run it and to copy or load its parameters
@@ -123,7 +125,7 @@ from packaging.version import Version
 
 from torchlint.analysis.asked import differentiates
 from torchlint.analysis.copied import copied
-from torchlint.analysis.discarded import discarded, read_off
+from torchlint.analysis.discarded import discarded, model_of, read_off
 from torchlint.analysis.escapes import Way, escapes, feed_backward
 from torchlint.analysis.evaluations import evaluations, given_away
 from torchlint.analysis.index import dotted
@@ -340,7 +342,8 @@ def dropped(program: Program, forward: cst.Call) -> Finding:
 
 def only_looked_at(program: Program, forward: cst.Call) -> Finding:
     """Return the finding of a forward pass of which nothing is used that has a graph."""
-    known = has_parameters(program, program.value(forward.func))
+    model = model_of(program, forward)
+    known = model is not None and has_parameters(program, model)
     often = program.context(forward).per_step
     when = "in every training step" if often else "whenever it runs"
     return Finding(

@@ -8,6 +8,7 @@ from probing import HEAD, parsed, probed
 from torchlint.analysis.attached import held
 
 LOSS = "loss = f(x)\nloss.backward()\n"
+DRAWS = f"{LOSS}drawn = torch.distributions.Categorical(loss)\n"
 LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
 
 
@@ -33,6 +34,9 @@ LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
         pytest.param(f"{LOSS}probe(loss.detach())", "NO", id="detached"),
         pytest.param(f"{LOSS}probe(loss.item())", "NO", id="a number"),
         pytest.param(f"{LOSS}probe(loss.data)", "NO", id="its data"),
+        pytest.param(f"{DRAWS}probe(drawn.sample())", "NO", id="drawn"),
+        pytest.param(f"{DRAWS}probe(drawn.rsample())", "MAYBE", id="drawn with gradients"),
+        pytest.param(f"{LOSS}drawn = Guess(loss)\nprobe(drawn.sample())", "MAYBE", id="a guess"),
         pytest.param(f"{LOSS}probe(loss > 1)", "NO", id="a truth value"),
         pytest.param(f"{LOSS}probe(not loss)", "NO", id="not"),
         pytest.param(f"{LOSS}probe(float(loss))", "NO", id="a Python number"),

@@ -240,7 +240,9 @@ def test_leaves_alone(source):
     [
         pytest.param("z = teacher(x)\nloss = F.mse_loss(model(x), z)\n", id="used as it is"),
         pytest.param("z = teacher(x)\nloss = f(model(x), z.detach(), z)\n", id="used both ways"),
-        pytest.param("z, w = teacher(x)\nloss = f(model(x), z.detach())\n", id="one of several"),
+        pytest.param(
+            "z, w = teacher(x)\nloss = f(model(x), z.detach(), w.detach())\n", id="one of several"
+        ),
         pytest.param(
             "with torch.no_grad():\n    z = teacher(x).detach()\nloss = f(model(x), z)\n",
             id="off already",
@@ -748,7 +750,7 @@ def test_warns_of_what_is_only_read_in_every_step(line):
         pytest.param("z = teacher(x)\nv = losses[step](z).item()\n", id="to one of a list"),
         pytest.param("z = teacher(x)\nv = self.heads[0](z).item()\n", id="to one of an own list"),
         pytest.param("z = teacher(x)\nv = pick()(z).item()\n", id="to what a call gives"),
-        pytest.param("z, w = teacher(x)\nprint(z.argmax())\n", id="one of several"),
+        pytest.param("z, w = teacher(x)\nprint(z.argmax(), w)\n", id="one of several"),
         pytest.param("teacher(x)\n", id="nobody reads it"),
         pytest.param("z = teacher(x)\nassert z.shape == (4, 2)\n", id="a look at its shape"),
     ],
@@ -900,6 +902,170 @@ def test_other_results_that_nobody_names():
     line = "z, _, _ = teacher(x)\nprint(z.argmax())\n"
     (found,) = check(step(line + UPDATE), CODE)
     assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+
+
+@pytest.mark.parametrize("names", ["z, unused", "unused, z", "[_, unused, z]"])
+def test_other_results_that_nobody_reads(names):
+    line = f"{names} = teacher(x)\nprint(z.argmax())\n"
+    (found,) = check(step(line + UPDATE), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+
+
+# -- methods that run layers, and distributions ---------------------------------------------------
+
+POLICY = """\
+import torch
+import torch.nn as nn
+from torch.distributions import Categorical, Normal
+
+log = []
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+        self.chosen = []
+        self.optimizer = torch.optim.Adam(self.parameters())
+
+    def chances(self, x):
+        return self.fc(x).softmax(0)
+
+    def shape(self, x):
+        return x.shape
+
+    def learn(self, x):
+        loss = self.chances(x).sum()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def main(env):
+    policy = Policy()
+    for episode in range(9):
+        x, done = env.reset(), False
+        while not done:
+            chances = policy.chances(x)
+            action = Categorical(chances).sample()
+            x, reward, done, _ = env.step(action.item())
+            kept = chances[action].item()
+        policy.learn(x)
+"""
+ACTS = "action = Categorical(chances).sample()"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("chances = policy.chances(x)", "chances = policy.shape(x)", id="no layers"),
+        pytest.param(
+            "    def chances", "    @torch.no_grad()\n    def chances", id="no gradients there"
+        ),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "x = x + 1\n        with torch.no_grad():\n            y = self.fc(x)\n"
+            "        return y.softmax(0)",
+            id="no gradients in it",
+        ),
+        pytest.param(
+            "policy = Policy()",
+            "policy = Policy()\n    policy.requires_grad_(False)",
+            id="a frozen network",
+        ),
+        pytest.param("return self.fc(x).softmax(0)", "yield self.fc(x)", id="a generator"),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "y = self.fc(x).softmax(0)\n        self.last = y\n        return y",
+            id="keeps it",
+        ),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "y = self.fc(x).softmax(0)\n        self.chosen.append(y)\n        return y",
+            id="keeps it in a list",
+        ),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "y = self.fc(x).softmax(0)\n        log.append(y)\n        return y",
+            id="keeps it in a list of the file",
+        ),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "return self.note(self.fc(x).softmax(0))\n\n"
+            "    def note(self, y):\n        self.chosen.append(y)\n        return y",
+            id="keeps it in another method",
+        ),
+        pytest.param("kept = chances[action].item()", "log.append(chances)", id="kept"),
+        pytest.param(
+            ACTS,
+            "spread = Categorical(chances)\n            action = spread.sample()\n"
+            "            log.append(spread.log_prob(action))",
+            id="its logarithm is kept",
+        ),
+        pytest.param(
+            ACTS,
+            "action = Normal(chances, 1).rsample()\n            log.append(action)",
+            id="drawn with gradients",
+        ),
+        pytest.param(
+            ACTS,
+            "action = Guess(chances).sample()",
+            id="what draws is not known",
+        ),
+        pytest.param(ACTS, "action = chances.sample()", id="another way to draw"),
+        pytest.param("    def chances", "    @remember\n    def chances", id="another decorator"),
+    ],
+)
+def test_leaves_a_method_of_a_network_alone(old, new):
+    assert old in POLICY
+    silent(POLICY.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="a number of it, and what is drawn"),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "parts = []\n        parts.append(self.fc(x))\n        return parts[0].softmax(0)",
+            id="a list of its own",
+        ),
+        pytest.param(
+            ACTS,
+            "spread = Categorical(chances)\n            action = spread.sample()\n"
+            "            log.append(spread.log_prob(action).item())",
+            id="the number of its logarithm",
+        ),
+        pytest.param(ACTS, "action = Normal(chances, 1).rsample().detach()", id="detached"),
+    ],
+)
+def test_tells_of_what_an_acting_loop_records(old, new):
+    (found,) = check(POLICY.replace(old, new), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert "`policy.chances(x)` is recorded in every training step" in found.message
+
+
+def test_turns_gradients_off_for_a_method_of_a_network():
+    line = "chances = policy.chances(x)\n"
+    after = fixed(POLICY, CODE)
+    assert after == POLICY.replace(line, f"with torch.no_grad():\n                {line}")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param("w.requires_grad = True", 1, id="told to"),
+        pytest.param("w.requires_grad_()", 1, id="told to by a method"),
+        pytest.param("w = torch.zeros(1, requires_grad=True)", 1, id="made so"),
+        pytest.param("w.requires_grad = False", 0, id="told not to"),
+        pytest.param("w.requires_grad_(flag)", 0, id="told by a flag"),
+        pytest.param("w = torch.zeros(1, requires_grad=flag)", 0, id="made by a flag"),
+        pytest.param("print(w.requires_grad)", 0, id="asked"),
+    ],
+)
+def test_a_network_that_says_what_requires_gradients(line, found):
+    told = f"self.chosen = []\n        {line}"
+    assert len(check(POLICY.replace("self.chosen = []", told), CODE)) == found
 
 
 # -- networks that nobody trains ------------------------------------------------------------------

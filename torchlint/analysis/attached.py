@@ -53,6 +53,9 @@ GRAPH_METHODS = frozenset(
 )  # fmt: skip
 # ... or of what it is combined with.
 _OPERATES = frozenset("add sub mul div matmul mm bmm max min pow clamp".split())
+DISTRIBUTIONS = "torch.distributions."
+# Methods of distributions that draw without gradients; ``rsample`` draws with them.
+_DRAWS = frozenset({"sample", "sample_n"})
 _ATTRIBUTES_WITHOUT = frozenset({"data", "grad", "shape", "device", "dtype", "ndim"})
 _INDICES = torch_api.ALWAYS_PAIR | torch_api.PAIR_WITH_DIM
 _DEPTH = 10
@@ -183,7 +186,7 @@ class _Question:
             return self._returned(*found, path, depth)
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            if method in _CUTS:
+            if method in _CUTS or (method in _DRAWS and is_distribution(program, call.func.value)):
                 return Held.NO
             if method in GRAPH_METHODS:
                 others = call.args if method in _OPERATES else ()
@@ -217,6 +220,18 @@ class _Question:
         if kind.startswith("torch.nn.") and kind.endswith("Loss"):
             return given
         return max(given, Held.MAYBE)
+
+
+def is_distribution(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether an expression is one of PyTorch's distributions, made here or under its name."""
+    made: list[cst.CSTNode | None] = [node]
+    if isinstance(node, cst.Name):
+        bound = program.flow.reaching(node)
+        made = [one.value if one.kind is Bind.ASSIGN and not one.path else None for one in bound]
+    return bool(made) and all(
+        isinstance(one, cst.Call) and program.qualified(one.func).startswith(DISTRIBUTIONS)
+        for one in made
+    )
 
 
 def _called(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -13,9 +13,10 @@ from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.parameters import has_parameters
-from torchlint.analysis.reach import forward_of
+from torchlint.analysis.reach import callee
 from torchlint.analysis.read_only import LOOKS, only_read
 from torchlint.analysis.recording import Recording
+from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
 
 _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
           "register_full_backward_hook")  # fmt: skip
 # What is called on a model that is trained, or set up.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "load_state_dict", "to", "cuda")
+_DEPTH = 3  # methods that call methods
 
 
 def discarded(program: Program) -> Iterator[cst.Call]:
@@ -61,18 +64,44 @@ def read_off(program: Program) -> Iterator[cst.Call]:
         return
     models = set(_likely_models(program))
     for call in program.index.of(cst.Call):
-        if dotted(call.func) not in models:
+        name = dotted(call.func)
+        if name not in models and name.rpartition(".")[0] not in models:
             continue  # the usual case, and cheap to see
         context = program.context(call)
         if (
             context.role in (Role.TRAIN, Role.EPOCH)
-            and program.value(call.func).kind is Kind.MODULE
+            and model_of(program, call) is not None
             and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
             and not _is_unpacked(program, call)
             and only_read(program, call)
         ):
             yield call
+
+
+def model_of(program: Program, call: cst.Call) -> Value | None:
+    """Return the module that a call runs; by a method of its class, where that runs its layers."""
+    model = program.value(call.func)
+    if model.kind is Kind.MODULE:
+        return model
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    model = program.value(call.func.value)
+    found = callee(program, call) if model.kind is Kind.MODULE else None
+    return None if found is None or not _runs_layers(*found) else model
+
+
+def _runs_layers(program: Program, method: cst.FunctionDef) -> bool:
+    """Whether a method records what its own layers do with what it is given, and returns that."""
+    if method.name.value == "forward" or method.decorators or program.yields(method):
+        return False
+    layers = (
+        call
+        for call in program.index.below(method, cst.Call)
+        if dotted(call.func).startswith("self.") and program.value(call.func).kind is Kind.MODULE
+    )
+    ran = [program.recordings.at(layer) for layer in layers]
+    return bool(ran) and Recording.OFF not in ran
 
 
 def _likely_models(program: Program) -> Iterator[str]:
@@ -86,21 +115,29 @@ def _likely_models(program: Program) -> Iterator[str]:
 
 
 def _is_unpacked(program: Program, forward: cst.Call) -> bool:
-    """Whether several results of a model get names, which may be recorded for one another.
+    """Whether several results of a model are used, which may be recorded for one another.
 
-    Those that are called ``_`` are for nothing: ``mean, _, _ = policy(state)``.
+    Those that nobody reads are for nothing: ``mean, _, _ = policy(state)``.
     """
     assign = program.parent(forward)
     return isinstance(assign, cst.Assign) and any(
-        isinstance(one.target, cst.Tuple | cst.List) and not _is_one(one.target)
+        isinstance(one.target, cst.Tuple | cst.List) and not _is_one(program, one.target)
         for one in assign.targets
     )
 
 
-def _is_one(target: cst.Tuple | cst.List) -> bool:
-    """Whether one result gets a name, and the others are called ``_``."""
-    names = [one.value.value for one in target.elements if isinstance(one.value, cst.Name)]
-    return len(names) == len(target.elements) and sum(name != "_" for name in names) == 1
+def _is_one(program: Program, target: cst.Tuple | cst.List) -> bool:
+    """Whether one result is used under its name, and the others are not."""
+    names = [one.value for one in target.elements if isinstance(one.value, cst.Name)]
+    return len(names) == len(target.elements) and sum(_is_used(program, n) for n in names) == 1
+
+
+def _is_used(program: Program, name: cst.Name) -> bool:
+    """Whether somebody reads what a name is given; nobody does of ``_``, whatever it is."""
+    binding = program.index.bound(name)
+    if name.value == "_":
+        return False
+    return binding is None or any(True for _ in uses_of(program, binding))
 
 
 def _is_of_batch(program: Program, forward: cst.Call) -> bool:
@@ -164,14 +201,16 @@ def _is_wasted(program: Program, forward: cst.Call) -> bool:
     """Whether a forward pass is recorded, and nothing beside its result needs that."""
     if program.recordings.at(forward) is not Recording.ON:
         return False
-    model = program.value(forward.func)
+    model = model_of(program, forward)
+    if model is None:
+        return False
     if model.type.startswith("torch.nn.") and model.type.endswith("Loss"):
         return False
     if records_nothing(program, forward):
         return False
     if has_parameters(program, model) is False and not _may_be_given_a_graph(program, forward):
         return False
-    found = forward_of(program, model)
+    found = callee(program, forward)
     return found is None or not (differentiates(*found) or _keeps(*found))
 
 
@@ -179,9 +218,41 @@ def _may_be_given_a_graph(program: Program, forward: cst.Call) -> bool:
     return any(held(program, arg.value) is not Held.NO for arg in forward.args)
 
 
-def _keeps(program: Program, method: cst.FunctionDef) -> bool:
-    """Whether a forward pass leaves something on the module, where a loss may find it."""
+def _keeps(program: Program, method: cst.FunctionDef, depth: int = 0) -> bool:
+    """Whether a method leaves something on the module, or elsewhere, where a loss may find it."""
     index = program.index
     targets = [dotted(one.target) for one in index.below(method, cst.AssignTarget)]
     targets += [dotted(one.target) for one in index.below(method, cst.AugAssign)]
-    return any(target.startswith("self.") for target in targets)
+    if any(target.startswith("self.") for target in targets):
+        return True
+    return any(
+        _hands_on(program, method, call) or (depth < _DEPTH and _is_kept_by(program, call, depth))
+        for call in index.below(method, cst.Call)
+    )
+
+
+def _is_kept_by(program: Program, call: cst.Call, depth: int) -> bool:
+    """Whether another method of the same object keeps something."""
+    if not dotted(call.func).startswith("self."):
+        return False
+    called = program.calls.target(call)
+    return called is not None and _keeps(program, called, depth + 1)
+
+
+def _hands_on(program: Program, method: cst.FunctionDef, call: cst.Call) -> bool:
+    """Whether something is called only to be given something, and may keep it.
+
+    Lists of the method itself are gone with it, unless it returns them.
+    """
+    if not call.args or not isinstance(program.parent(call), cst.Expr):
+        return False
+    match call.func:
+        case cst.Name(value="print"):
+            return False
+        case cst.Attribute(value=cst.Name() as receiver):
+            bound = program.flow.reaching(receiver)
+            inside = program.index.inside
+            own = (one.kind is Bind.ASSIGN and inside(one.node, method) for one in bound)
+            return not bound or not all(own)
+        case _:
+            return True

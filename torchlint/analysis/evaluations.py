@@ -408,6 +408,8 @@ def _is_special(program: Program, function: cst.FunctionDef) -> bool:
 def records_nothing(program: Program, forward: cst.Call) -> bool:
     """Whether a model has nothing to record: it is frozen, or turns gradients off by itself."""
     given = [(program, forward.func), *_passed(program, forward.func)]
+    if isinstance(forward.func, cst.Attribute):
+        given.append((program, forward.func.value))  # `model.encode(x)`
     if any(dotted(node) in set(_frozen(other)) for other, node in given):
         return True
     found = callee(program, forward)
@@ -416,12 +418,33 @@ def records_nothing(program: Program, forward: cst.Call) -> bool:
     other, method = found
     owner = other.classes.around(method)
     body = () if owner is None else other.index.below(owner.node, cst.Name)
-    if any(name.value in ("requires_grad", "requires_grad_") for name in body):
+    if any(_may_freeze(other, name) for name in body):
         return True
     first = next(iter(method.body.body), None)
     return other.recordings.function(method) is Recording.OFF or (
         isinstance(first, cst.With) and other.loops.turns_gradients_off(first)
     )
+
+
+def _may_freeze(program: Program, name: cst.Name) -> bool:
+    """Whether a name says of something that it requires no gradient, or may do so."""
+    if name.value not in ("requires_grad", "requires_grad_"):
+        return False
+    match program.parent(name):
+        case cst.Arg(value=value):  # `requires_grad=True`
+            return literal(value) != "True"
+        case cst.Attribute() as told:
+            above = program.parent(told)
+        case _:
+            return True
+    match above:
+        case cst.AssignTarget():  # `x.requires_grad = True`
+            statement = program.parent(above)
+            return not isinstance(statement, cst.Assign) or literal(statement.value) != "True"
+        case cst.Call(args=args):  # `x.requires_grad_()`
+            return any(literal(arg.value) != "True" for arg in args)
+        case _:
+            return True
 
 
 def _passed(

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.asked import ASKING, differentiates
-from torchlint.analysis.attached import GRAPH_METHODS, Held, held
+from torchlint.analysis.attached import (
+    DISTRIBUTIONS,
+    GRAPH_METHODS,
+    Held,
+    held,
+    is_distribution,
+)
 from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import uses_of
@@ -141,7 +147,9 @@ def _passes(program: Program, child: cst.CSTNode, above: cst.CSTNode) -> bool:
         return isinstance(above, _AROUND)
     func = above.func
     if child is func:
-        return isinstance(func, cst.Attribute) and func.attr.value in GRAPH_METHODS
+        return isinstance(func, cst.Attribute) and (
+            func.attr.value in GRAPH_METHODS or is_distribution(program, func.value)
+        )
     return _computes(program, above)
 
 
@@ -150,7 +158,7 @@ def _computes(program: Program, call: cst.Call) -> bool:
     func = call.func
     name = program.qualified(func)
     if name.startswith("torch."):
-        return name.rpartition(".")[0] in _SPACES
+        return name.rpartition(".")[0] in _SPACES or name.startswith(DISTRIBUTIONS)
     if isinstance(func, cst.Name) and func.value in _READS:
         return program.is_builtin(func)
     last = func.attr.value if isinstance(func, cst.Attribute) else dotted(func)
