@@ -29,7 +29,8 @@ information: `x.detach().reshape(1)` makes no Python object of it.
 
 ## Leaves alone
 Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
-(`env.step()` returns what the environment likes); lists of several tensors, which
+(`env.step()` returns what the environment likes; of those that come with Gymnasium and
+observe a `Box`, such as `CartPole-v1`, that is an array); lists of several tensors, which
 `torch.stack` is for; what is not proved to be a tensor.  What runs a single time on a few
 arrays that the file itself makes of lists, such as the sentences of an example.  Where the
 call pins memory, or where a default device is set in the file, it is reported without a fix.

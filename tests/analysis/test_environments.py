@@ -74,11 +74,49 @@ def test_wrappers_may_keep_what_they_hand_on():
         assert not value(MAKE + wrapper.format(other) + STEP, "reward").known
 
 
+BOXES = [
+    "CartPole-v1", "MountainCarContinuous-v0", "Pendulum-v1", "LunarLander-v3", "CarRacing-v2",
+    "BipedalWalkerHardcore-v3", "HalfCheetah-v4", "InvertedDoublePendulum-v5", "Walker2d-v4",
+    "ALE/Pong-v5", "BreakoutNoFrameskip-v4",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_an_environment_that_observes_a_box_gives_an_array(name):
+    for make in f"gym.make('{name}')", f"gymnasium.make('{name}', render_mode=None)":
+        found = value(f"envs = {make}\n{STEP}", "seen")
+        assert (found.kind, found.rank, found.fresh) == (Kind.NDARRAY, 1, False)
+    for other in "reward", "ended", "cut", "infos":
+        assert not value(f"envs = gym.make('{name}')\n{STEP}", other).known
+
+
+def test_one_environment_by_the_number_of_names():
+    make = "envs = gym.make('CartPole-v1')\n"
+    assert value(f"{make}seen, infos = envs.reset()", "seen").kind is Kind.NDARRAY
+    assert value(f"{make}seen, r, done, infos = envs.step(a)", "seen").kind is Kind.NDARRAY
+    for line in "seen = envs.reset()", "seen = envs.step(a)", "seen, *rest = envs.step(a)":
+        assert value(make + line, "seen").kind is not Kind.NDARRAY
+
+
+def test_wrappers_that_hand_on_what_is_observed():
+    make = "envs = gym.wrappers.{}(gym.make('CartPole-v1'))\n"
+    for name in "TimeLimit", "RecordEpisodeStatistics":
+        assert value(make.format(name) + STEP, "seen").kind is Kind.NDARRAY
+    for name in "FrameStack", "TransformObservation", "NumpyToTorch":
+        assert not value(make.format(name) + STEP, "seen").known
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param("gymnasium.make('CartPole-v1')", id="one environment: a number, anything"),
-        pytest.param("gymnasium.wrappers.TimeLimit(gym.make('CartPole-v1'))", id="wrapped"),
+        pytest.param("gymnasium.make('FrozenLake-v1')", id="a number"),
+        pytest.param("gymnasium.make('Taxi-v3')", id="another number"),
+        pytest.param("gymnasium.make('Blackjack-v1')", id="a tuple"),
+        pytest.param("gymnasium.make('FetchReach-v3')", id="a dictionary"),
+        pytest.param("gymnasium.make('MyCartPole-v1')", id="one of another author"),
+        pytest.param("gymnasium.make(name)", id="an unknown name"),
+        pytest.param("gymnasium.make()", id="no name"),
+        pytest.param("Careful(gym.make('CartPole-v1'))", id="wrapped by another"),
         pytest.param("gymnasium.make_vec('CartPoleJax-v1')", id="arrays of another library"),
         pytest.param("vector.SyncVectorEnv(makers)", id="of another module"),
     ],

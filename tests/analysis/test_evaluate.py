@@ -38,6 +38,19 @@ net = Net()
 """
 
 
+DEQUE = "import collections\nd = collections.deque(maxlen=9)\nd.append(1)\n"
+MEMORY = """
+class Memory:
+    def __init__(self):
+        self.kept = []
+
+    def put(self, one):
+        self.kept.append(one)
+
+
+"""
+
+
 def shown(program: Program, node: cst.BaseExpression) -> str:
     """A value in short: its kind, its type and device where they are known."""
     value = program.value(node)
@@ -298,6 +311,49 @@ CASES = [
     # libraries
     pytest.param("import math\nprobe(math.sqrt(2))", "NUMBER", id="math"),
     pytest.param("import random\nprobe(random.sample(x, 2))", "LIST", id="a sample"),
+    pytest.param("import random\nprobe(random.random())", "NUMBER", id="drawn"),
+    pytest.param("import random\nprobe(random.sample(*x)[0])", "UNKNOWN", id="a sample of stars"),
+    pytest.param(
+        "import random\nprobe(random.sample(['a'], 2)[0])", "STRING", id="one of a sample"
+    ),
+    pytest.param("import random\nprobe(random.choice(['a']))", "STRING", id="a choice"),
+    pytest.param("import random\nprobe(random.choice(x))", "UNKNOWN", id="a choice of the unknown"),
+    pytest.param(f"{DEQUE}probe(d[0])", "NUMBER", id="in a deque"),
+    pytest.param(f"{DEQUE}probe(d.popleft())", "NUMBER", id="out of a deque"),
+    pytest.param(f"{DEQUE}d.extendleft([2])\nprobe(d[0])", "NUMBER", id="more in a deque"),
+    pytest.param(f"{DEQUE}probe(d)", "ITERATOR collections.deque", id="a deque is no list"),
+    pytest.param(
+        "from collections import deque\nd = deque(['a'], 3)\nprobe(d[0])", "STRING", id="filled"
+    ),
+    pytest.param("for a, b in zip(*x): probe(a)", "UNKNOWN", id="columns of the unknown"),
+    pytest.param("a, b = zip(*[(1, 'a'), (2, 'b')])\nprobe(b[0])", "STRING", id="columns"),
+    pytest.param("a, b = zip(*[[1], [2]])\nprobe(b[0])", "NUMBER", id="columns of lists"),
+    pytest.param(
+        f"{MEMORY}m, n = Memory(), 1\nm.put((1, 'a'))\nprobe(m.kept[0][1])", "STRING", id="put in"
+    ),
+    pytest.param(
+        f"{MEMORY}m = make()\nm.put((1, 'a'))\nprobe(Memory().kept[0])", "UNKNOWN", id="by others"
+    ),
+    pytest.param(
+        f"{MEMORY}m = Memory() if x else make()\nm.put(1)\nprobe(Memory().kept[0])",
+        "UNKNOWN",
+        id="by one or another",
+    ),
+    pytest.param(
+        f"{MEMORY}(m, *n) = Memory(), 1\nn.put(1)\nprobe(Memory().kept[0])",
+        "UNKNOWN",
+        id="by the rest",
+    ),
+    pytest.param(
+        f"{MEMORY}class Long(Memory): pass\nm = Long()\nm.put('a')\nprobe(Memory().kept[0])",
+        "STRING",
+        id="by an heir",
+    ),
+    pytest.param(
+        f"{MEMORY}class Other: pass\nm = Other()\nm.put('a')\nprobe(Memory().kept[0])",
+        "UNKNOWN",
+        id="by another class",
+    ),
     pytest.param("import copy\nprobe(copy.deepcopy([1]))", "LIST", id="a copy"),
     pytest.param("from tqdm import tqdm\nfor x in tqdm([1]): probe(x)", "NUMBER", id="tqdm"),
     pytest.param("from tqdm import trange\nfor x in trange(3): probe(x)", "NUMBER", id="trange"),

@@ -787,9 +787,21 @@ def test_its_observations_are_copied_in_every_step():
 
 def test_one_environment_answers_with_numbers():
     source = ROLLOUT.format(
-        make="gym.make('CartPole-v1')", seen="torch.tensor(seen)", reward="torch.tensor(reward)"
+        make="gym.make('FrozenLake-v1')", seen="torch.tensor(seen)", reward="torch.tensor(reward)"
     )
     silent(source, CODE)
+    silent(source.replace("FrozenLake", "CartPole").replace("torch.tensor(seen)", "seen"), CODE)
+
+
+def test_one_environment_shows_a_few_numbers_or_an_image():
+    for name, severity in (
+        ("CartPole-v1", Severity.INFO),
+        ("CarRacing-v3", Severity.WARNING),
+        ("ALE/Pong-v5", Severity.WARNING),
+    ):
+        make, seen = f"gym.make('{name}')", "torch.tensor(seen).to(device)"
+        [found] = check(ROLLOUT.format(make=make, seen=seen, reward="reward"), CODE)
+        assert found.severity is severity
 
 
 def test_tensor_of_an_array_is_no_copy_of_float32():

@@ -184,6 +184,74 @@ def test_makes_one_array_first(before: str, after: str) -> None:
     assert one(before) == after
 
 
+REPLAYED = """\
+import collections
+import random
+
+import gymnasium
+import torch
+
+
+class Memory:
+    def __init__(self):
+        self.turns = collections.deque(maxlen=999)
+
+    def put(self, turn):
+        self.turns.append(turn)
+
+    def batch(self):
+        seen, acted = [], []
+        for before, action, _ in random.sample(self.turns, 32):
+            seen.append(before)
+            acted.append([action])
+        return torch.tensor(seen, dtype=torch.float), torch.tensor(acted)
+
+
+def main():
+    env, memory = gymnasium.make("Pendulum-v1"), Memory()
+    while True:
+        before, _ = env.reset()
+        ended = False
+        while not ended:
+            action = env.action_space.sample()
+            after, reward, ended, cut, _ = env.step(action)
+            memory.put((before, action, reward))
+            before = after
+        learn(*memory.batch())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("Pendulum", "FrozenLake", id="a number is observed"),
+        pytest.param('"Pendulum-v1"', "name", id="an unknown environment"),
+        pytest.param("memory.put((before", "memory.put((before[0]", id="a number of it is kept"),
+        pytest.param("before = after", "before = after.tolist()", id="a list is kept"),
+        pytest.param("seen.append(before)", "seen.append([before])", id="in a list"),
+    ],
+)
+def test_leaves_alone_what_is_replayed(old: str, new: str) -> None:
+    assert old in REPLAYED
+    silent(REPLAYED.replace(old, new), "TL303")
+
+
+def test_what_an_environment_showed_is_replayed() -> None:
+    (found,) = check(REPLAYED, "TL303")
+    assert "the arrays in `seen`" in found.message
+    (found,) = check(REPLAYED.replace("collections.deque(maxlen=999)", "[]"), "TL303")
+    assert "the arrays in `seen`" in found.message
+
+
+def test_columns_of_what_is_replayed() -> None:
+    start = REPLAYED.index("        seen, acted")
+    end = REPLAYED.index("        return torch")
+    loop = REPLAYED[start:end]
+    columns = "        seen, acted, _ = zip(*random.sample(self.turns, 32))\n"
+    (found,) = check(REPLAYED.replace(loop, columns), "TL303")
+    assert "the arrays in `seen`" in found.message
+
+
 @pytest.mark.parametrize(
     "body",
     [

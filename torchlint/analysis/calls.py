@@ -506,9 +506,32 @@ class Calls:
             call
             for call, func in self._program.method_calls(name)
             if type(func.value) is cst.Name
-            and func.value.value == "self"
-            and self._may_run(call, owner)
+            and (
+                self._may_run(call, owner)
+                if func.value.value == "self"
+                else self._is_instance(func.value, owner)
+            )
         ]
+
+    def _is_instance(self, name: cst.Name, owner: Class) -> bool:
+        """Whether a name is only given instances of a class as they are made: ``net = Net()``."""
+        bindings = self._program.flow.reaching(name)
+        return bool(bindings) and all(
+            any(one is owner for one in self._lineage_made(binding)) for binding in bindings
+        )
+
+    def _lineage_made(self, binding: Binding) -> list[Class]:
+        """Return the class that a binding makes an instance of, and its bases."""
+        value: cst.CSTNode | None = binding.value
+        for place in binding.path:
+            if not isinstance(value, cst.Tuple) or not 0 <= place < len(value.elements):
+                return []
+            value = value.elements[place].value
+        if binding.kind is not Bind.ASSIGN or not isinstance(value, cst.Call):
+            return []
+        classes, program = self._program.classes, self._program
+        made = classes.named(program.names.qualified(value.func))
+        return [] if made is None else classes.lineage(made)
 
     def _may_run(self, call: cst.Call, owner: Class) -> bool:
         """Whether ``self.method()`` may run a method of a class: of its own, a base or an heir."""

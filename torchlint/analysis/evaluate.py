@@ -61,6 +61,7 @@ _LEGACY_TENSORS = frozenset(
     {"Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
      "HalfTensor", "ByteTensor"}
 )  # fmt: skip
+_DEQUE = "collections.deque"
 _LONG = 40  # parts of an expression that is worked through from the inside
 _CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
             cst.Subscript, cst.UnaryOperation)  # fmt: skip
@@ -340,10 +341,13 @@ class Evaluator:
 
     def _grown(self, value: Value, gifts: Callable[[], list[Gift]]) -> Value:
         """Add to a list what is appended to it, wherever that happens."""
-        if value.kind is not Kind.LIST:
+        if value.kind is not Kind.LIST and value.type != _DEQUE:
             return value
         given = [self.each(g.value) if g.several else self._value(g.value) for g in gifts()]
-        return Value(Kind.LIST, element=join((value.each(), *given))) if given else value
+        if not given:
+            return value
+        kind = "" if value.kind is Kind.LIST else value.type
+        return Value(value.kind, type=kind, element=join((value.each(), *given)))
 
     def _definition(self, node: cst.CSTNode | None) -> Value:
         kind = Kind.CLASS if isinstance(node, cst.ClassDef) else Kind.FUNCTION
@@ -782,13 +786,13 @@ class Evaluator:
                 return self._module_method(base, method, node)
             case Kind.INSTANCE if base.type == numpy_api.GENERATOR:
                 return numpy_api.draw(method, node, self)
-            case Kind.INSTANCE if base.type == environments.VECTOR:
+            case Kind.INSTANCE if base.type in environments.ANSWERING:
                 return environments.answer(base, method, self._places(node))
             case Kind.INSTANCE | Kind.DATASET:
                 return self._own_method(base, method, node)
             case Kind.DICT:
                 return self._dict_method(base, method)
-            case Kind.ITERATOR if method in ("next", "__next__"):
+            case Kind.ITERATOR if method in ("next", "__next__", "pop", "popleft"):
                 return base.each()
             case Kind.STRING:
                 return (
@@ -981,6 +985,8 @@ class Evaluator:
             case "enumerate" if first is not None:
                 pair = Value(Kind.TUPLE, items=(NUMBER, self.each(first)))
                 return Value(Kind.ITERATOR, element=pair)
+            case "zip" if len(args) == 1 and node.args[0].star:
+                return self._transposed(self.each(args[0]))
             case "zip":
                 parts = tuple(self.each(arg) for arg in args)
                 return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=parts))
@@ -1009,6 +1015,13 @@ class Evaluator:
                 return NONE
             case _:
                 return UNKNOWN
+
+    def _transposed(self, row: Value) -> Value:
+        """Return the columns that ``zip(*rows)`` gives."""
+        if row.kind is not Kind.TUPLE or row.items is None:
+            return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, element=row.each()))
+        columns = tuple(Value(Kind.TUPLE, element=item) for item in row.items)
+        return Value(Kind.ITERATOR, items=columns)
 
     def _summed(self, element: Value) -> Value:
         if element.kind in (Kind.NUMBER, Kind.BOOL):
@@ -1149,6 +1162,14 @@ class Evaluator:
             device = Device.CUDA if inner.device is Device.UNKNOWN else inner.device
         return Value(Kind.MODULE, type=name, made=made, device=device)
 
+    def _drawn(self, function: str, node: cst.Call) -> Value:
+        """Return what a function of ``random`` gives: a number, or what it picks of several."""
+        if function not in ("choice", "choices", "sample"):
+            return NUMBER
+        given = node.args[0].value if node.args and not node.args[0].star else None
+        one = UNKNOWN if given is None else self.each(given)
+        return one if function == "choice" else Value(Kind.LIST, element=one)
+
     def _library_call(self, name: str, node: cst.Call) -> Value | None:
         """Return calls of libraries around torch; None where nothing is known."""
         last = name.rpartition(".")[2]
@@ -1167,7 +1188,11 @@ class Evaluator:
         if name.startswith("transformers.") and last == "from_pretrained" and "Model" in name:
             return Value(Kind.MODULE, type=name, made=node)
         if name.startswith(("math.", "random.", "time.")):
-            return NUMBER if last not in ("choices", "sample") else Value(Kind.LIST)
+            return self._drawn(last, node) if name.startswith("random.") else NUMBER
+        if name == _DEQUE:
+            if not node.args or node.args[0].keyword is not None:  # `maxlen`
+                return Value(Kind.ITERATOR, type=name, items=())
+            return Value(Kind.ITERATOR, type=name, element=self.each(node.args[0].value))
         if name.startswith("copy.") and node.args:
             return self._value(node.args[0].value)
         if name == "apex.amp.master_params":

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-_METHODS = {"append": 0, "appendleft": 0, "insert": 1, "extend": 0}
+_METHODS = {"append": 0, "appendleft": 0, "insert": 1, "extend": 0,
+            "extendleft": 0}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ class Growth:
             place = _METHODS[func.attr.value]
             if len(call.args) != place + 1 or any(a.star or a.keyword for a in call.args):
                 continue
-            gift = Gift(func.value, call.args[place].value, func.attr.value == "extend")
+            gift = Gift(func.value, call.args[place].value, func.attr.value.startswith("extend"))
             match func.value:
                 case cst.Name(value=name):
                     names.setdefault(name, []).append(gift)
