@@ -226,7 +226,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=6,
-        words=((".eval(", "backward"), ("for ", "while ")),
+        words=((".eval(", "backward", "volatile"), ("for ", "while ", "volatile")),
         in_tests=False,
     ),
     Rule(

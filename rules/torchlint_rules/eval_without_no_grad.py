@@ -65,7 +65,8 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
   beside what it does with the output is no benchmark.
 - A single forward pass outside of loops (a graph or a data set in one batch), unless all that is
   read of its output are numbers, labels and losses; at the end of a script it is a note.
-- `Variable(x, volatile=True)` in code that only torch 0.3 and older run.
+- `Variable(x, volatile=True)` in code that only torch 0.3 and older run.  It has had no effect
+  since torch 0.4: elsewhere a forward pass of such a variable is reported, wherever it stands.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
 A function that is handed the model after `model.eval()` is part of that evaluation, where nothing
@@ -137,6 +138,7 @@ from torchlint.analysis.shared_passes import shared_passes
 from torchlint.analysis.spelling import of_torch
 from torchlint.analysis.timing import is_named_for_it, measures
 from torchlint.analysis.uses import uses_of
+from torchlint.analysis.volatile import volatile_passes
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -186,10 +188,15 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
         if not told and not is_volatile(program, program.function(forward) or program.module):
             reported.append(forward)
             yield only_looked_at(program, forward)
+    copies: list[cst.CSTNode] = []
     for forward in copied(program):
         told = any(program.index.inside(forward, place) for place in reported)
         if not told and not is_volatile(program, program.function(forward) or program.module):
+            copies.append(forward)
             yield of_copy(program, forward)
+    for forward in volatile_passes(program) if program.reaches(NO_GRAD) else ():
+        if not any(program.index.inside(forward, place) for place in (*reported, *copies)):
+            yield of_volatile(program, forward)
 
 
 def imports(program: Program, modules: frozenset[str]) -> bool:
@@ -368,6 +375,20 @@ def of_copy(program: Program, forward: cst.Call) -> Finding:
         Severity.INFO if program.frameworks else None,
         case="b",
         help="Run it under torch.no_grad(): backward() then need not go through it, either.",
+    )
+
+
+def of_volatile(program: Program, forward: cst.Call) -> Finding:
+    """Return the finding of a forward pass that was to be recorded for nothing."""
+    assumed = program.recordings.at(forward) is Recording.ASSUMED
+    unless = ", unless its caller turns gradients off" if assumed else ""
+    return Finding(
+        forward,
+        f"`{program.brief(forward)}` is recorded{unless}: `volatile=True` has had no effect since "
+        "torch 0.4",
+        None if program.frameworks else around(program, forward),
+        Severity.INFO if assumed or program.frameworks else None,
+        help="Run it under torch.no_grad().",
     )
 
 

@@ -1068,6 +1068,72 @@ def test_a_network_that_says_what_requires_gradients(line, found):
     assert len(check(POLICY.replace("self.chosen = []", told), CODE)) == found
 
 
+# -- what was volatile ----------------------------------------------------------------------------
+
+VOLATILE = """\
+import torch
+from torch.autograd import Variable
+
+
+class Holder:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 4)
+
+    def look(self, batch):
+        self.given = Variable(batch, volatile=True)
+        self.shown = self.net.forward(self.given)
+
+
+holder = Holder()
+holder.look(load())
+"""
+RUNS = "self.shown = self.net.forward(self.given)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(", volatile=True", "", id="a plain variable"),
+        pytest.param(", volatile=True", ", volatile=flag", id="by a flag"),
+        pytest.param(RUNS, f"with torch.no_grad():\n            {RUNS}", id="no gradients"),
+        pytest.param("holder.look", "with torch.no_grad():\n    holder.look", id="by the caller"),
+        pytest.param(RUNS, f"self.given = Variable(batch)\n        {RUNS}", id="made anew"),
+        pytest.param(RUNS, "self.shown = self.net.forward(batch)", id="of something else"),
+        pytest.param(RUNS, "self.shown = show(self.given)", id="not known to be a module"),
+        pytest.param("class Holder", f"{OLD}\n\nclass Holder", id="for torch 0.3"),
+    ],
+)
+def test_leaves_alone_what_was_volatile(old, new):
+    assert old in VOLATILE
+    silent(VOLATILE.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="by an attribute"),
+        pytest.param("self.net.forward(", "self.net(", id="called"),
+        pytest.param("self.given", "given", id="by a name"),
+        pytest.param(RUNS, "self.net(Variable(batch, volatile=True))", id="at once"),
+    ],
+)
+def test_a_variable_that_was_to_record_nothing(old, new):
+    (found,) = check(VOLATILE.replace(old, new), CODE)
+    assert (found.code, found.severity) == (CODE, Severity.WARNING)
+    assert "`volatile=True` has had no effect since torch 0.4" in found.message
+
+
+def test_a_variable_that_was_to_record_nothing_for_callers_that_are_not_seen():
+    (found,) = check(VOLATILE[: VOLATILE.index("\n\nholder")], CODE)
+    assert found.severity is Severity.INFO
+    assert "unless its caller" in found.message
+
+
+def test_records_nothing_of_what_was_volatile():
+    after = fixed(VOLATILE, CODE)
+    assert after == VOLATILE.replace(RUNS, f"with torch.no_grad():\n            {RUNS}")
+
+
 # -- networks that nobody trains ------------------------------------------------------------------
 
 COPIED = """\

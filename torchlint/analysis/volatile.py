@@ -1,0 +1,70 @@
+"""Forward passes of what ``volatile=True`` was to keep from being recorded, up to torch 0.3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.evaluations import records_nothing
+from torchlint.analysis.index import dotted
+from torchlint.analysis.recording import Recording
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+
+
+def volatile_passes(program: Program) -> Iterator[cst.Call]:
+    """Find the calls of modules that are given ``Variable(x, volatile=True)``, and are recorded."""
+    if "volatile" not in program.text:
+        return
+    seen: set[int] = set()
+    for made in program.calls_of("torch.autograd.Variable"):
+        if _is_volatile(made):
+            for forward in _forwards(program, made):
+                if id(forward) not in seen and _is_recorded(program, forward):
+                    seen.add(id(forward))
+                    yield forward
+
+
+def _is_volatile(made: cst.Call) -> bool:
+    return any(
+        arg.keyword is not None and arg.keyword.value == "volatile" and literal(arg.value) == "True"
+        for arg in made.args
+    )
+
+
+def _forwards(program: Program, made: cst.Call) -> Iterator[cst.Call]:
+    """Yield the calls that are given a variable where it is made, or by its name after that."""
+    index = program.index
+    match program.parent(made):
+        case cst.Arg() as arg:
+            call = program.parent(arg)
+            if isinstance(call, cst.Call):
+                yield call
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if dotted(target):
+            name, place = dotted(target), program.function(made) or program.module
+            others = [
+                one for one in index.below(place, cst.AssignTarget) if one.target is not target
+            ]
+            if any(dotted(one.target) == name for one in others):
+                return
+            for call in index.below(place, cst.Call):
+                given = any(dotted(arg.value) == name for arg in call.args)
+                if given and index.order(call) > index.order(made):
+                    yield call
+        case _:
+            pass
+
+
+def _is_recorded(program: Program, call: cst.Call) -> bool:
+    func = call.func
+    runs = program.value(func).kind is Kind.MODULE or (
+        isinstance(func, cst.Attribute) and func.attr.value == "forward"
+    )
+    recorded = runs and program.recordings.at(call) in (Recording.ON, Recording.ASSUMED)
+    return recorded and not records_nothing(program, call)
