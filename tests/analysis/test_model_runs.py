@@ -66,6 +66,7 @@ def test_may_run_one(line: str) -> None:
         pytest.param("scipy.sparse.csr_matrix(weights)", id="a library"),
         pytest.param("len(range(9))", id="builtins"),
         pytest.param("u.square().clamp_min(3).softmax(0)", id="methods of what is not known"),
+        pytest.param("zip(pair[0].parameters(), self.twin.buffers())", id="parts of models"),
         pytest.param("self.tokenizer.decode(ids)", id="words"),
         pytest.param("scaler.inverse_transform(weights)", id="a scale"),
         pytest.param("self.normalizer.decode(weights)", id="a scale of an object"),

@@ -267,6 +267,37 @@ def train(model, loader, optimizer):
     assert len(check(source, CODE)) == 1
 
 
+FORWARD = """\
+import torch
+
+class Pairs(torch.nn.Module):
+    def __init__(self, query, key):
+        super().__init__()
+        self.pairs = [[query, key]]
+
+    def forward(self, x):
+        self.follow(0.99)
+        return self.pairs[0][0](x.cuda())
+
+    @torch.no_grad()
+    def follow(self, decay):
+        for pair in self.pairs:
+            for p, e in zip(pair[0].parameters(), pair[1].parameters()):
+                {}
+
+def train(model, loader, optimizer):
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_forward_pass_that_keeps_the_averages_of_several_models():
+    [finding] = check(FORWARD.format(UPDATE), CODE)
+    assert finding.location.row == FORWARD[: FORWARD.index("for p, e")].count("\n") + 1
+    silent(FORWARD.format("e.data.copy_(p.data)"), CODE)
+
+
 def test_a_readme_that_names_an_older_torch(tmp_path):
     files = {"main.py": train(EMA), "README.md": "Requires PyTorch 1.7\n"}
     [finding] = check_in(tmp_path, files, "main.py", CODE)

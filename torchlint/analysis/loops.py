@@ -22,7 +22,7 @@ from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
-from torchlint.analysis.model_runs import runs_model
+from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
 from torchlint.analysis.rare import is_rare
 from torchlint.analysis.unasked import is_unasked
@@ -111,10 +111,6 @@ _TRAINS = re.compile(r"train|training", re.IGNORECASE)
 _SCHEDULES = ("sched", "lr", "env", "warmup")  # have steps that update no parameter
 _OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
-_PARAMETERS = frozenset(
-    {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
-     "named_modules", "children", "named_children"}
-)  # fmt: skip
 _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
 _CLIPS = frozenset(
@@ -1420,7 +1416,7 @@ def _over_parameters(iterated: cst.BaseExpression) -> bool:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="items"), value=inner)):
             return isinstance(inner, cst.Call) and _over_parameters(inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
-            return name in _PARAMETERS
+            return name in GIVES_PARTS
         case _:
             return False
 

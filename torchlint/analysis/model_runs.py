@@ -30,6 +30,11 @@ _OF_DATA = frozenset(
     index_select expand_as view_as type_as std var prod cumsum dot matmul bmm half
     bfloat16""".split()
 )
+# Methods of a model that give what it is made of, and do not run it.
+GIVES_PARTS = frozenset(
+    {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules",
+     "named_modules", "children", "named_children"}
+)  # fmt: skip
 # Whatever these do, they run no model.
 _NO_MODEL = re.compile(
     r"token|vocab|logg|writer|meter|metric|progress|bar$|timer|scaler|normali[sz]er", re.IGNORECASE
@@ -63,7 +68,7 @@ def may_run_model(program: Program, call: cst.Call, depth: int = 0) -> bool:
             return not (_is_called_builtin(program, name) or function.kind is Kind.CLASS)
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
             of_data = method in _OF_DATA or method.endswith("_")
-            if of_data or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
+            if of_data or method in GIVES_PARTS or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
                 return False
             return program.value(receiver).kind not in _DATA
         case _:
