@@ -45,7 +45,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   value that no call in the project passes (`if criterion is not None:`);
 - reads that decide whether the step is taken (`if torch.isfinite(loss).item(): optimizer.step()`),
   or whether the loop around them has one more turn (`while error > 0.1:`); but not of what the step
-  has just copied to the GPU (`sizes = sizes.cuda()`), which could be read before that;
+  has just copied to the GPU (`sizes = sizes.cuda()`), which could be read before that, nor of a
+  loss whose own `backward()` is only called then;
 - what a function returns, if each of its callers decides by it at once
   (`loss = learner.observe(x)`, `assert not math.isnan(loss)`);
 - sizes of pickled objects that a function gathers from all processes;
@@ -82,6 +83,11 @@ And so are reads of what a mask selected with `masked_select`, if it is only sum
 product with the mask waits for nothing.  And so are reads of a flag that tells every process to
 stop, and those in a class or function that nothing in the project uses.
 
+A read of the loss that decides whether to go back from it
+(`if loss.item() < limit: loss.backward()`) is information as well: the GPU has nothing to do from
+the end of the forward pass until the host has queued the backward pass. Called first, that runs
+while the host waits, and only the step of the optimizer is left to decide on.
+
 ## Fix safety
 Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
 `if step % 100 == 0:`, where the loop counts its steps: by `enumerate`, by `range`, or by a variable
@@ -107,7 +113,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import decides_for_all, is_due
+from torchlint.analysis.host_results import decides_for_all, delays_backward, is_due
 from torchlint.analysis.index import dotted
 from torchlint.analysis.logs import run_of
 from torchlint.analysis.loops import Role
@@ -139,6 +145,10 @@ AGAIN = "give the first number a name, and use it here as well"
 BESIDE = "keep the number in a Python attribute as well, and read that one"
 EARLIER = "the host has it before it is copied to the GPU: read it there"
 ADD = "add up `{}` on the device, and read it once after the loop"
+DECIDE = (
+    "call `backward()` first, and decide by the value after it whether the optimizer takes the "
+    "step (clear the gradients either way)"
+)
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -175,11 +185,13 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     waits = before is not None or after is not None or asked_before(program, sync) != ""
     advice = evaluates or waits or not any(s.likely for s in found)
     advice |= decides_for_all(program, sync) or is_unused(program, sync.node)
+    decides = delays_backward(program, sync)
+    late = ", before the backward pass is queued" if decides and not waits else ""
     yield Finding(
         sync.node,
-        f"{what} {read} {reason}{costs(program, sync, before, after)}",
-        fix(program, sync, reading),
-        severity=Severity.INFO if advice else None,
+        f"{what} {read} {reason}{costs(program, sync, before, after)}{late}",
+        None if decides else fix(program, sync, reading),
+        severity=Severity.INFO if advice or decides else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
         more=tuple(one.node for one in found[1:]),
     )
@@ -219,6 +231,8 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return AGAIN
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
+    if delays_backward(program, sync):
+        return DECIDE
     total = total_of_step(program, sync)
     if total is not None:
         return ADD.format(program.code(total))

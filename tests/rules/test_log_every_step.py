@@ -1061,6 +1061,51 @@ def test_a_read_that_decides_whether_the_step_is_taken(lines: str) -> None:
     silent(stepped(lines), CODE)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("loss.backward()\nif loss.item() < 9:\n    optimizer.step()", id="went back"),
+        pytest.param(
+            "loss.backward()\nif loss.item() > 9:\n    continue\noptimizer.step()", id="goes on"
+        ),
+        pytest.param(
+            "norm = x.cuda().norm()\nif norm.item() < 9:\n    loss.backward()\noptimizer.step()",
+            id="not what goes back",
+        ),
+        pytest.param(
+            "update(loss)\nif loss.item() < 9:\n    (model(x.cuda()).mean()).backward()",
+            id="another pass",
+        ),
+        pytest.param(
+            "if model(x.cuda()).mean().item() < 9:\n    model(x.cuda()).sum().backward()",
+            id="of the same model",
+        ),
+        pytest.param(
+            "if step and last.item() > 9:\n    continue\nlast = loss\nlast.backward()",
+            id="of the step before",
+        ),
+    ],
+)
+def test_a_read_that_decides_but_holds_no_backward_pass_of_it_back(lines: str) -> None:
+    silent(stepped(lines), CODE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if loss.item() < 9:\n    loss.backward()\n    optimizer.step()",
+        "if math.isfinite(loss.data.item()):\n    (loss / 4).backward()\noptimizer.step()",
+        "if not torch.isfinite(loss).item():\n    continue\nscaler.scale(loss).backward()",
+        "small = loss.item()\nif small > 9:\n    pass\nelse:\n    update(x)\n    loss.backward()",
+    ],
+)
+def test_a_read_that_holds_the_backward_pass_back(lines: str) -> None:
+    [found] = check(stepped(lines), CODE)
+    assert (found.severity, found.fix) == (Severity.INFO, None)
+    assert found.message.endswith("in every training step, before the backward pass is queued")
+    assert found.help.startswith("call `backward()` first")
+
+
 MOVED = "sizes = sizes.cuda()\nif wanted: sizes = sizes.to('cuda')\n"
 SKIPS = "if sizes[-1].item() == 0:\n    continue\nupdate(loss)"
 COUNTS = "update(loss)\nprint(int(sum(sizes)))"
@@ -1070,6 +1115,12 @@ COUNTS = "update(loss)\nprint(int(sum(sizes)))"
     ("lines", "count"),
     [
         pytest.param(MOVED + SKIPS, 1, id="decides, but is known before the copy"),
+        pytest.param(
+            "sizes = torch.tensor(sizes)\nsizes = sizes.cuda()\n"
+            "if sizes[-1].item() == 0:\n    continue\n(loss * sizes).sum().backward()",
+            1,
+            id="decides on what goes back, but is known before the copy",
+        ),
         pytest.param(MOVED + COUNTS, 1, id="int() of a sum"),
         pytest.param(COUNTS, 0, id="int() of what stays on the host"),
         pytest.param("sizes = model(sizes).cuda()\n" + SKIPS, 0, id="the model gives it"),
@@ -1157,7 +1208,8 @@ def test_a_read_after_the_step_that_another_has_let_be_taken() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "rows"),
     [
-        pytest.param("if loss.item() > 9: return", "loss.backward()", [], id="the step"),
+        pytest.param("if loss.item() > 9: return", "optimizer.step()", [], id="the step"),
+        pytest.param("if loss.item() > 9: return", "loss.backward()", [7], id="the pass back"),
         pytest.param("loss.backward()", "if loss.item() > 9: return", [9], id="nothing else"),
         pytest.param("loss.backward()", "if loss.item() > 9: print()", [9], id="goes on"),
     ],

@@ -294,12 +294,17 @@ def _picks_turn(program: Program, use: cst.CSTNode, read: cst.CSTNode) -> bool:
 
 def picks_step(program: Program, node: cst.CSTNode) -> bool:
     """Whether a branch on a node, or what comes after it, is where the step is taken."""
+    return any(program.loops.updates(place, start) for place, start in _picked(program, node))
+
+
+def _picked(program: Program, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, int]]:
+    """Yield what a branch on a node decides over: its arms, and what it skips, from where on."""
     branch = next(a for a in program.index.ancestors(node) if isinstance(a, cst.BaseStatement))
     if not isinstance(branch, cst.If):
-        return False
-    arms = (branch.body, branch.orelse)
-    if any(arm is not None and program.loops.updates(arm) for arm in arms):
-        return True
+        return
+    yield branch.body, 0
+    if branch.orelse is not None:
+        yield branch.orelse, 0
     loop = loop_around(program, branch)
     skipped: cst.CSTNode | None = None
     match _last(branch):
@@ -309,7 +314,42 @@ def picks_step(program: Program, node: cst.CSTNode) -> bool:
             skipped = program.function(branch)
         case _:
             pass
-    return skipped is not None and program.loops.updates(skipped, program.index.end(branch))
+    if skipped is not None:
+        yield skipped, program.index.end(branch)
+
+
+def delays_backward(program: Program, sync: Sync) -> bool:
+    """Whether the host reads a loss to decide whether to queue the backward pass of that very loss.
+
+    ``if loss.item() < 9: loss.backward()``: the GPU has nothing to do from the forward pass on.
+    """
+    if sync.copies or sync.context.role is not Role.TRAIN or was_uploaded(program, sync.tensor):
+        return False
+    index = program.index
+    losses = {
+        id(binding)
+        for name in index.below(sync.tensor, cst.Name)
+        if program.value(name).kind is Kind.TENSOR
+        for binding in program.flow.reaching(name)
+        if index.order(binding.node) < index.order(sync.node)  # else it is of the turn before
+    }
+    return any(
+        index.inside(call, place)
+        and start <= index.order(call)
+        and _is_made_of(program, call, losses)
+        for use in (sync.node, *_uses(program, sync))
+        for place, start in _picked(program, use)
+        for call, _ in program.method_calls("backward")
+    )
+
+
+def _is_made_of(program: Program, node: cst.CSTNode, bindings: set[int]) -> bool:
+    """Whether a name in an expression may stand for what some bindings gave it."""
+    return any(
+        id(binding) in bindings
+        for name in program.index.below(node, cst.Name)
+        for binding in program.flow.reaching(name)
+    )
 
 
 def feeds_arrays(program: Program, sync: Sync) -> bool:

@@ -67,8 +67,8 @@ def may_run_model(program: Program, call: cst.Call, depth: int = 0) -> bool:
         case cst.Name() as name:
             return not (_is_called_builtin(program, name) or function.kind is Kind.CLASS)
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
-            of_data = method in _OF_DATA or method.endswith("_")
-            if of_data or method in GIVES_PARTS or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
+            runs_none = method in _OF_DATA or method in GIVES_PARTS or method.endswith("_")
+            if runs_none or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
                 return False
             return program.value(receiver).kind not in _DATA
         case _:

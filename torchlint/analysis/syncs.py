@@ -18,6 +18,7 @@ from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.decided import is_decided_by_callers
 from torchlint.analysis.host_results import (
     decides_step,
+    delays_backward,
     handed_on,
     is_for_drawing,
     is_given_gpu,
@@ -156,7 +157,8 @@ def _is_item_beside(program: Program, node: cst.BaseExpression, tensor: cst.Base
 def every_step(program: Program) -> Iterator[Sync]:
     """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
     for sync in program.syncs:
-        needed = handed_on(program, sync) or decides_step(program, sync)
+        needed = decides_step(program, sync) and not delays_backward(program, sync)
+        needed = needed or handed_on(program, sync)
         needed = needed or unpickles(program, sync) or is_decided_by_callers(program, sync)
         if not needed and is_frequent(program, sync):
             yield sync
