@@ -25,23 +25,21 @@ left to notice the difference, and the copy is pure loss.
     targets = torch.as_tensor(np.arange(4), dtype=torch.long)
 
 ## Leaves alone
-What is not proved to be an array: parameters without annotation, results of other
-modules (but for environments of Gym and Gymnasium that are known to give arrays), lists
-and numbers (TL303 looks at lists of arrays), NumPy scalars such as `np.mean(x)` and
-`np.random.rand()`.  Arrays that are changed, returned or kept after the call, and
-tensors that are changed in place while somebody else holds the array: there the copy is
-needed.  Memory that is, or may be, read-only: `np.broadcast_to`, `np.frombuffer`,
-memory maps, `np.asarray` of an unknown object.  Functions that also have a branch
-without the copy, for the same array.  Conversions that copy anyway: to a dtype that is
-known to differ, as `np.random.rand` to float32 above, or a list of quotients of Python
-numbers, of what `np.load` gives to any dtype, and to a device that is or may be a GPU.  What the `__init__` of a module copies,
-once; what prepares the samples of a dataset as that is made (in a loop of its
+What is not proved to be an array: parameters without annotation, results of other modules (but for
+environments of Gym and Gymnasium that are known to give arrays), lists and numbers (TL303 looks at
+lists of arrays), NumPy scalars such as `np.mean(x)` and `np.random.rand()`.  Arrays that are
+changed, returned or kept after the call, and tensors that are changed in place while somebody else
+holds the array: there the copy is needed.  Memory that is, or may be, read-only: `np.broadcast_to`,
+`np.frombuffer`, memory maps, `np.asarray` of an unknown object.  Functions that also have a branch
+without the copy, for the same array.  Conversions that copy anyway: to a dtype that is known to
+differ, as `np.random.rand` to float32 above, or a list of quotients of Python numbers, of what
+`np.load` gives to any dtype, and to a device that is or may be a GPU.  What the `__init__` of a
+module copies, once; what prepares the samples of a dataset as that is made (in a loop of its
 `__init__`, or of `process` of PyTorch Geometric) or picks them once
-(`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and
-one number for each sample, as the labels in a `collate_fn`: a few bytes.
-`requires_grad=True`, which neither `as_tensor` nor `from_numpy` takes.
-`torch.Tensor(array)` and `torch.FloatTensor(array)`, which convert to float32, and use
-the memory of an array that has it.
+(`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and one number
+for each sample, as the labels in a `collate_fn`: a few bytes.  `requires_grad=True`, which neither
+`as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and `torch.FloatTensor(array)`, which
+convert to float32, and use the memory of an array that has it.
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
 a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
