@@ -220,6 +220,16 @@ RULES: tuple[Rule, ...] = (
         in_tests=False,
     ),
     Rule(
+        code="TL310",
+        name="python-loop-over-tensor",
+        summary="a Python loop computes with one row of a tensor at a time in every training step",
+        severity=WARNING,
+        fix=None,
+        group=8,
+        words=(("for ",), STEPS),
+        in_tests=False,
+    ),
+    Rule(
         code="TL401",
         name="eval-without-no-grad",
         summary="a model is evaluated with gradients on, which nobody asks for",

@@ -36,19 +36,26 @@ def is_over_batch(program: Program, loop: cst.For) -> bool:
 
 def _sized(node: cst.CSTNode) -> cst.CSTNode | None:
     """``x`` of ``len(x)``, ``x.size(0)`` and ``x.shape[0]``."""
+    found = measured(node)
+    return None if found is None or found[1] != "0" else found[0]
+
+
+def measured(node: cst.CSTNode) -> tuple[cst.BaseExpression, str] | None:
+    """Return what a size is asked of, and of which dimension: ``x.size(1)``, ``len(x)``."""
     match node:
         case cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=batch)]):
-            return batch
+            return batch, "0"
         case cst.Call(
             func=cst.Attribute(value=batch, attr=cst.Name("size")),
-            args=[cst.Arg(value=cst.Integer(value="0"))],
+            args=[cst.Arg(value=cst.Integer(value=dimension))],
         ):
-            return batch
+            return batch, dimension
         case cst.Subscript(
-            value=cst.Attribute(value=batch, attr=cst.Name("shape")),
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))],
+            value=cst.Attribute(value=batch, attr=cst.Name("shape"))
+            | cst.Call(func=cst.Attribute(value=batch, attr=cst.Name("size")), args=[]),
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=dimension)))],
         ):
-            return batch
+            return batch, dimension
         case _:
             return None
 

@@ -1,0 +1,110 @@
+"""Each turn of a Python loop computes with one row of a tensor.
+
+## Why
+Every operation on a row starts a kernel of its own, and costs some microseconds of Python however
+small the row is; so does the index that takes it out, and the backward pass has a node for each.
+With a batch of 64 that is 64 times the launches for the work of one, and the GPU waits for most of
+them.  Comprehensions that are stacked, joined or added up are loops of that kind too.
+
+## Bad
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 8).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    for step in range(1000):
+        out = model(torch.randn(16, 4, device=device))
+        loss = 0
+        for i in range(out.size(0)):
+            loss += torch.logsumexp(out[i], dim=0)
+        loss.backward()
+        optimizer.step()
+
+## Good
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 8).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    for step in range(1000):
+        out = model(torch.randn(16, 4, device=device))
+        loss = torch.logsumexp(out, dim=1).sum()
+        loss.backward()
+        optimizer.step()
+
+## Leaves alone
+- loops over layers, lists, tuples, loaders and ranges of numbers; what is not proved to be a
+  tensor; and the rows of a parameter or a buffer (`self.queue`);
+- recurrences: a turn that uses what another has made, such as a state, the last token or a tensor
+  that the loop fills;
+- rows of different lengths: slices up to `lengths[i]`, masks, `nonzero`, `unique`, and lists of
+  results that are neither stacked, joined nor added up;
+- turns with branches, loops or calls of anything but torch: a model, a function of the project, a
+  matching, non-maximum suppression, NumPy, files, logging;
+- evaluations, what runs every n steps, data sets, and functions that are named after drawing;
+- loops beside a comment that says they spare memory.
+
+It is information where nothing runs on a GPU, where the rows are not those of the first dimension
+(of which there may be few), and in a class or function that nothing in the project uses.
+
+## Fix safety
+There is no fix: what has to be written depends on what a turn computes.  Operations that draw
+random numbers draw others for all rows at once.  All rows at once need the memory of all of them.
+
+## Evidence
+Not measured yet.
+
+## References
+- PyTorch documentation of `torch.vmap`
+- `torch.profiler`, pattern "For Loop Indexing"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.analysis.loops import Role
+from torchlint.analysis.row_loops import row_loops
+from torchlint.analysis.unused import is_unused
+from torchlint.rule import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.analysis.program import Program
+    from torchlint.analysis.row_loops import RowLoop
+
+LIST = "put the list together (`torch.stack`, `torch.cat`), and compute with the whole tensors"
+PICK = "pick for all rows at once (`torch.multinomial`, `argmax`), and take them with one index"
+BATCH = "compute with the whole tensor, or with `torch.vmap` where an operation takes no batch"
+
+
+def python_loop_over_tensor(program: Program) -> Iterator[Finding]:
+    """Report loops that compute with one row of a tensor in each turn."""
+    for loop in row_loops(program):
+        step = "training step" if loop.context.role is Role.TRAIN else "forward pass"
+        part = "row" if loop.first else "slice"
+        yield Finding(
+            loop.node.iter if isinstance(loop.node, cst.For) else loop.node.for_in.iter,
+            f"each turn of this loop computes with one {part} of `{program.brief(loop.tensor)}`, "
+            f"in every {step}",
+            severity=None if is_costly(program, loop) else Severity.INFO,
+            help=remedy(loop),
+        )
+
+
+def is_costly(program: Program, loop: RowLoop) -> bool:
+    """Whether there are many small kernels for certain: on a GPU, one or more for each sample."""
+    on_gpu = program.devices.gpu and program.on_gpu(program.value(loop.tensor))
+    return on_gpu and loop.first and not is_unused(program, loop.node)
+
+
+def remedy(loop: RowLoop) -> str:
+    """What to write instead."""
+    if loop.picks:
+        return PICK
+    return LIST if loop.listed else BATCH
