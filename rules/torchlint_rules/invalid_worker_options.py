@@ -54,7 +54,8 @@ mistakes show themselves only when the workers start:
   not known it is advice.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
 - TL105b: workers that are told to be forked (`multiprocessing_context="fork"`), loops inside of
-  functions that the file itself does not call when it is imported.  Unless the script itself asks
+  functions that the file itself does not call when it is imported, loaders that only code which
+  nothing reaches goes through (below `if step % 30 == 40:`).  Unless the script itself asks
   for workers that are not forked, a `lambda` is only advised against, and a script that trains as
   it is imported is left alone.
 - TL105c: datasets whose class speaks of workers, shards or ranks, draws at random or never ends;
@@ -87,6 +88,7 @@ from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.sharding import repeats_samples
 from torchlint.analysis.workers import (
     Workers,
+    is_run,
     start_method,
     started_by_import,
     unpicklable,
@@ -233,7 +235,7 @@ def badly_started(
     severity = None if method else Severity.INFO
     where = f"by {method}" if method else NOT_FORKED
     local = unpicklable(program, call, program.datasets.of_loader(call))
-    if local:
+    if local and is_run(program, call):
         yield Finding(
             call,
             f"`{local}` cannot be sent to the workers of this DataLoader {where}",

@@ -628,6 +628,16 @@ def test_a_guard_in_an_evaluation_holds_for_short_loops_below_it(body: str, expe
     [
         pytest.param("for text in texts:\n        probe(text.tolist())", "OTHER", id="results"),
         pytest.param("for p in groups:\n        probe(p.norm())", "OTHER", id="parameters"),
+        pytest.param(
+            "for limit in (1, 9):\n        probe(model(limit))", "OTHER", id="constant settings"
+        ),
+        pytest.param(
+            "areas = {'all': '', 'small': -1}\n    for name, x in areas.items():\n"
+            "        probe(model(x))",
+            "OTHER",
+            id="a table of settings",
+        ),
+        pytest.param("for x in (xs, texts):\n        probe(model(x))", "EVAL", id="few inputs"),
         pytest.param("for x in loader:\n        probe(x)", "EVAL", id="batches"),
         pytest.param("for x in xs:\n        probe(model(x))", "EVAL", id="a model"),
         pytest.param("while True:\n        x = model(x)\n        probe(x)", "EVAL", id="tokens"),

@@ -80,6 +80,18 @@ if TYPE_CHECKING:
             id="one of two imports",
         ),
         pytest.param(
+            "try:\n    from .nets import Net\nexcept ImportError:\n    from nets import Net\n"
+            "probe(Net)",
+            "@.nets.Net",
+            id="one file, in a package and as a script",
+        ),
+        pytest.param(
+            "try:\n    from .nets import Net\nexcept ImportError:\n    from others import Net\n"
+            "probe(Net)",
+            "",
+            id="one of two files",
+        ),
+        pytest.param(
             "if new:\n    from torch import nn\nelse:\n    import torch.nn as nn\nprobe(nn.x)",
             "torch.nn.x",
             id="two ways to one thing",

@@ -81,6 +81,10 @@ def unreached_in(root: Path, source: str, files: dict[str, str]) -> bool:
             "def f(x):\n    assert not x\n    if x:\n        g()\n    else:\n        probe(x)",
             id="the branch that is left",
         ),
+        pytest.param("if x % 30 == 20:\n    probe(x)", id="a remainder"),
+        pytest.param("if x % n == 20:\n    probe(x)", id="a remainder of any number"),
+        pytest.param("if x % 30 < 40:\n    probe(x)", id="all remainders"),
+        pytest.param("if x // 30 == 40:\n    probe(x)", id="a quotient"),
         pytest.param("DEBUG = False\nif DEBUG:\n    probe(x)", id="a switch with a name"),
     ],
 )
@@ -106,6 +110,8 @@ def test_places_that_may_be_reached(source: str) -> None:
         pytest.param("def f(x):\n    if True:\n        return\n    probe(x)", id="a sure branch"),
         pytest.param("if False:\n    probe(x)", id="if False"),
         pytest.param("if 0 and x:\n    probe(x)", id="if 0 and"),
+        pytest.param("if x % 30 == 30:\n    probe(x)", id="what no remainder is"),
+        pytest.param("if x % 30 != 40: pass\nelse:\n    probe(x)", id="all that remainders are"),
         pytest.param("while 0:\n    probe(x)", id="while 0"),
         pytest.param(
             "def f(x):\n    'Text.'\n    assert not x, 'no'\n    for y in g():\n"

@@ -284,6 +284,36 @@ def test_a_frozen_teacher_records_nothing():
     silent(step(body).replace(made, made + "teacher.requires_grad_(False)\n"), CODE)
 
 
+PASSED_ON = """
+
+
+def describe(model, batches):
+    return evaluate(model, batches)
+
+
+def compare(held):
+    return describe(Frozen(), held)
+
+
+class Frozen(nn.Module):
+    def __init__(self, trained=False):
+        super().__init__()
+        self.fc = nn.Linear(8, 2)
+        for p in self.parameters():
+            p.requires_grad = trained
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_a_network_that_freezes_itself_records_nothing():
+    source = evaluation(tail=PASSED_ON + "\n\ndescribe(find(), batches)\ncompare(batches)\n")
+    silent(source, CODE)
+    loop = PASSED_ON[PASSED_ON.index("        for p in") : PASSED_ON.index("    def forward")]
+    assert len(check(source.replace(loop, "\n"), CODE)) == 1
+
+
 def without_parameters(source: str) -> str:
     """Give the teacher buffers only."""
     made = "teacher = Net()\n"

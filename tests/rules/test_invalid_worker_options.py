@@ -234,6 +234,24 @@ def test_what_cannot_be_sent(arguments: str, before: str, local: str) -> None:
     assert found.severity is Severity.INFO
 
 
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        pytest.param("n % 30 == 40", 0, id="never"),
+        pytest.param("n % 30 == 20", 1, id="now and then"),
+    ],
+)
+def test_workers_that_no_code_starts_which_is_run(test: str, found: int) -> None:
+    source = (
+        f"{HEAD}\ndef train(n):\n"
+        "    loader = DataLoader(dataset, num_workers=2, collate_fn=lambda b: b)\n"
+        f"    if {test}:\n        print(next(iter(loader)))\n"
+    )
+    assert len(check(source, CODE)) == found
+    inside = source.replace("    loader = ", f"    if {test}:\n        loader = ")
+    assert len(check(inside, CODE)) == found
+
+
 def test_a_lambda_in_a_transform() -> None:
     data = "datasets.MNIST('x', transform=transforms.Lambda(lambda x: -x))"
     (found,) = check(loaded("num_workers=2", dataset=data), CODE)

@@ -1,4 +1,4 @@
-"""Names of sequences of numbers that never change."""
+"""Sequences of numbers that never change, and loops over constants that stand in the file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from torchlint.analysis.index import Bind, ScopeKind
 if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+
+_OF_DICTIONARIES = frozenset({"items", "keys", "values"})
 
 
 class Constant(enum.Enum):
@@ -32,6 +34,35 @@ def constant(program: Program, node: cst.BaseExpression) -> Constant | None:
             return _imported(program, node)
         case _:
             return None
+
+
+def goes_through_constants(program: Program, loop: cst.For) -> bool:
+    """``for limit in (100, 1000)``: a loop has as many turns as a file says, and takes no data."""
+    node: cst.CSTNode | None = loop.iter
+    match node:
+        case cst.Call(func=cst.Attribute(value=table, attr=cst.Name(value=method)), args=[]) if (
+            method in _OF_DICTIONARIES
+        ):
+            node = table
+        case _:
+            pass
+    if isinstance(node, cst.Name):
+        made = program.flow.reaching(node)
+        plain = len(made) == 1 and made[0].kind is Bind.ASSIGN and not made[0].path
+        node = made[0].value if plain else None
+    return isinstance(node, cst.Tuple | cst.List | cst.Dict) and _holds_constants(node)
+
+
+def _holds_constants(node: cst.CSTNode | None) -> bool:
+    match node:
+        case (
+            cst.Tuple(elements=elements) | cst.List(elements=elements) | cst.Dict(elements=elements)
+        ):
+            return bool(elements) and all(_holds_constants(one.value) for one in elements)
+        case cst.Name(value="None" | "True" | "False") | cst.BaseString():
+            return True
+        case _:
+            return isinstance(node, cst.BaseExpression) and _is_number(node)
 
 
 def _is_literal(node: cst.CSTNode | None) -> bool:

@@ -18,7 +18,7 @@ from torchlint.analysis.asked import differentiates
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
-from torchlint.analysis.reach import callee, callers, passed
+from torchlint.analysis.reach import callee, callers, class_of, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
@@ -26,6 +26,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
 
 Loop: TypeAlias = cst.For | cst.While
@@ -73,6 +74,7 @@ _DOUBTS = re.compile(
 # Calls that train, out of sight.
 _TRAINS = re.compile(r"(train|fit|optimi[sz]e|learn|update_(param|net|weight|model|policy))(_|$)")
 _PARAMETERS = ("parameters", "named_parameters")
+_DEPTH = 3  # functions that hand on the model that they are given
 _NO_TRAINING = (Role.EVAL, Role.OTHER)
 
 
@@ -414,16 +416,26 @@ def records_nothing(program: Program, forward: cst.Call) -> bool:
         return True
     found = callee(program, forward)
     if found is None:
-        return False
+        return any(_freezes_itself(other, node) for other, node in given)
     other, method = found
     owner = other.classes.around(method)
-    body = () if owner is None else other.index.below(owner.node, cst.Name)
-    if any(_may_freeze(other, name) for name in body):
+    if owner is not None and _is_frozen_inside(other, owner):
         return True
     first = next(iter(method.body.body), None)
     return other.recordings.function(method) is Recording.OFF or (
         isinstance(first, cst.With) and other.loops.turns_gradients_off(first)
     )
+
+
+def _freezes_itself(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a model is of a class whose own code may freeze it."""
+    value = program.value(node)
+    found = class_of(program, value) if value.kind is Kind.MODULE else None
+    return found is not None and _is_frozen_inside(*found)
+
+
+def _is_frozen_inside(program: Program, owner: Class) -> bool:
+    return any(_may_freeze(program, name) for name in program.index.below(owner.node, cst.Name))
 
 
 def _may_freeze(program: Program, name: cst.Name) -> bool:
@@ -448,14 +460,20 @@ def _may_freeze(program: Program, name: cst.Name) -> bool:
 
 
 def _passed(
-    program: Program, node: cst.BaseExpression
+    program: Program, node: cst.BaseExpression, depth: int = 0
 ) -> Iterator[tuple[Program, cst.BaseExpression]]:
-    """Yield what the calls of a function pass for a name, if that is one of its parameters."""
+    """Yield what the calls of a function pass for a name, if that is one of its parameters.
+
+    Also what the functions around those calls are passed for it.
+    """
     function = program.function(node)
     bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
     for binding in bindings:
         if function is not None and isinstance(binding.value, cst.Param):
-            yield from passed(program, function, binding.value)
+            for other, given in passed(program, function, binding.value):
+                yield other, given
+                if depth < _DEPTH:
+                    yield from _passed(other, given, depth + 1)
 
 
 def _frozen(program: Program) -> Iterator[str]:

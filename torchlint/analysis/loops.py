@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.classes import is_placeholder
+from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
@@ -635,6 +636,8 @@ class Loops:
         """Whether a loop runs no model and takes no batches: over settings, turns or results."""
         program = self._program
         if isinstance(loop, cst.For):
+            if goes_through_constants(program, loop):
+                return True
             iterated = program.value(loop.iter).kind is Kind.LOADER
             if iterated or "loader" in program.code(loop.iter).lower():
                 return False

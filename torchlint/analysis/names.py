@@ -150,7 +150,7 @@ class Names:
             if self._is_fallback(binding):
                 continue
             meant.add(self._meaning(binding))
-        return meant.pop() if len(meant) == 1 else ""
+        return meant.pop() if len(meant) == 1 else _in_package(meant)
 
     def _is_fallback(self, binding: Binding) -> bool:
         """``except ImportError: name = None`` leaves the meaning of the name as it is."""
@@ -190,6 +190,12 @@ def _extends_namesake(node: cst.CSTNode | None, base: cst.BaseExpression | None 
         and base in (None, arg.value)
         for arg in node.bases
     )
+
+
+def _in_package(meant: set[str]) -> str:
+    """Return ``@.nets.Net`` of that and ``nets.Net``: one file, in a package and as a script."""
+    within = min(meant, default="")
+    return within if len(meant) == 2 and meant == {within, within.lstrip("@.")} else ""
 
 
 def last_of_namesakes(bindings: list[Binding]) -> list[Binding]:

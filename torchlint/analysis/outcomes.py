@@ -35,6 +35,8 @@ _COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
     cst.In: lambda one, several: one in several,
     cst.NotIn: lambda one, several: one not in several,
 }
+# What a comparison with a number comes to that the other side never is.
+_NEVER_EQUAL = {cst.Equal: False, cst.NotEqual: True}
 
 
 def outcome(
@@ -57,14 +59,32 @@ def outcome(
             compare = _COMPARED.get(type(only.operator))
             right = _values(program, only.comparator, sites, depth) if compare else None
             lefts = _values(program, left, sites, depth) if right else None
-            if compare is None or not lefts or not right:
+            if compare is None or not right:
                 return None
+            if not lefts:
+                never = _is_no_remainder(program, left, right, sites, depth)
+                return _NEVER_EQUAL.get(type(only.operator)) if never else None
             try:
                 return _same([compare(*pair) for pair in product(lefts, right)])
             except TypeError:
                 return None
         case _:
             return _same([bool(one) for one in _values(program, test, sites, depth)])
+
+
+def _is_no_remainder(
+    program: Program, node: cst.BaseExpression, numbers: list[object], sites: Sites, depth: int
+) -> bool:
+    """Whether a number is none that a remainder may be: ``step % 30`` is never 220."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Modulo(), right=right):
+            divisors = _values(program, right, sites, depth)
+        case _:
+            return False
+    return bool(divisors) and all(
+        isinstance(number, int) and isinstance(divisor, int) and (number >= divisor > 0)
+        for number, divisor in product(numbers, divisors)
+    )
 
 
 def _same(found: list[bool]) -> bool | None:

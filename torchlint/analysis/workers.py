@@ -12,6 +12,7 @@ from torchlint.analysis.device_names import option_default
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding, ScopeKind, dotted
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.uses import uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,6 +122,24 @@ def _of_call(program: Program, node: cst.Call, depth: int) -> Workers:
 
 def _is_affinity(program: Program, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and program.qualified(node.func) == "os.sched_getaffinity"
+
+
+def is_run(program: Program, loader: cst.Call) -> bool:
+    """Whether something may go through a loader: else its workers never start.
+
+    A local variable that only code uses which nothing reaches is gone through nowhere.
+    """
+    if program.unreached.at(loader):
+        return False
+    match program.parent(loader):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            binding = program.index.bound(name)
+        case _:
+            return True
+    if binding is None or binding.scope.kind is not ScopeKind.FUNCTION:
+        return True
+    uses = list(uses_of(program, binding))
+    return not uses or not all(map(program.unreached.at, uses))
 
 
 # -- what is sent to the workers --------------------------------------------------------------
