@@ -24,8 +24,26 @@ class Grandchild(Pinned):
     pass
 class Itself(Itself):
     pass
+class Apart:
+    def __call__(self, b):
+        return list(zip(*b))
+class Together:
+    def __call__(self, b):
+        return Batch(b), 1
 def make(b):
     return Batch(b)
+def once(x):
+    if isinstance(x, Batch):
+        return x
+    return Batch(x)
+def anything(x):
+    if isinstance(x, Pinned):
+        return x
+    return Batch(x)
+def other(x, y):
+    if isinstance(x, Batch):
+        return y
+    return Batch(x)
 """
 
 
@@ -46,7 +64,15 @@ def make(b):
         pytest.param(
             "def f(b):\n    b[0] = Batch(b)\n    b[0] = b[0].x\n    return b", set(), id="no longer"
         ),
+        pytest.param("def f(b):\n    return anything(b), b", set(), id="one of two classes"),
+        pytest.param("def f(b):\n    return other(b, b), b", set(), id="another is asked"),
+        pytest.param("f = Together() if c else g", set(), id="one of two that are called"),
+        pytest.param("f = Apart()", set(), id="what takes samples apart"),
         pytest.param("def f(b):\n    return Batch(b)", {()}, id="an object"),
+        pytest.param("def f(b):\n    return once(b), b", {(0,)}, id="made once"),
+        pytest.param("def f(b):\n    x = once(b)\n    return x, b", {(0,)}, id="and kept"),
+        pytest.param("f = Together() if c else Together()", {(0,)}, id="two that are called"),
+        pytest.param("f = Apart() if c else Together()", {(0,)}, id="beside samples taken apart"),
         pytest.param("f = lambda b: Batch(b)", {()}, id="an object of a lambda"),
         pytest.param("f = Batch", {()}, id="the class"),
         pytest.param(

@@ -1139,6 +1139,25 @@ def test_batches_of_a_class_of_another_file(tmp_path):
     assert check_in(tmp_path, {"a.py": source, "other.py": PADDED}, "a.py", CODE) == []
 
 
+@pytest.mark.parametrize(
+    ("put", "count"),
+    [
+        pytest.param("Padded(batch[0])", 0, id="an object that no loader pins"),
+        pytest.param("torch.stack(batch[0])", 1, id="a tensor"),
+    ],
+)
+def test_batches_that_an_object_of_another_file_collates(tmp_path, put, count):
+    head, collate = PADDED.split("def collate(samples):")
+    body = collate.replace("\n", "\n    ").replace("Padded(batch[0])", put)
+    other = f"import torch\n{head}class Collate:\n    def __call__(self, samples):{body}\n"
+    source = script(
+        "from other import Collate",
+        loaded("num_workers=4, collate_fn=together", "together = Collate()", TARGETS),
+    )
+    found = check_in(tmp_path, {"a.py": source, "other.py": other}, "a.py", CODE)
+    assert len(found) == count
+
+
 TALKER = """
 import torch
 from torch import nn

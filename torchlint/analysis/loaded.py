@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.analysis.gpu_samples import gives_from_gpu, moves_inside
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,14 @@ def _function_elsewhere(program: Program, node: cst.BaseExpression) -> Target | 
     return program.project.function(program, program.qualified(node))
 
 
+def _called_elsewhere(program: Program, node: cst.BaseExpression) -> Target | None:
+    """Return the ``__call__`` of an object of a class of another file."""
+    value = program.value(node)
+    if program.project is None or value.kind is not Kind.INSTANCE or ":" not in value.type:
+        return None
+    return program.project.method(value.type, "__call__")
+
+
 def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
     """``TensorDataset(x.cuda(), y.cuda())``."""
     made = program.value(node).made
@@ -79,12 +88,26 @@ def functions_given(
 ) -> Iterator[tuple[Program, cst.FunctionDef | cst.Lambda]]:
     """Yield the functions that an argument of a loader may be, each with the file it stands in."""
     for node in program.argument(loader, argument, LOADER).values:
-        function = _function_of(program, node)
-        target = _function_elsewhere(program, node)
-        if function is not None:
-            yield program, function
-        elif target is not None:
-            yield target.program, target.function
+        found = [_function_given(program, arm) for arm in _arms(program, node)]
+        if None not in found:  # else one of two functions is not seen
+            yield from filter(None, found)
+
+
+def _function_given(
+    program: Program, node: cst.BaseExpression
+) -> tuple[Program, cst.FunctionDef | cst.Lambda] | None:
+    function = _function_of(program, node)
+    if function is not None:
+        return program, function
+    target = _function_elsewhere(program, node) or _called_elsewhere(program, node)
+    return None if target is None else (target.program, target.function)
+
+
+def _arms(program: Program, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return both sides of ``a if x else b``, also by a name; else the expression itself."""
+    made = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    chosen = made[0].value if len(made) == 1 and not made[0].path else node
+    return [chosen.body, chosen.orelse] if isinstance(chosen, cst.IfExp) else [node]
 
 
 def keeps_type(program: Program, call: cst.Call) -> bool:

@@ -13,7 +13,7 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.reach import class_of
+from torchlint.analysis.reach import callee, class_of
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -44,8 +44,21 @@ def unpinned_parts(program: Program, loader: cst.Call) -> frozenset[Path]:
         frozenset(_parts(home, function, result))
         for home, function in functions_given(program, loader, "collate_fn")
         for result in _results(home, function)
+        if not _takes_apart(result)
     ]
     return frozenset.intersection(*found) if found else frozenset()
+
+
+def _takes_apart(node: cst.BaseExpression) -> bool:
+    """``list(zip(*samples))``: its parts are tuples, and nothing moves those."""
+    match node:
+        case cst.Call(
+            func=cst.Name(value="list" | "tuple"),
+            args=[cst.Arg(value=cst.Call(func=cst.Name(value="zip"), args=[cst.Arg(star="*")]))],
+        ):
+            return True
+        case _:
+            return False
 
 
 def _makes_unpinned(program: Program, node: cst.BaseExpression) -> bool:
@@ -117,7 +130,46 @@ def _put_in(program: Program, function: cst.CSTNode, name: str) -> Iterator[Path
 
 def _is_unpinned(program: Program, node: cst.BaseExpression) -> bool:
     value = program.value(node)
+    if value.kind is Kind.UNKNOWN:
+        return _gives_unpinned(program, node)
+    return _is_instance(program, node)
+
+
+def _gives_unpinned(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether all that a function returns is such an object, made there or asked to be one."""
+    made = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    call = made[0].value if len(made) == 1 and not made[0].path else node
+    found = callee(program, call) if isinstance(call, cst.Call) else None
+    if found is None:
+        return False
+    home, function = found
+    returned = [item.value for item in home.returns(function)]
+    return bool(returned) and all(
+        one is not None and (_is_instance(home, one) or _is_checked(home, one)) for one in returned
+    )
+
+
+def _is_instance(program: Program, node: cst.BaseExpression) -> bool:
+    value = program.value(node)
     return value.kind is Kind.INSTANCE and _cannot_be_pinned(class_of(program, value))
+
+
+def _is_checked(program: Program, node: cst.BaseExpression) -> bool:
+    """``if isinstance(images, Padded): return images``."""
+    if not isinstance(node, cst.Name):
+        return False
+    block = program.parent(program.statement(node))
+    branch = None if block is None else program.parent(block)
+    match branch:
+        case cst.If(
+            test=cst.Call(
+                func=cst.Name(value="isinstance"),
+                args=[cst.Arg(value=cst.Name(value=name)), cst.Arg(value=kind)],
+            )
+        ) if name == node.value and block is branch.body:
+            return _makes_unpinned(program, kind)
+        case _:
+            return False
 
 
 def _cannot_be_pinned(found: tuple[Program, Class] | None) -> bool:
