@@ -314,6 +314,18 @@ def test_a_network_that_freezes_itself_records_nothing():
     assert len(check(source.replace(loop, "\n"), CODE)) == 1
 
 
+def test_a_network_that_freezes_one_of_its_parts_records_the_others():
+    pair = (
+        "class Pair(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.guess = nn.Sequential(nn.Linear(8, 8))\n"
+        "        self.fixed = nn.Linear(8, 8)\n"
+        "        for p in self.fixed.parameters():\n            p.requires_grad = False\n\n\n"
+        "teacher = Pair()\n"
+    )
+    body = "z = teacher.guess(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
+    assert len(check(step(body).replace("teacher = Net()\n", pair), CODE)) == 1
+
+
 def without_parameters(source: str) -> str:
     """Give the teacher buffers only."""
     made = "teacher = Net()\n"

@@ -248,7 +248,10 @@ def test_workers_that_no_code_starts_which_is_run(test: str, found: int) -> None
         f"    if {test}:\n        print(next(iter(loader)))\n"
     )
     assert len(check(source, CODE)) == found
-    inside = source.replace("    loader = ", f"    if {test}:\n        loader = ")
+    inside = (
+        f"{HEAD}\ndef train(n):\n    if {test}:\n"
+        "        work(DataLoader(dataset, num_workers=2, collate_fn=lambda b: b))\n"
+    )
     assert len(check(inside, CODE)) == found
 
 

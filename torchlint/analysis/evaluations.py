@@ -410,9 +410,9 @@ def _is_special(program: Program, function: cst.FunctionDef) -> bool:
 def records_nothing(program: Program, forward: cst.Call) -> bool:
     """Whether a model has nothing to record: it is frozen, or turns gradients off by itself."""
     given = [(program, forward.func), *_passed(program, forward.func)]
-    if isinstance(forward.func, cst.Attribute):
-        given.append((program, forward.func.value))  # `model.encode(x)`
-    if any(dotted(node) in set(_frozen(other)) for other, node in given):
+    held = forward.func.value if isinstance(forward.func, cst.Attribute) else forward.func
+    named = [*given, (program, held)]  # `model.encode(x)`
+    if any(dotted(node) in set(_frozen(other)) for other, node in named):
         return True
     found = callee(program, forward)
     if found is None:
