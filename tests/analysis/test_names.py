@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         ),
         pytest.param(
             "from torch.nn import Linear\nclass Linear(Conv2d): pass\nprobe(Linear)",
-            "",
+            ".Linear",
             id="a class named as an import that it does not extend",
         ),
         pytest.param(
@@ -62,6 +62,27 @@ if TYPE_CHECKING:
             "def f():\n    class Net: pass\n    probe(Net)", "", id="a class in a function"
         ),
         pytest.param("import torch\ntorch = fake()\nprobe(torch.ones)", "", id="rebound"),
+        pytest.param(
+            "import torch\nif x:\n    torch = fake()\nprobe(torch.ones)", "", id="perhaps rebound"
+        ),
+        pytest.param(
+            "import torch\nfor x in y:\n    probe(torch.ones)\n    torch = fake()",
+            "",
+            id="rebound in the turn before",
+        ),
+        pytest.param(
+            "import torch\ndef f():\n    probe(torch.ones)\nfor torch in x: f()",
+            "",
+            id="in a function, which may be called after it is rebound",
+        ),
+        pytest.param(
+            "import torch\nprobe(torch.ones)\nfor torch in x: pass",
+            "torch.ones",
+            id="before it is rebound",
+        ),
+        pytest.param(
+            "import torch\ntorch = probe(torch.ones)", "torch.ones", id="in what rebinds it"
+        ),
         pytest.param(
             "import torch\ndef f(torch):\n    probe(torch.ones)", "", id="shadowed by a parameter"
         ),

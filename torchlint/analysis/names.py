@@ -1,6 +1,7 @@
 """Which import a name stands for: ``nn.Conv2d`` is ``torch.nn.Conv2d``.
 
 A name that is bound more than once, in ways that disagree, stands for nothing: silence is right.
+Where it can only be an import (before the loop that takes its name), it is that import.
 Every spelling of one thing gets one name (`canonical`).
 """
 
@@ -17,6 +18,7 @@ from torchlint.analysis.index import Bind, Binding, Index, dotted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchlint.analysis.flow import Flow
     from torchlint.analysis.index import Scope
 
 # Where a public name also lives -> where it is documented.
@@ -64,16 +66,20 @@ def canonical(name: str) -> str:
 class Names:
     """Qualified names of the expressions of one module."""
 
-    def __init__(self, index: Index, brought: Callable[[str, str], str] | None = None) -> None:
+    def __init__(
+        self, index: Index, flow: Flow, brought: Callable[[str, str], str] | None = None
+    ) -> None:
         """Nothing is computed before it is asked for.
 
         ``brought`` tells what a star import of a module, which may be another file of the project,
         brings under a name that is bound nowhere in this file, or "".
         """
         self._index = index
+        self._flow = flow
         self._brought = brought
         self._cache: dict[int, str] = {}
         self._roots: dict[tuple[int, str], str] = {}
+        self._rebound: set[tuple[int, str]] = set()  # imports whose names stand for more
         self._imported: frozenset[str] | None = None
 
     def qualified(self, node: cst.CSTNode | None) -> str:
@@ -101,7 +107,10 @@ class Names:
         while type(node) is cst.Attribute:  # see `dotted`
             parts.append(node.attr.value)
             node = node.value
-        base = self.root(node.value, self._index.scope(node)) if type(node) is cst.Name else ""
+        if type(node) is not cst.Name:
+            return ""
+        scope = self._index.scope(node)
+        base = self.root(node.value, scope) or self._before_rebound(node, scope)
         return ".".join((base, *reversed(parts))) if base else ""
 
     def root(self, name: str, scope: Scope) -> str:
@@ -112,8 +121,20 @@ class Names:
         key = (id(owner), name)
         if key not in self._roots:
             self._roots[key] = ""  # a name that leads back to itself stands for nothing
-            self._roots[key] = self._resolve(owner.bindings[name])
+            bindings = owner.bindings[name]
+            self._roots[key] = found = self._resolve(bindings)
+            if not found and any(one.kind in (Bind.IMPORT, Bind.FROM) for one in bindings):
+                self._rebound.add(key)
         return self._roots[key]
+
+    def _before_rebound(self, use: cst.Name, scope: Scope) -> str:
+        """Return which import a name still stands for, which another value takes its name from."""
+        if not self._rebound or self._index.bound(use) is not None:
+            return ""
+        owner = scope.owner(use.value)
+        if owner is None or (id(owner), use.value) not in self._rebound:
+            return ""
+        return self._resolve(list(self._flow.reaching(use)))
 
     def imported(self) -> frozenset[str]:
         """Return what the names of the module stand for, those that star imports bring as well."""

@@ -116,7 +116,7 @@ class Program:
     @cached_property
     def names(self) -> Names:
         """Which import a name stands for."""
-        return Names(self.index, self._brought)
+        return Names(self.index, self.flow, self._brought)
 
     def _brought(self, module: str, name: str) -> str:
         return "" if self.project is None else self.project.brought(self, module, name)
