@@ -29,17 +29,19 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
 
 ## Leaves alone
 - Code that measures: a CUDA event or a profiler is used there or around a call of it, a clock is
-  read before and after the loop, or the function or file is named after a benchmark, a profile or a
-  timing.  There the wait is the point.
+  read before the loop and not seen to be read after it, the function returns the time, or it or
+  its file is named after a benchmark, a profile or a timing.  There the wait is the point.
 - Code that orders work by hand: CUDA streams (but not one on which something is set up, and joined
-  in the same function), graphs and events, `non_blocking` copies to the host,
-  `torch.distributed` communication, kernels of other libraries (CuPy, Numba, Triton, ctypes).
+  in the same function), graphs and events, `non_blocking` copies to the host, kernels of other
+  libraries (CuPy, Numba, Triton, ctypes), `torch.distributed` communication (but not collectives
+  such as `all_reduce` that wait themselves, or whose handle is waited for: PyTorch orders those).
 - A wait inside of `try` with a handler: it makes an asynchronous error appear there.
 - A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
 
 A wait of every training step is information, without a fix, where a clock or a timer is read in
 the step: training is slowed down to say how long a step takes, which the mean of many steps says as
-well; all the more where the time is only read now and then.
+well; all the more where the time is only read now and then.  So is one where clocks are read before
+and after the loop, and none in it: a single wait before the last makes that time right.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
@@ -62,6 +64,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
+from torchlint.analysis.needless_waits import Clock
 from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -73,8 +76,21 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
 
-SELDOM = "Wait only in the steps whose time is read."
-MEAN = "Time many steps at once: wait before the first and after the last, and take the mean."
+# When the time is read: what it is called, and what to do instead.
+TIMES = {
+    Clock.STEP: (
+        "the time that is taken there",
+        "Time many steps at once: wait before the first and after the last, and take the mean.",
+    ),
+    Clock.SELDOM: (
+        "a time that is only read now and then",
+        "Wait only in the steps whose time is read.",
+    ),
+    Clock.LOOP: (
+        "a time that is taken around the loop",
+        "Wait once, after the loop, before the clock is read.",
+    ),
+}
 
 
 def synchronize_in_loop(program: Program) -> Iterator[Finding]:
@@ -90,14 +106,14 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             Severity.INFO if framework else None,
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
-    for call, rarely in program.timed_waits.items():
-        what = "a time that is only read now and then" if rarely else "the time that is taken there"
+    for call, clock in program.timed_waits.items():
+        what, advice = TIMES[clock]
         yield Finding(
             call,
             f"`{program.brief(call)}` stops the host until the GPU is idle, in every training "
             f"step, for {what}",
             severity=Severity.INFO,
-            help=SELDOM if rarely else MEAN,
+            help=advice,
         )
 
 

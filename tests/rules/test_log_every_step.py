@@ -1015,7 +1015,7 @@ def test_a_wait_before_a_read_that_is_reported_itself(clock) -> None:
 
 
 def test_a_wait_that_has_to_stay_before_a_read() -> None:
-    ordered = "torch.distributed.all_reduce(loss)\ntorch.cuda.synchronize()\n"
+    ordered = "torch.distributed.send(loss, 1)\ntorch.cuda.synchronize()\n"
     silent(loop(f"{ordered}losses.append(loss.item())"), CODE)
     [found] = check(loop("if loss > 9:\n    pass\nlosses.append(loss.item())"), CODE)
     assert found.severity.word == "info"

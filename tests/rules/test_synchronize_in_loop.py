@@ -35,7 +35,7 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
         pytest.param(
             loop("if args.sync:\n    torch.cuda.synchronize()"), id="an option asks for it"
         ),
-        pytest.param(loop(before="start = time.perf_counter()"), id="a clock around the loop"),
+        pytest.param(loop(before="start = time.perf_counter()"), id="a clock before the loop"),
         pytest.param(
             loop(before="t = clock()", head="from time import monotonic as clock"),
             id="a clock under another name",
@@ -79,8 +79,28 @@ def loop(after: str = "torch.cuda.synchronize()", before: str = "", head: str = 
             id="a copy into a buffer that may be on the host",
         ),
         pytest.param(
-            loop("torch.cuda.synchronize()\ntorch.distributed.all_reduce(loss)"),
+            loop("torch.cuda.synchronize()\ntorch.distributed.send(loss, 1)"),
             id="communication",
+        ),
+        pytest.param(
+            loop("torch.distributed.all_reduce(loss, async_op=True)\ntorch.cuda.synchronize()"),
+            id="a collective that nobody waits for",
+        ),
+        pytest.param(
+            loop(
+                "h = torch.distributed.all_reduce(loss, async_op=True)\n"
+                "torch.cuda.synchronize()\nh = other()\nh.wait()"
+            ),
+            id="another handle is waited for",
+        ),
+        pytest.param(
+            loop("torch.distributed.all_reduce(loss, op, None, later)\ntorch.cuda.synchronize()"),
+            id="a collective that may go on",
+        ),
+        pytest.param(
+            loop(before="start = torch.cuda.Event(enable_timing=True)\nt = time.time()")
+            + "    print(time.time() - t, start)\n",
+            id="an event around the loop",
         ),
         pytest.param(
             loop("try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    break"),
@@ -172,6 +192,19 @@ def test_the_name_of_the_file_may_say_that_it_measures(name, count):
             loop("x = x.to(device, non_blocking=True)\ntorch.cuda.synchronize()"),
             10,
             id="a copy to the GPU is ordered by itself",
+        ),
+        pytest.param(
+            loop("torch.distributed.all_reduce(loss)\ntorch.cuda.synchronize()"),
+            10,
+            id="a collective is ordered by itself",
+        ),
+        pytest.param(
+            loop(
+                "h = torch.distributed.all_reduce(loss, async_op=True)\n"
+                "h.wait()\ntorch.cuda.synchronize()"
+            ),
+            11,
+            id="a collective whose handle is waited for",
         ),
         pytest.param(
             loop("world = torch.distributed.get_world_size()\ntorch.cuda.synchronize()"),
@@ -315,7 +348,7 @@ def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
         pytest.param(timed(TIMED + "meter.update(time.time())\n"), id="one more clock"),
         pytest.param(timed(TIMED + "print(elapsed(start))\n"), id="a timer"),
         pytest.param(
-            timed("if cuda:\n    " + TIMED + "torch.distributed.all_reduce(loss)\nprint(now)\n"),
+            timed("if cuda:\n    " + TIMED + "torch.distributed.send(loss, 1)\nprint(now)\n"),
             id="communication elsewhere in the step",
         ),
     ],
@@ -327,12 +360,22 @@ def test_a_time_of_training_is_information(source):
     assert "for the time that is taken there" in finding.message
 
 
+def test_a_time_around_the_loop_needs_one_wait():
+    around = loop(before="start = time.time()") + "    print(time.time() - start)\n"
+    silent(around.replace("def train", "def benchmark"), CODE)
+    silent(around.replace("print(time.time() - start)", "return time.time() - start"), CODE)
+    silent(around.replace("print(", "took = (") + "    return took / len(loader)\n", CODE)
+    (finding,) = check(around, CODE)
+    assert (finding.severity, finding.fix) == (Severity.INFO, None)
+    assert "for a time that is taken around the loop" in finding.message
+
+
 @pytest.mark.parametrize(
     "source",
     [
         pytest.param(timed(name="time_steps"), id="a timing by name"),
         pytest.param(
-            timed(TIMED.replace("now", "torch.distributed.all_reduce(loss)\nnow", 1)),
+            timed(TIMED.replace("now", "torch.distributed.send(loss, 1)\nnow", 1)),
             id="communication before the clock",
         ),
         pytest.param(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from torchlint.analysis.timing import (
     orders_by_hand,
     profiled,
     reads_clock,
+    times_loop,
     times_rarely,
 )
 
@@ -24,21 +26,35 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 
+class Clock(enum.Enum):
+    """When the time that a wait is for is read."""
+
+    STEP = enum.auto()
+    SELDOM = enum.auto()  # taken in every step, and read now and then
+    LOOP = enum.auto()  # taken and read outside of the loop
+
+
 def needless_waits(program: Program) -> list[cst.Call]:
     """Return the waits of training steps and forward passes that could go."""
     return [call for call in _waits(program) if _is_needless(program, call)]
 
 
-def timed_waits(program: Program) -> dict[cst.Call, bool]:
-    """Return the waits of training steps for a clock of the step, and whether it is seldom read.
+def timed_waits(program: Program) -> dict[cst.Call, Clock]:
+    """Return the waits of training steps for a clock of the step, or one around the loop.
 
-    Benchmarks, profiled code and orders made by hand are left out, as is a clock around the loop.
+    Benchmarks, profiled code and orders made by hand are left out.
     """
-    return {
-        call: times_rarely(program, _places(program, call))
-        for call in _waits(program)
-        if _times(program, call)
-    }
+    return {call: _clock(program, call) for call in _waits(program) if _times(program, call)}
+
+
+def _clock(program: Program, call: cst.Call) -> Clock:
+    """Return when the time is read that a wait is for."""
+    places = _places(program, call)
+    context = program.context(past_device_checks(program, call))
+    assert context.loop is not None
+    if not measures(program, [context.loop]) and program.index.inside(call, context.loop):
+        return Clock.LOOP
+    return Clock.SELDOM if times_rarely(program, places) else Clock.STEP
 
 
 def _waits(program: Program) -> list[cst.Call]:
@@ -54,12 +70,20 @@ def _times(program: Program, call: cst.Call) -> bool:
         not context.guarded
         and context.role is Role.TRAIN
         and context.loop is not None
-        and measures(program, [context.loop])
+        and _is_clocked(program, call, context.loop)
         and not is_named_for_it(program, places)
         and (_is_for_clock(program, call) or not any(communicates(program, p) for p in places))
         and not profiled(program, call)
         and not _catches_errors(program, call)
     )
+
+
+def _is_clocked(program: Program, call: cst.Call, loop: cst.CSTNode) -> bool:
+    """Whether a loop reads a clock, or the function that it is in does before and after it."""
+    if measures(program, [loop]):
+        return True
+    function = program.function(loop) or program.module
+    return program.index.inside(call, loop) and times_loop(program, function, loop)
 
 
 def _is_needless(program: Program, call: cst.Call) -> bool:

@@ -26,7 +26,7 @@ from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
-from torchlint.analysis.needless_waits import needless_waits, timed_waits
+from torchlint.analysis.needless_waits import Clock, needless_waits, timed_waits
 from torchlint.analysis.parsing import parse
 from torchlint.analysis.places import locate
 from torchlint.analysis.queued import implied_waits, index_copies, waits
@@ -237,8 +237,8 @@ class Program:
         return needless_waits(self)
 
     @cached_property
-    def timed_waits(self) -> dict[cst.Call, bool]:
-        """Waits of training steps for a clock, and whether that is seldom read."""
+    def timed_waits(self) -> dict[cst.Call, Clock]:
+        """Waits of training steps for a clock, and when the time is read."""
         return timed_waits(self)
 
     @cached_property

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device
 
@@ -40,6 +41,12 @@ _PROFILES = re.compile(
     r"torch\.((autograd\.)?profiler|(cuda|xpu|mps)\.(nvtx|profiler|cudart))\b|nvtx\b"
 )
 _OTHER_KERNELS = frozenset({"cupy", "numba", "pycuda", "ctypes", "triton", "cuda", "pynvml"})
+# Of these PyTorch lets the stream wait, where the host waits for them at all.
+_COLLECTIVES = re.compile(
+    r"torch\.distributed\.(all_reduce|reduce|broadcast|all_gather|all_gather_into_tensor|"
+    r"reduce_scatter|reduce_scatter_tensor)"
+)
+_PLACED = 3  # arguments of a collective before the one that says whether to wait
 _SETS_UP = re.compile(r"torch\.distributed\.(init|is_|get_|destroy|new_|ReduceOp|barrier)")
 
 
@@ -87,6 +94,35 @@ def is_named_for_it(program: Program, places: list[cst.CSTNode]) -> bool:
 def reads_clock(program: Program, node: cst.CSTNode) -> bool:
     """Whether a clock is read, or an event made, at or below a node."""
     return next(_clocks(program, node), None) is not None
+
+
+def times_loop(program: Program, place: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a function reads clocks before a loop and after it, beside what it does.
+
+    One that makes an event of the GPU, or returns the time, is there to measure.
+    """
+    clocks = list(_clocks(program, place))
+    if any(program.qualified(clock.func).startswith("torch.") for clock in clocks):
+        return False
+    if isinstance(place, cst.FunctionDef) and _returns_time(program, place):
+        return False
+    order = program.index.order
+    return any(order(one) < order(loop) for one in clocks) and any(
+        order(one) >= program.index.end(loop) for one in clocks
+    )
+
+
+def _returns_time(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function returns what a clock says, be it by a name."""
+    values = [one.value for one in program.returns(function) if one.value is not None]
+    named = [
+        binding.value
+        for value in values
+        for name in program.index.below(value, cst.Name)
+        for binding in program.flow.reaching(name)
+        if binding.kind is Bind.ASSIGN and binding.value is not None
+    ]
+    return any(reads_clock(program, value) for value in (*values, *named))
 
 
 def _clocks(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
@@ -187,14 +223,38 @@ def _only_orders(program: Program, name: cst.Name) -> bool:
 
 
 def communicates(program: Program, place: cst.CSTNode) -> bool:
-    """Whether tensors are sent to other processes, or copied to the host without waiting."""
+    """Whether tensors are sent to other processes, or copied to the host without waiting.
+
+    But for what PyTorch puts in order: collectives that are done when they return, and those whose
+    handle is waited for.
+    """
     for call in _own(program, place):
         name = program.qualified(call.func)
-        if name.startswith("torch.distributed.") and not _SETS_UP.match(name):
+        if name.startswith("torch.distributed.") and not (
+            _SETS_UP.match(name) or (_COLLECTIVES.fullmatch(name) and _is_awaited(program, call))
+        ):
             return True
         if copies_without_waiting(program, call):
             return True
     return False
+
+
+def _is_awaited(program: Program, call: cst.Call) -> bool:
+    """Whether a collective is told to wait, or ``handle.wait()`` follows in the same function."""
+    if len(call.args) > _PLACED or any(arg.star for arg in call.args):
+        return False
+    given = program.argument(call, "async_op")
+    if given.absent or given.literal() == "False":
+        return True
+    match program.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as handle)]):
+            made = program.index.bound(handle)
+            return any(
+                isinstance(func.value, cst.Name) and program.flow.reaching(func.value) == (made,)
+                for _, func in program.method_calls("wait")
+            )
+        case _:
+            return False
 
 
 def _own(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
