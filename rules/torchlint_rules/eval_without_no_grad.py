@@ -84,8 +84,9 @@ drawn, as in `Categorical(policy(state)).sample()`.  A method that runs layers o
 forward pass as well: `value = policy.value(state).item()`.  Its graph is recorded and thrown away,
 in every step; what runs now and then is a note, where it is given something other than the batch of
 the step, and so is what runs between the epochs, whatever its function is called:
-`images = generator(fixed).cpu().data.numpy()`.  A module without parameters (a spectrogram, a blur
-with fixed weights in a buffer) records nothing of a batch.
+`images = generator(fixed).cpu().data.numpy()`, and what runs beside `torch.autograd.grad()` in a
+loop, wherever that loop is: some models are tuned before they are tested.  A module without
+parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
 
 TL401b is also a forward pass, whose result goes into a loss, of a network that nobody trains, such
 as a target network: all that is done with it is to run it and to copy or load its parameters

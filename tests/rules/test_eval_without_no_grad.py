@@ -809,6 +809,75 @@ def test_a_held_out_batch_while_training_is_advice():
     silent(now_and_then("z = model(x)\n    print(z.argmax(1).sum())"), CODE)
 
 
+# -- what is only read where a model is tuned before it is tested ------------------------------
+
+TUNED = """
+import copy
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+        self.mean = nn.Parameter(torch.zeros(4), requires_grad=False)
+
+    def forward(self, x):
+        return F.linear(x - self.mean, self.weight)
+
+model = Net()
+
+def fit(x, y):
+    F.cross_entropy(model(x), y).backward()
+
+def test(x, y, asked, right):
+    net = copy.deepcopy(model)
+    scores = []
+    for turn in range(9):
+        loss = F.cross_entropy(net(x), y)
+        grads = torch.autograd.grad(loss, [*net.parameters()])
+        update(net, grads)
+        out = net(asked)
+        missed = F.cross_entropy(out, right)
+        scores.append((out.argmax(1) == right).sum().item())
+    return scores
+
+print(test(*load()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("torch.autograd.grad(", "differ(", id="nothing asks for gradients"),
+        pytest.param("    for turn in range(9):", "    if x is not y:", id="in no loop"),
+        pytest.param("grads =", "for part in loss: grads =", id="gradients in another loop"),
+        pytest.param("grad(loss,", "grad(loss + out.sum(),", id="a gradient of it"),
+        pytest.param("missed =", "self.missed =", id="a loss that is kept"),
+        pytest.param("(torch.ones(4, 4))", "(torch.ones(4, 4), False)", id="nothing to record"),
+        pytest.param(
+            "self.weight = nn.Parameter(torch.ones(4, 4))",
+            "self.weight = torch.ones(4, 4)",
+            id="no other parameter",
+        ),
+        pytest.param("print(test", "with torch.no_grad(): print(test", id="no gradients"),
+    ],
+)
+def test_leaves_alone_what_is_tuned(old, new):
+    assert old in TUNED
+    silent(TUNED.replace(old, new), CODE)
+
+
+def test_tells_of_what_is_only_read_beside_gradients():
+    (found,) = check(TUNED, CODE)
+    assert (found.code, TUNED.splitlines()[found.location.row - 1].strip()) == (
+        "TL401b",
+        "out = net(asked)",
+    )
+    assert "is recorded whenever it runs" in found.message
+
+
 # -- one function for both ------------------------------------------------------------------------
 
 BOTH = (

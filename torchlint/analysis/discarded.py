@@ -10,6 +10,7 @@ from torchlint.analysis.asked import differentiates
 from torchlint.analysis.attached import Held, held
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
+from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.parameters import has_parameters
@@ -56,7 +57,8 @@ def read_off(program: Program) -> Iterator[cst.Call]:
     """Find the calls of modules while training of whose result only numbers and labels are read.
 
     What runs now and then on the batch of the step is a log; on other data it is an evaluation, as
-    is what runs between the epochs.
+    is what runs between the epochs.  A loop that asks for gradients in each turn trains as well,
+    wherever it runs: some models are tuned before they are tested.
     """
     if "backward" not in program.text or any(program.method_calls(*_HOOKS)):
         return
@@ -69,7 +71,7 @@ def read_off(program: Program) -> Iterator[cst.Call]:
             continue  # the usual case, and cheap to see
         context = program.context(call)
         if (
-            context.role in (Role.TRAIN, Role.EPOCH)
+            (context.role in (Role.TRAIN, Role.EPOCH) or _is_beside_gradients(program, call))
             and model_of(program, call) is not None
             and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
@@ -77,6 +79,13 @@ def read_off(program: Program) -> Iterator[cst.Call]:
             and only_read(program, call)
         ):
             yield call
+
+
+def _is_beside_gradients(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node runs in a loop whose turns call ``torch.autograd.grad()`` as well."""
+    asks = list(program.calls_of("torch.autograd.grad"))
+    loop = loop_around(program, node) if asks else None
+    return loop is not None and any(loop_around(program, call) is loop for call in asks)
 
 
 def model_of(program: Program, call: cst.Call) -> Value | None:

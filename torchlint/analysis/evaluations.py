@@ -74,6 +74,7 @@ _DOUBTS = re.compile(
 # Calls that train, out of sight.
 _TRAINS = re.compile(r"(train|fit|optimi[sz]e|learn|update_(param|net|weight|model|policy))(_|$)")
 _PARAMETERS = ("parameters", "named_parameters")
+_PARAMETER = "torch.nn.Parameter"
 _DEPTH = 3  # functions that hand on the model that they are given
 _NO_TRAINING = (Role.EVAL, Role.OTHER)
 
@@ -435,7 +436,9 @@ def _freezes_itself(program: Program, node: cst.BaseExpression) -> bool:
 
 
 def _is_frozen_inside(program: Program, owner: Class) -> bool:
-    return any(_may_freeze(program, name) for name in program.index.below(owner.node, cst.Name))
+    below = program.index.below(owner.node, cst.Name)
+    freezing = [name for name in below if _may_freeze(program, name)]
+    return bool(freezing) and not _are_some_of_its_own(program, owner.node, freezing)
 
 
 def _may_freeze(program: Program, name: cst.Name) -> bool:
@@ -457,6 +460,17 @@ def _may_freeze(program: Program, name: cst.Name) -> bool:
             return any(literal(arg.value) != "True" for arg in args)
         case _:
             return True
+
+
+def _are_some_of_its_own(program: Program, owner: cst.ClassDef, names: list[cst.Name]) -> bool:
+    """Whether all that names freeze are parameters that a class makes so, beside others.
+
+    ``nn.Parameter(torch.zeros(4), requires_grad=False)`` for a running mean.
+    """
+    made = [one for one in program.calls_of(_PARAMETER) if program.index.inside(one, owner)]
+    told = {id(program.parent(program.parent(name) or name)) for name in names}
+    others = [one for one in made if id(one) not in told]
+    return len(made) - len(others) == len(told) and any(len(one.args) == 1 for one in others)
 
 
 def _passed(
