@@ -48,11 +48,11 @@ and one is put before the loop, for what a last, incomplete window has left.  Th
 where the loss is divided already, and none under a framework.
 
 ## Evidence
-`torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- step of four batches, width 64: 1.58 ms and 1.43 ms, 1.10 x (1.04 to 1.18): faster; results as E3
+- step of four batches, width 64: 797 µs and 732 µs, 1.09 x (1.06 to 1.11): faster; results as E3
   allows.
-- step of four batches, width 512: 4.60 ms and 4.72 ms, 0.98 x (0.96 to 0.99): no measurable change;
+- step of four batches, width 512: 3.69 ms and 3.76 ms, 0.98 x (0.97 to 1.00): no measurable change;
   results as E3 allows.
 
 On a GPU: not measured yet.

@@ -61,11 +61,11 @@ a function that sets up each layer of the model, in this file or another, does s
 it, and it has to check for None first (`if layer.bias is not None`).
 
 ## Evidence
-`torchlint bench TL703` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL703` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, channels 8, side 16: 3.10 ms and 2.96 ms, 1.05 x (1.02 to 1.08): faster; results as
+- training step, channels 8, side 16: 1.95 ms and 1.84 ms, 1.06 x (1.03 to 1.10): faster; results as
   E2 allows.
-- training step, channels 32, side 32: 14.6 ms and 14.2 ms, 1.02 x (1.00 to 1.05): no measurable
+- training step, channels 32, side 32: 11.6 ms and 11.5 ms, 1.01 x (0.98 to 1.05): no measurable
   change; results as E2 allows.
 
 On a GPU: not measured yet.

@@ -53,11 +53,11 @@ same, but the block is recomputed only as far as it is needed, and hooks and err
 another time.
 
 ## Evidence
-`torchlint bench TL407` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL407` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 64: 3.18 ms and 4.06 ms, 0.78 x (0.77 to 0.79): slower here; results bitwise
+- training step, width 64: 2.35 ms and 2.96 ms, 0.80 x (0.78 to 0.81): slower here; results bitwise
   equal.
-- training step, width 256: 11.0 ms and 11.3 ms, 0.97 x (0.95 to 0.99): no measurable change;
+- training step, width 256: 8.34 ms and 8.47 ms, 0.98 x (0.95 to 1.02): no measurable change;
   results bitwise equal.
 
 On a GPU: not measured yet.

@@ -51,11 +51,11 @@ together: the step stands in the same block as the clipping or the condition aro
 follows, and nothing in between leaves the block.  There is none where a framework is imported.
 
 ## Evidence
-`torchlint bench TL503` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL503` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 64: 738 µs and 740 µs, 1.00 x (0.99 to 1.00): no measurable change; results
+- training step, width 64: 444 µs and 439 µs, 1.01 x (0.98 to 1.04): no measurable change; results
   as E3 allows.
-- training step, width 512: 3.45 ms and 3.46 ms, 1.00 x (0.97 to 1.02): no measurable change;
+- training step, width 512: 2.54 ms and 2.54 ms, 1.00 x (0.98 to 1.03): no measurable change;
   results as E3 allows.
 
 On a GPU: not measured yet.

@@ -58,10 +58,10 @@ memory between epochs.  Where the number of workers may be 0, what is written is
 `persistent_workers=workers > 0`.
 
 ## Evidence
-`torchlint bench TL103` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL103` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, samples 32: 43.5 ms and 3.22 ms, 13.49 x (8.60 to 21.17): faster; results bitwise equal.
-- epoch, samples 256: 51.5 ms and 19.6 ms, 2.62 x (2.08 to 3.30): faster; results bitwise equal.
+- epoch, samples 32: 31.9 ms and 2.09 ms, 15.26 x (13.15 to 17.71): faster; results bitwise equal.
+- epoch, samples 256: 42.6 ms and 15.5 ms, 2.74 x (2.15 to 3.49): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

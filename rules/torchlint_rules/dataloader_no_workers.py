@@ -81,11 +81,11 @@ memory for its batches.  Written is the project's `num-workers`, else an express
 machine the script runs on; how many are best depends on it.
 
 ## Evidence
-`torchlint bench TL101` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL101` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, samples 256, side 192: 368 ms and 337 ms, 1.10 x (0.98 to 1.23): no measurable change;
-  results bitwise equal.
-- epoch, samples 64, side 32: 16.3 ms and 64.5 ms, 0.25 x (0.22 to 0.30): slower here; results
+- epoch, samples 256, side 192: 270 ms and 244 ms, 1.11 x (1.04 to 1.18): faster; results bitwise
+  equal.
+- epoch, samples 64, side 32: 8.82 ms and 46.2 ms, 0.19 x (0.16 to 0.22): slower here; results
   bitwise equal.
 
 On a GPU: not measured yet.

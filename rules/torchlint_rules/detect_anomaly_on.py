@@ -48,10 +48,10 @@ Safe: all values are the same, and only the error that a NaN in the backward pas
 lost.  Unsafe where the backward pass runs inside of `try` with a handler that would catch it.
 
 ## Evidence
-`torchlint bench TL901` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL901` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 64: 1.55 ms and 397 µs, 3.91 x (3.52 to 4.35): faster; results bitwise equal.
-- training step, width 512: 4.77 ms and 1.99 ms, 2.40 x (2.22 to 2.59): faster; results bitwise
+- training step, width 64: 873 µs and 226 µs, 3.86 x (3.73 to 3.99): faster; results bitwise equal.
+- training step, width 512: 2.90 ms and 1.38 ms, 2.11 x (2.06 to 2.16): faster; results bitwise
   equal.
 
 On a GPU: not measured yet.

@@ -46,11 +46,11 @@ in so many pieces, that the calls kept the script alive, it may run out of memor
 `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
 
 ## Evidence
-`torchlint bench TL209` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL209` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 512, batch 64: 138 ms and 4.95 ms, 27.85 x (25.64 to 30.24): faster; results
+- training step, width 512, batch 64: 107 ms and 4.22 ms, 25.38 x (24.70 to 26.08): faster; results
   bitwise equal.
-- training step, width 1024, batch 64: 150 ms and 19.8 ms, 7.58 x (6.21 to 9.27): faster; results
+- training step, width 1024, batch 64: 125 ms and 19.0 ms, 6.60 x (5.85 to 7.43): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

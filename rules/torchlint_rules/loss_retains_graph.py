@@ -51,12 +51,12 @@ on purpose (`retain_graph=True`), where nobody is seen to call an evaluation, an
 the list itself is printed: a tensor with a graph shows its `grad_fn`.
 
 ## Evidence
-`torchlint bench TL402` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL402` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 16: 8.05 ms and 7.50 ms, 1.07 x (1.02 to 1.13): faster; results bitwise
+- epoch, width 64, batches 16: 5.21 ms and 4.81 ms, 1.08 x (1.05 to 1.11): faster; results bitwise
   equal.
-- epoch, width 512, batches 8: 17.9 ms and 17.5 ms, 1.02 x (0.99 to 1.05): no measurable change;
-  results bitwise equal.
+- epoch, width 512, batches 8: 15.3 ms and 14.5 ms, 1.05 x (1.03 to 1.08): faster; results bitwise
+  equal.
 
 On a GPU: not measured yet.
 

@@ -43,11 +43,11 @@ Unsafe: rounding differs.  On a GPU the fused kernels draw other random numbers 
 a mask allows nothing at all the output is zero (in training) instead of NaN.
 
 ## Evidence
-`torchlint bench TL713` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL713` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, tokens 256, width 64: 13.9 ms and 12.6 ms, 1.11 x (1.05 to 1.17): faster; results
+- training step, tokens 256, width 64: 10.2 ms and 8.43 ms, 1.21 x (1.16 to 1.25): faster; results
   as E1 allows.
-- training step, tokens 32, width 128: 4.61 ms and 4.54 ms, 1.02 x (1.00 to 1.03): no measurable
+- training step, tokens 32, width 128: 3.46 ms and 3.38 ms, 1.02 x (1.01 to 1.04): no measurable
   change; results as E1 allows.
 
 On a GPU: not measured yet.

@@ -60,13 +60,13 @@ iterator of one pass.  A loader without a single batch now keeps the loop waitin
 raise StopIteration.
 
 ## Evidence
-`torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, samples 50000, steps 16, workers 0: 37.5 ms and 12.0 ms, 3.11 x (2.28 to 4.25): faster;
+- epoch, samples 50000, steps 16, workers 0: 26.0 ms and 7.82 ms, 3.32 x (2.76 to 4.00): faster;
   results as E3 allows.
-- epoch, samples 1024, steps 16, workers 0: 16.0 ms and 13.6 ms, 1.18 x (1.05 to 1.31): faster;
+- epoch, samples 1024, steps 16, workers 0: 7.70 ms and 6.43 ms, 1.20 x (1.17 to 1.23): faster;
   results as E3 allows.
-- epoch, samples 1024, steps 4, workers 1: 145 ms and 44.5 ms, 3.26 x (3.16 to 3.36): faster;
+- epoch, samples 1024, steps 4, workers 1: 111 ms and 33.4 ms, 3.34 x (3.25 to 3.43): faster;
   results as E3 allows.
 
 On a GPU: not measured yet.

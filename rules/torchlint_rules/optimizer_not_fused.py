@@ -70,11 +70,11 @@ checkpoints do not turn it off.  There is no fix under a training framework, and
 README names a torch without the kernel.  TL601c takes the flag out.
 
 ## Evidence
-`torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 32, layers 24: 7.20 ms and 3.86 ms, 1.87 x (1.80 to 1.93): faster; results
+- training step, width 32, layers 24: 4.02 ms and 2.16 ms, 1.86 x (1.82 to 1.90): faster; results
   bitwise equal.
-- training step, width 384, layers 8: 11.5 ms and 7.74 ms, 1.49 x (1.43 to 1.54): faster; results as
+- training step, width 384, layers 8: 8.92 ms and 6.02 ms, 1.48 x (1.41 to 1.56): faster; results as
   E1 allows.
 
 On a GPU: not measured yet.

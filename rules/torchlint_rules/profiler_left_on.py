@@ -52,11 +52,11 @@ forward passes for each element of its inputs.
 There is no fix: taking the profiler away takes away its report, which the code around it uses.
 
 ## Evidence
-`torchlint bench TL902` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL902` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, width 64, batches 50: 65.5 ms and 33.8 ms, 1.94 x (1.71 to 2.20): faster; results bitwise
+- epoch, width 64, batches 50: 35.2 ms and 16.3 ms, 2.16 x (1.94 to 2.41): faster; results bitwise
   equal.
-- epoch, width 256, batches 20: 32.5 ms and 22.8 ms, 1.42 x (1.23 to 1.65): faster; results bitwise
+- epoch, width 256, batches 20: 21.7 ms and 15.2 ms, 1.43 x (1.30 to 1.56): faster; results bitwise
   equal.
 
 On a GPU: not measured yet.

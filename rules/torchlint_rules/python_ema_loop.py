@@ -51,11 +51,11 @@ that convert models to another dtype, shard them or use a training framework, no
 names a torch older than 2.0.
 
 ## Evidence
-`torchlint bench TL604` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL604` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 32, layers 24: 4.90 ms and 3.76 ms, 1.30 x (1.27 to 1.33): faster; results as
+- training step, width 32, layers 24: 2.90 ms and 2.23 ms, 1.30 x (1.28 to 1.32): faster; results as
   E1 allows.
-- training step, width 384, layers 8: 9.49 ms and 8.62 ms, 1.10 x (1.02 to 1.19): faster; results as
+- training step, width 384, layers 8: 6.82 ms and 6.08 ms, 1.12 x (1.08 to 1.16): faster; results as
   E1 allows.
 
 On a GPU: not measured yet.

@@ -54,7 +54,14 @@ There is no fix: what has to be written depends on what a turn computes.  Operat
 random numbers draw others for all rows at once.  All rows at once need the memory of all of them.
 
 ## Evidence
-Not measured yet.
+`torchlint bench TL310` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
+of a step before and after, and their ratio with its 99% interval.
+- training step, width 64, batch 16: 654 µs and 178 µs, 3.67 x (3.55 to 3.81): faster; results
+  bitwise equal.
+- training step, width 256, batch 128: 5.44 ms and 1.04 ms, 5.23 x (5.04 to 5.43): faster; results
+  as E1 allows.
+
+On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation of `torch.vmap`

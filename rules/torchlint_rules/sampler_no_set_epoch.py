@@ -57,11 +57,11 @@ Unsafe: the data come in another order from the second epoch on, which is the po
 sampler may be another one, or None, the call stands under a condition.
 
 ## Evidence
-`torchlint bench TL804` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL804` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, samples 256: 2.74 ms and 2.73 ms, 1.00 x (1.00 to 1.01): no measurable change; results as
+- epoch, samples 256: 1.59 ms and 1.59 ms, 1.00 x (0.98 to 1.03): no measurable change; results as
   E3 allows.
-- epoch, samples 2048: 22.5 ms and 22.5 ms, 1.00 x (0.99 to 1.01): no measurable change; results as
+- epoch, samples 2048: 12.4 ms and 12.3 ms, 1.00 x (0.98 to 1.03): no measurable change; results as
   E3 allows.
 
 On a GPU: not measured yet.

@@ -61,10 +61,10 @@ default device (`torch.set_default_device`, `with torch.device(...)`), which any
 file may set, and raises on what turns out to be a NumPy scalar.
 
 ## Evidence
-`torchlint bench TL302` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL302` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- sample, side 512: 806 µs and 388 µs, 2.08 x (1.98 to 2.17): faster; results bitwise equal.
-- sample, side 84: 20.6 µs and 14.5 µs, 1.42 x (1.37 to 1.47): faster; results bitwise equal.
+- sample, side 512: 705 µs and 338 µs, 2.08 x (1.90 to 2.28): faster; results bitwise equal.
+- sample, side 84: 11.8 µs and 8.09 µs, 1.46 x (1.43 to 1.50): faster; results bitwise equal.
 
 On a GPU: not measured yet.
 

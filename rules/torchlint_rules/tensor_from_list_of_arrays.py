@@ -51,11 +51,11 @@ the calls in this file show to be a tensor.  A dtype or device goes into
 becomes `.requires_grad_(True)`.
 
 ## Evidence
-`torchlint bench TL303` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL303` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, length 128, features 512: 10.4 ms and 1.96 ms, 5.29 x (4.51 to 6.22): faster;
+- training step, length 128, features 512: 6.73 ms and 1.47 ms, 4.56 x (4.40 to 4.73): faster;
   results bitwise equal.
-- training step, length 64, features 16: 653 µs and 445 µs, 1.47 x (1.38 to 1.56): faster; results
+- training step, length 64, features 16: 372 µs and 261 µs, 1.43 x (1.40 to 1.45): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -60,11 +60,11 @@ memory for a copy.  Unsafe where the tensors of the dataset are not seen in the 
 not made contiguous, and where the loader goes to code that is not seen: its `batch_size` is None.
 
 ## Evidence
-`torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- epoch, samples 2048, features 32: 20.5 ms and 12.3 ms, 1.66 x (1.53 to 1.81): faster; results
+- epoch, samples 2048, features 32: 12.5 ms and 7.83 ms, 1.59 x (1.55 to 1.64): faster; results
   bitwise equal.
-- epoch, samples 512, features 3072: 14.2 ms and 12.8 ms, 1.11 x (1.09 to 1.13): faster; results
+- epoch, samples 512, features 3072: 10.3 ms and 9.59 ms, 1.08 x (1.05 to 1.11): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.

@@ -73,11 +73,11 @@ check for None, where the object is not known to be torch's, where the file uses
 training framework wraps the optimizer.
 
 ## Evidence
-`torchlint bench TL602` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-22: time
+`torchlint bench TL602` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
 of a step before and after, and their ratio with its 99% interval.
-- training step, width 256, layers 8: 2.00 ms and 1.69 ms, 1.18 x (1.15 to 1.20): faster; results
+- training step, width 256, layers 8: 1.49 ms and 1.27 ms, 1.18 x (1.16 to 1.20): faster; results
   bitwise equal.
-- training step, width 1024, layers 4: 14.6 ms and 9.94 ms, 1.46 x (1.36 to 1.58): faster; results
+- training step, width 1024, layers 4: 12.5 ms and 8.64 ms, 1.45 x (1.25 to 1.69): faster; results
   bitwise equal.
 
 On a GPU: not measured yet.
