@@ -10,19 +10,21 @@ left to notice the difference, and the copy is pure loss.
     import numpy as np
     import torch
 
-    frames = [np.zeros((84, 84)) for _ in range(4)]
-    batch = torch.tensor(np.stack(frames))
-    weights = torch.tensor(np.random.rand(4), dtype=torch.float32)
-    targets = torch.tensor(np.arange(4), dtype=torch.long)
+    def collate(frames):
+        batch = torch.tensor(np.stack(frames))
+        noise = torch.tensor(np.random.rand(len(frames), 9), dtype=torch.float32)
+        order = torch.tensor(np.arange(len(frames)))
+        return batch, noise, order
 
 ## Good
     import numpy as np
     import torch
 
-    frames = [np.zeros((84, 84)) for _ in range(4)]
-    batch = torch.as_tensor(np.stack(frames))
-    weights = torch.tensor(np.random.rand(4), dtype=torch.float32)
-    targets = torch.as_tensor(np.arange(4), dtype=torch.long)
+    def collate(frames):
+        batch = torch.as_tensor(np.stack(frames))
+        noise = torch.tensor(np.random.rand(len(frames), 9), dtype=torch.float32)
+        order = torch.tensor(np.arange(len(frames)))
+        return batch, noise, order
 
 ## Leaves alone
 What is not proved to be an array: parameters without annotation, results of other modules (but for
@@ -31,21 +33,28 @@ lists of arrays), NumPy scalars such as `np.mean(x)` and `np.random.rand()`.  Ar
 changed, returned or kept after the call, and tensors that are changed in place while somebody else
 holds the array: there the copy is needed.  Memory that is, or may be, read-only: `np.broadcast_to`,
 `np.frombuffer`, memory maps, `np.asarray` of an unknown object.  Functions that also have a branch
-without the copy, for the same array.  Conversions that copy anyway: to a dtype that is known to
-differ, as `np.random.rand` to float32 above, or a list of quotients of Python numbers, of what
-`np.load` gives to any dtype, and to a device that is or may be a GPU.  What the `__init__` of a
-module copies, once; what prepares the samples of a dataset as that is made (in a loop of its
-`__init__`, or of `process` of PyTorch Geometric) or picks them once
-(`dataset[torch.tensor(chosen)]`); one copy in a turn that generates with a model; and one number
-for each sample, as the labels in a `collate_fn`: a few bytes.  `requires_grad=True`, which neither
-`as_tensor` nor `from_numpy` takes.  `torch.Tensor(array)` and `torch.FloatTensor(array)`, which
-convert to float32, and use the memory of an array that has it.
+without the copy, for the same array.  `requires_grad=True`, which neither `as_tensor` nor
+`from_numpy` takes; a slice that runs backwards, which none of them takes.  `torch.Tensor(array)`
+and `torch.FloatTensor(array)`, which convert to float32, and use the memory of an array that has
+it.
 
-It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s; what runs once
-a run or an epoch, or nobody can tell how often, is information, and so is what `.float()` or the
-like converts at once: only one of two copies is saved.  So is an array that is made right there of
-a list of numbers: to read the list takes longer than the copy; and what a vector environment of Gym
-answers with one number for each environment (rewards, what has ended): a few bytes.
+Conversions that copy anyway: to a dtype that is known to differ, as `np.random.rand` to float32
+above, to one that the array is not known to have (but for int64 and float64, NumPy's own), of what
+`np.load` gives to any dtype, and to a device that is or may be a GPU.  What `.float()` or the like
+converts at once, where only one of two copies is saved.
+
+What costs nothing that anybody would notice.  What is not seen to run in every training step,
+forward pass or step of an evaluation, for every sample (`__getitem__`) or for every batch
+(`collate_fn`): of what runs once a run, only a whole dataset is reported, an array that `np.load`
+reads or that is joined of others, as the `__init__` of a dataset copies it or a `TensorDataset`
+holds it.  Arrays of a few bytes: of at most 4,096 elements by their written shape; places and
+ranges (`np.arange`, `np.random.permutation`, `np.where(x)[0]`); an array that is made right there
+of a list of numbers or labels, since to read the list takes longer than the copy; and what a
+vector environment of Gym answers with one number for each environment (rewards, what has ended),
+or a single one shows in a few numbers.  One copy in a turn that generates with a model.
+
+It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s.  Evaluations
+and whole datasets are information, and so is what may convert to int64 or float64.
 
 ## Fix safety
 Safe where nothing else can reach the array: it was made in the call itself, or is a
@@ -74,6 +83,7 @@ PyTorch documentation, `torch.tensor`, `torch.from_numpy`, `torch.as_tensor`
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -86,7 +96,6 @@ from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.host_results import is_chain, loop_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
-from torchlint.analysis.once import prepares_samples, runs_once
 from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.pinning import is_called_label
@@ -105,7 +114,17 @@ if TYPE_CHECKING:
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor and from_numpy
 KEYWORDS = (*UNTAKEN, "data", "dtype", "device")
 LISTED = ("numpy.array", "numpy.asarray")
-DEPTH = 4  # lists in one another, and functions that return them
+FEW = 4096  # elements: a call of torch takes as long as to copy them
+SQUARES = frozenset({"numpy.eye", "numpy.identity"})
+SHAPED = SQUARES | {"numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full"}
+RANGES = frozenset({
+    "numpy.arange", "numpy.linspace", "numpy.random.permutation", "numpy.random.choice",
+    "numpy.flatnonzero", "numpy.bincount",
+})  # fmt: skip
+PLACES = RANGES | {"numpy.where", "numpy.nonzero"}
+JOINED = frozenset({
+    "numpy.load", "numpy.stack", "numpy.concatenate", "numpy.vstack", "numpy.hstack",
+})  # fmt: skip
 NUMBERS = (Kind.NUMBER, Kind.BOOL)
 CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "bool", "type"})
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
@@ -119,9 +138,7 @@ def tensor_copies_numpy(program: Program) -> Iterator[Finding]:
         data = program.argument(call, "data", "torch.tensor")
         if data.arg is None or not copies(program, call, data.arg.value):
             continue
-        if deliberate(program, call, data.arg.value) or builds_module(program, call):
-            continue
-        if prepares(program, call) or counts_samples(program, call, data.arg.value):
+        if deliberate(program, call, data.arg.value) or not is_felt(program, call, data.arg.value):
             continue
         holding = ownership.of(data.arg.value)
         fate = ownership.fate(call)
@@ -142,10 +159,9 @@ def copies(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
         given = program.argument(call, name, "torch.tensor")
         if given.given is not Given.NO and given.literal() != "False":
             return False
-    unsure = may_convert(program, call, data)
-    if unsure and (is_loaded(program, data) or converts_quotients(program, call, data)):
+    if may_convert(program, call, data) and likely_converts(program, call, data):
         return False
-    return not converts(program, call, value)
+    return not converts(program, call, value) and not runs_backwards(program, data)
 
 
 def deliberate(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
@@ -167,6 +183,25 @@ def converts(program: Program, call: cst.Call, array: Value) -> bool:
     return device_of(program, call) not in (None, Device.CPU)  # a GPU gets its own copy
 
 
+def likely_converts(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether an array of an unknown dtype is rather copied: NumPy's own are int64 and float64."""
+    wanted = program.argument(call, "dtype", "torch.tensor").values
+    own = {torch_dtype(program, one) for one in wanted} <= {"int64", "float64"}
+    return not own or is_loaded(program, data)
+
+
+def runs_backwards(program: Program, data: cst.BaseExpression) -> bool:
+    """``array[::-1]``: neither `torch.tensor` nor `torch.as_tensor` takes negative strides."""
+    return any(
+        isinstance(one.slice, cst.Slice)
+        and isinstance(one.slice.step, cst.UnaryOperation)
+        and isinstance(one.slice.step.operator, cst.Minus)
+        for made in origins(program, data)
+        if isinstance(made, cst.Subscript)
+        for one in made.slice
+    )
+
+
 def is_loaded(program: Program, data: cst.BaseExpression) -> bool:
     """``np.load(path)["x"]``: only the file knows the dtype."""
     while isinstance(data, cst.Subscript):
@@ -175,40 +210,6 @@ def is_loaded(program: Program, data: cst.BaseExpression) -> bool:
         isinstance(made, cst.Call) and program.qualified(made.func) == "numpy.load"
         for made in origins(program, data)
     )
-
-
-def converts_quotients(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
-    """Whether another dtype is asked for than that of quotients of Python's: float64."""
-    wanted = program.argument(call, "dtype", "torch.tensor").values
-    asked = {torch_dtype(program, one) for one in wanted}
-    return (
-        bool(asked)
-        and not asked & {"", "float64"}
-        and any(
-            isinstance(made, cst.Call)
-            and program.qualified(made.func) in LISTED
-            and bool(made.args)
-            and are_quotients(program, made.args[0].value, 0)
-            for made in origins(program, data)
-        )
-    )
-
-
-def are_quotients(program: Program, node: cst.CSTNode, depth: int) -> bool:
-    """``[[i / width for i in range(n)] for _ in range(m)]``, also of what a function returns."""
-    match node:
-        case _ if depth > DEPTH:
-            return False
-        case cst.ListComp(elt=element) | cst.List(elements=[cst.Element(value=element), *_]):
-            return are_quotients(program, element, depth + 1)
-        case cst.Call():
-            made = origins(program, node)
-            return node not in made and all(are_quotients(program, one, depth + 1) for one in made)
-        case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
-            kinds = {program.value(left).kind, program.value(right).kind}
-            return Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.UNKNOWN}
-        case _:
-            return False
 
 
 def may_convert(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
@@ -228,16 +229,14 @@ def device_of(program: Program, call: cst.Call) -> Device | None:
 
 
 def finding(program: Program, call: cst.Call, data: cst.Arg, holding: Holding) -> Finding:
-    """Return the finding; info where the call is not seen to run again and again."""
+    """Return the finding; info where it is not sure that each step or sample loses a copy."""
     what = described(program, data.value)
     alone = holding.owner is Owner.SOLE
     message = f"`torch.tensor` copies {what}" + (", which nothing else uses" if alone else "")
     fix = without_copy(program, call, holding)
     help_text = "" if fix is None else f"`{fix.title.split('`')[1]}` uses its memory"
-    sure = not may_convert(program, call, data.value) and runs_often(program, call)
-    sure = sure and not is_converted(program, call) and not lists_numbers(program, call, data.value)
-    small = (environments.EACH, environments.FEW)
-    sure = sure and program.value(data.value).type not in small  # a few bytes
+    sure = runs_often(program, call) and not evaluates(program, call)
+    sure = sure and not may_convert(program, call, data.value)
     return Finding(call, message, fix, None if sure else Severity.INFO, help=help_text)
 
 
@@ -253,81 +252,128 @@ def is_converted(program: Program, call: cst.Call) -> bool:
             return False
 
 
-def lists_numbers(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
-    """Whether an array is made of a list of numbers: beside that, one more copy is nothing.
-
-    The labels of a batch are such a list, unless they are seen to be arrays: one a sample.
-    """
-    collates = in_collate(program, call)
-    made = origins(program, data) if isinstance(data, cst.Name) else [data]
-    return bool(made) and all(
-        isinstance(one, cst.Call)
-        and program.qualified(one.func) in LISTED
-        and bool(one.args)
-        and are_numbers(program, one.args[0].value, collates=collates)
-        for one in made
-    )
+# -- what the copy costs --------------------------------------------------------------------------
 
 
-def counts_samples(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
-    """Whether a batch is given an array of one number a sample: that is a copy of a few bytes."""
-    return in_collate(program, call) and lists_numbers(program, call, data)
-
-
-def in_collate(program: Program, call: cst.Call) -> bool:
-    """Whether a call runs in a `collate_fn`, by its name."""
-    return "collate" in " ".join(functions_to(program, call))
-
-
-def are_numbers(program: Program, node: cst.BaseExpression, *, collates: bool) -> bool:
-    """Whether an expression is a list of numbers, or what is called labels in a `collate_fn`."""
-    value = program.value(node)
-    member = value.each().kind
-    if value.kind in (Kind.LIST, Kind.TUPLE) and member in NUMBERS:
-        return True
-    unseen = member not in (Kind.NDARRAY, Kind.TENSOR, Kind.LIST)
-    return collates and unseen and is_called_label(dotted(node).rpartition(".")[2])
-
-
-def builds_module(program: Program, call: cst.Call) -> bool:
-    """Whether a call runs as a module is made: a buffer is copied once, and is small."""
-    owner, function = program.classes.around(call), program.function(call)
-    named = function is not None and function.name.value == "__init__"
-    return named and owner is not None and owner.is_module
-
-
-def prepares(program: Program, call: cst.Call) -> bool:
-    """Whether a copy prepares samples, or picks them once, or comes beside a whole generation."""
-    if prepares_samples(program, call) or generates(program, call):
-        return True
-    return isinstance(program.parent(call), cst.Index) and runs_once(program, call)
-
-
-def generates(program: Program, call: cst.Call) -> bool:
-    """Whether a model generates something in each turn of the loop: what is one copy to that."""
-    loop = loop_around(program, call)
-    return (
-        loop is not None
-        and program.context(call).role in (Role.OTHER, Role.EVAL)
-        and any(
-            "generat" in dotted(other.func).rpartition(".")[2].lower() and is_chain(program, other)
-            for other in program.index.below(loop.body, cst.Call)
-        )
-    )
+def is_felt(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether more than a few bytes are copied again and again, or a whole dataset is."""
+    if is_converted(program, call) or is_few(program, call, data):
+        return False
+    if runs_often(program, call):
+        return not (evaluates(program, call) and generates(program, call))
+    return is_whole(program, data) and holds_samples(program, call)
 
 
 def runs_often(program: Program, call: cst.Call) -> bool:
-    """Whether a call runs in every training step or forward pass, or for every sample."""
+    """Whether a call runs in every step or forward pass, or for every sample or batch."""
     context = program.context(call)
-    if context.role in (Role.TRAIN, Role.FORWARD):
+    if context.role in (Role.TRAIN, Role.FORWARD, Role.EVAL):
         return not context.guarded
     return any(name in TAKES or "collate" in name for name in functions_to(program, call))
+
+
+def evaluates(program: Program, call: cst.Call) -> bool:
+    """Whether a call runs in the steps of an evaluation."""
+    return program.context(call).role is Role.EVAL
 
 
 def functions_to(program: Program, call: cst.Call) -> list[str]:
     """Return the names of the functions that lead to a call."""
     functions = (program.function(place) for place in ways_to(program, call))
     return [one.name.value for one in functions if one is not None]
+
+
+def generates(program: Program, call: cst.Call) -> bool:
+    """Whether a model generates something in each turn of the loop: what is one copy to that."""
+    loop = loop_around(program, call)
+    return loop is not None and any(
+        "generat" in dotted(other.func).rpartition(".")[2].lower() and is_chain(program, other)
+        for other in program.index.below(loop.body, cst.Call)
+    )
+
+
+def is_few(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
+    """Whether an array is known to take a few bytes, or less to copy than to make of a list."""
+    if program.value(data).type in (environments.EACH, environments.FEW):
+        return True
+    collates = "collate" in " ".join(functions_to(program, call))
+    made = origins(program, data)
+    return bool(made) and all(
+        is_small(program, one) or lists_numbers(program, one, collates=collates) for one in made
+    )
+
+
+def is_small(program: Program, node: cst.CSTNode) -> bool:
+    """Whether an array is made of places (``np.arange(n)``), or of a small shape as written."""
+    match node:
+        case cst.Subscript(value=cst.Call(func=func)):
+            return program.qualified(func) in PLACES
+        case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=shape), *_]):
+            name = program.qualified(func)
+            square = 2 if name in SQUARES else 1
+            return name in RANGES or (name in SHAPED and 0 <= size_of(shape) ** square <= FEW)
+        case _:
+            return False
+
+
+def size_of(shape: cst.BaseExpression) -> int:
+    """Return how many elements a written shape has; of any other, too many."""
+    match shape:
+        case cst.Integer():
+            return int(shape.evaluated_value)
+        case cst.Tuple(elements=parts) | cst.List(elements=parts):
+            return math.prod(size_of(part.value) for part in parts)
+        case _:
+            return FEW + 1
+
+
+def lists_numbers(program: Program, made: cst.CSTNode, *, collates: bool) -> bool:
+    """Whether an array is made of a list of numbers: beside that, one more copy is nothing."""
+    return (
+        isinstance(made, cst.Call)
+        and program.qualified(made.func) in LISTED
+        and bool(made.args)
+        and are_numbers(program, made.args[0].value, collates=collates)
+    )
+
+
+def are_numbers(program: Program, node: cst.BaseExpression, *, collates: bool) -> bool:
+    """Whether an expression is a list of numbers, or of what is called labels.
+
+    In a `collate_fn` labels are a list, unless they are seen to be arrays: one a sample.
+    """
+    value = program.value(node)
+    member = value.each().kind
+    listed = value.kind in (Kind.LIST, Kind.TUPLE)
+    if listed and member in NUMBERS:
+        return True
+    unseen = member not in (Kind.NDARRAY, Kind.TENSOR, Kind.LIST)
+    return (collates or listed) and unseen and is_called_label(dotted(node).rpartition(".")[2])
+
+
+def is_whole(program: Program, data: cst.BaseExpression) -> bool:
+    """Whether an array is read by `np.load`, or joined of others: it may hold a whole dataset."""
+    made = [
+        parts.value if isinstance(parts, cst.Subscript) else parts
+        for parts in origins(program, data)
+    ]
+    return bool(made) and all(
+        isinstance(one, cst.Call) and program.qualified(one.func) in JOINED for one in made
+    )
+
+
+def holds_samples(program: Program, call: cst.Call) -> bool:
+    """Whether a tensor is made, once, for a dataset: in its `__init__`, or for `TensorDataset`."""
+    if loop_around(program, call) is not None:
+        return False
+    owner, function = program.classes.around(call), program.function(call)
+    if owner is not None and owner.is_dataset:
+        return function is not None and function.name.value == "__init__"
+    return any(
+        call in origins(program, arg.value)
+        for made in program.calls_of("torch.utils.data.TensorDataset")
+        for arg in made.args
+    )
 
 
 def described(program: Program, node: cst.BaseExpression) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEAD = "from torch.utils.data import DataLoader\n\n"
 WRONG = "DataLoader(data, num_workers=0, prefetch_factor=4)"
 SLOW = "torch.tensor(np.array(data))"
-MAIN = "if __name__ == '__main__':\n    print(make)\n"
+MAIN = "if __name__ == '__main__':\n    print(collate)\n"
 
 
 def found(root: Path, source: str) -> set[str]:
@@ -34,8 +34,10 @@ def found(root: Path, source: str) -> set[str]:
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(f"def make(data):\n    return data\n    return {SLOW}\n{MAIN}", id="a place"),
-        pytest.param(f"def spare(data):\n    return {SLOW}\n{MAIN}", id="a function"),
+        pytest.param(
+            f"def collate(data):\n    return data\n    return {SLOW}\n{MAIN}", id="a place"
+        ),
+        pytest.param(f"def spare_collate(data):\n    return {SLOW}\n{MAIN}", id="a function"),
     ],
 )
 def test_what_is_never_run_costs_nothing(tmp_path: Path, source: str) -> None:
@@ -46,4 +48,4 @@ def test_what_is_never_run_costs_nothing(tmp_path: Path, source: str) -> None:
 
 
 def test_what_runs_does(tmp_path: Path) -> None:
-    assert found(tmp_path, f"def make(data):\n    return {SLOW}\n{MAIN}") == {"TL302"}
+    assert found(tmp_path, f"def collate(data):\n    return {SLOW}\n{MAIN}") == {"TL302"}

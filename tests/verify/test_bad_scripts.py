@@ -328,7 +328,7 @@ def train():
     for (x,) in loader:
         x = x.to(device)
         noise = torch.randn(8, 4).to(device)
-        weights = torch.tensor(np.ones(4))
+        weights = torch.tensor(np.ones(4) / 4)
         rows = torch.tensor([np.ones(4), np.zeros(4)])
         with autocast():
             loss = (model(x + noise) * weights.to(device)).square().mean()
@@ -358,7 +358,7 @@ def test_of_ten_fixes_the_harmful_one_is_left_out(
     assert cli.main(["check", "--isolated", *fix, "train.py"]) == 0
     expected = (here.root / "train.py").read_text("utf-8")
     verify.write(TEN)
-    old = b"weights = torch.as_tensor(np.ones(4))"
+    old = b"weights = torch.as_tensor(np.ones(4) / 4)"
     plant(monkeypatch, "TL302", old, old + b"  # SLOW")
     done = verify.changing("--select", ",".join(TEN_CODES), "--apply", *TOLD)
     assert done.code == MEASURED, done.err
