@@ -67,7 +67,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   where it stands before each call of the function that reads;
 - functions, classes, files and folders that are named after drawing;
 - Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
-- actions that a simulator needs on the host, and priorities of a replay or a sampler;
+- actions that a simulator needs on the host, priorities of a replay or a sampler, and what a search
+  without gradients is told of the point that it gave (`search.ask()`, `search.tell(x, loss)`);
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.
 
 Reads in an evaluation loop are reported as information, and so are those of a training step that

@@ -62,6 +62,10 @@ for step in range(99):
             ["loss"],
             id="another list of that name",
         ),
+        pytest.param(
+            "z = search.ask(); search.tell(z, loss.cpu())", [], id="what a search is told"
+        ),
+        pytest.param("user.tell(loss.cpu())", ["loss"], id="nobody asks whom this tells"),
         pytest.param("self.sampler.weigh(loss.cpu())", ["loss"], id="who knows of what a sampler"),
         pytest.param("keep(agent.score(x))", ["model(state).sum()"], id="a value that is kept"),
         pytest.param("keep(to_np(loss))", ["t"], id="a copy that is kept"),

@@ -1,4 +1,7 @@
-"""What a simulator, a memory of its steps or the sampler of a DataLoader needs on the host."""
+"""What a simulator, a memory of its steps or the sampler of a DataLoader needs on the host.
+
+Or a search without gradients: ``x = search.ask()``, and ``search.tell(x, loss)``.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ _HOPS = 8  # names and functions that an action passes through
 
 def for_simulator(program: Program, node: cst.CSTNode) -> bool:
     """Whether a value is an action for a simulator, or a priority to replay or to sample by.
+
+    Or what a search is told of the point that it asked for.
 
     Followed through names and lists, and through functions that return it, in whatever file they
     are called.
@@ -77,6 +82,10 @@ def _is_given(program: Program, node: cst.CSTNode) -> bool:
                     "env" in dotted(receiver).lower() or _answers(program, above)
                 ):
                     return True
+                if name == "tell" and any(
+                    func.value.deep_equals(receiver) for _, func in program.method_calls("ask")
+                ):
+                    return True  # a search without gradients asks for the next point by it
                 if "priorit" in name or _draws_batches(receiver):
                     return True
             case _:
