@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _STARTED = ("__main__", "parse_args(")
 _METADATA = {
-    "setup.py": "",
+    # unless it only compiles extensions for the scripts beside it
+    "setup.py": r"\A(?![\s\S]*\bext_modules\b)|packages|py_modules|\bpbr\b",
     "setup.cfg": r"^\[(metadata|options)\]",
     "pyproject.toml": r"^\[(build-system|project|tool\.(poetry|flit|pdm))\b",
 }

@@ -322,6 +322,11 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         pytest.param(FUNCTION, MAIN | {"README.md": "Call `apply` first."}, id="explained"),
         pytest.param(FUNCTION, MAIN | {"setup.py": ""}, id="installed"),
         pytest.param(
+            FUNCTION,
+            MAIN | {"setup.py": "setup(packages=find_packages(), ext_modules=[ops])\n"},
+            id="installed beside kernels",
+        ),
+        pytest.param(
             FUNCTION, MAIN | {"pyproject.toml": "[project]\nname = 'n'\n"}, id="a package"
         ),
         pytest.param(FUNCTION, {}, id="nothing is started"),
@@ -409,6 +414,9 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             id="tools",
         ),
         pytest.param(FUNCTION, MAIN | {"ops/setup.py": ""}, id="another part is installed"),
+        pytest.param(
+            FUNCTION, MAIN | {"setup.py": "setup(ext_modules=[ops])\n"}, id="it compiles kernels"
+        ),
         pytest.param(
             FUNCTION,
             MAIN | {"b.py": "import net\ngetattr(args, name)\n"},
