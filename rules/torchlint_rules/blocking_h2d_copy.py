@@ -48,6 +48,8 @@ whole batch, and the memory is not used again before the copy is done.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
   are not pinned, whatever the loader is told.
+- Passes that look for a learning rate (`find_lr`), and samples that the script itself has in it, as
+  lists of numbers: a few lines of them.
 - Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`).
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself.
@@ -77,6 +79,7 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,7 +100,7 @@ from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.paused import waits_for_person
-from torchlint.analysis.pinning import gives_tokens, moves_label
+from torchlint.analysis.pinning import gives_tokens, is_written_out, moves_label
 from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.syncs import items
@@ -117,6 +120,8 @@ if TYPE_CHECKING:
 
 FIRST = Version("0.4")  # has `non_blocking`, which was `async` before
 BOOLEANS = ("True", "False")
+# One short pass that looks for a learning rate.
+SEARCHES = re.compile(r"(find|search|range)_lr|lr_?(find|search|range)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,10 +183,15 @@ def copies(program: Program) -> Iterator[Copy]:
         loop = loop_around(program, call)
         if isinstance(loop, cst.For) and waits_for_person(program, loop):
             continue
+        function = program.function(call)
+        if function is not None and SEARCHES.search(function.name.value):
+            continue
         loaders = program.loaders.giving(batch)
         if any(yields_gpu_tensors(home(loader), loader) for loader in loaders):
             continue
         if any(hands_on(home(loader), loader, call) for loader in loaders):
+            continue
+        if loaders and all(is_written_out(home(loader), loader) for loader in loaders):
             continue
         best = max((pinned(home(loader), loader) for loader in loaders), default=Pinned.NO)
         if best is Pinned.NO:

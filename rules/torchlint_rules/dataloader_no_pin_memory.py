@@ -61,7 +61,8 @@ other work (with `non_blocking=True`).
   hold sparse tensors (`ToSparseTensor`).
 - Loaders that an evaluation goes through a single time, beside the epochs of a training.
 - Loaders of token ids, or of `batch_size=1` outside of a training's epochs, that nothing is seen to
-  train with: there is nothing to gain beside what else is done with a batch.
+  train with: there is nothing to gain beside what else is done with a batch.  So are those of token
+  ids that are not known to have workers: the main thread would do the pinning.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
@@ -190,7 +191,10 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
             return evaluates and not walked_in_epochs(program, call)
         return evaluates or not prepares(program, call)
     alone = is_alone(program, call) and not walked_in_epochs(program, call)
-    small = alone or gives_tokens(program, call)
+    tokens = gives_tokens(program, call)
+    if tokens and workers_of(program, call) is not Workers.SOME:
+        return True
+    small = alone or tokens
     return small and bool(roles) and Role.TRAIN not in roles
 
 

@@ -486,6 +486,46 @@ def test_token_ids_and_samples_on_the_gpu() -> None:
     silent(SAMPLES.format("x = torch.tensor(self.rows[i], device='cuda')"), CODE)
 
 
+@pytest.mark.parametrize(
+    ("name", "count"), [("find_lr", 0), ("lr_finder", 0), ("range_test_lr", 1), ("fit", 1)]
+)
+def test_one_pass_that_looks_for_a_learning_rate(name: str, count: int) -> None:
+    source = SAMPLES.format("x = self.images[i]").replace("def train", f"def {name}")
+    assert len(check(source, CODE)) == count
+
+
+WRITTEN = """
+class Points(torch.utils.data.Dataset):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+def points():
+    x = torch.tensor([[-1.2, 3.1], [0.5, 2.6]])
+    y = {}
+    return DataLoader(Points(x, y), 2, pin_memory=True)
+
+for x, y in points():
+    model(x.to(device), y.to(device)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        ("torch.tensor([0, 1])", 0),
+        ("np.array([0, 1])", 0),
+        ("torch.tensor([n] * 1000)", 1),
+        ("torch.tensor(labels)", 1),
+        ("torch.load(path)", 1),
+    ],
+)
+def test_samples_that_stand_in_the_script(made: str, count: int) -> None:
+    source = HEAD + "import numpy as np\n" + WRITTEN.format(made)
+    assert len(check(source, CODE)) == count
+
+
 UPLOADS = """
 def validate(model, loader):
     model.eval()

@@ -851,6 +851,13 @@ def test_token_ids_are_copied_in_no_time(work, small):
     assert len(check(evaluation, CODE)) == (not small)
 
 
+@pytest.mark.parametrize(("workers", "count"), [("num_workers=n", 0), ("num_workers=4", 1)])
+def test_token_ids_are_worth_no_line_where_nothing_says_that_there_are_workers(workers, count):
+    texts = TEXTS.replace("{work}", "")
+    assert len(check(loaded(f"64, {workers}", texts), CODE)) == count
+    assert check(loaded(f"64, {workers}"), CODE)
+
+
 IMAGES = """
 from torchvision import datasets, transforms
 class Mine(datasets.CIFAR100):

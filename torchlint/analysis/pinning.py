@@ -15,6 +15,7 @@ from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.mentions import words
 from torchlint.analysis.once import runs_once
+from torchlint.analysis.origins import origins
 from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
 
@@ -50,6 +51,7 @@ _DEPTH = 6  # names and calls that a tensor goes through
 _GROWN = re.compile(rf"Resize|Resample|Upsample|interpolate|{words('resize', then='[(]')}")
 _TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
 _MEDIA = re.compile(r"image|img|video|audio|wav|\bmels?\b|spec|feat|pixel", re.IGNORECASE)
+_OF_LISTS = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "numpy.array")
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
 
 
@@ -347,6 +349,35 @@ def gives_tokens(program: Program, loader: cst.Call) -> bool:
     """Whether the samples are seen to be texts: a few hundred numbers each."""
     found = program.datasets.of_loader(loader)
     return bool(found) and all(_is_of_text(one) for one in found)
+
+
+def is_written_out(program: Program, loader: cst.Call) -> bool:
+    """Whether the samples stand in the script itself: ``torch.tensor([[1.2, 3.1], [0.5, 1]])``."""
+    found = program.datasets.of_loader(loader)
+    return bool(found) and all(_holds_literals(one) for one in found)
+
+
+def _holds_literals(dataset: Dataset) -> bool:
+    call = dataset.call
+    return (
+        call is not None
+        and bool(call.args)
+        and all(
+            _is_list_of_numbers(dataset.program, one)
+            for arg in call.args
+            for one in origins(dataset.program, arg.value)
+        )
+    )
+
+
+def _is_list_of_numbers(program: Program, node: cst.CSTNode) -> bool:
+    """Whether an expression makes a tensor or an array of numbers in brackets."""
+    match node:
+        case cst.Call(args=[cst.Arg(value=cst.List() as numbers), *_]):
+            named = any(True for _ in program.index.below(numbers, cst.Name))
+            return not named and program.qualified(node.func) in _OF_LISTS
+        case _:
+            return False
 
 
 def _is_of_text(dataset: Dataset) -> bool:
