@@ -41,8 +41,13 @@ training step the difference is paid again and again.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
   example (also one that a model is exported or measured with), noise to look at, what is called
   every n steps, what an object or an epoch starts with, a metric of all results; what the first
-  step makes and keeps (`if self.mask is None: self.mask = ...`); and the forward passes of a script
-  that only explains what a model answers to one request (gradients in evaluation mode, no steps).
+  step makes and keeps (`if self.mask is None: self.mask = ...`, also in a name that is None before
+  the loop); and the forward passes of a script that only explains what a model answers to one
+  request (gradients in evaluation mode, no steps).
+- What only the first steps of a training do (`if step < warmup_steps:`, or the `else` of
+  `if step > start_iter:`), what an episode of a simulator starts with, before the loop of its
+  steps, what is made once for a whole `model.generate(...)` in an evaluation, and what a forward
+  pass does only where it is given no targets (`if labels is None:`): a training gives them.
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`), and may be for 0.3,
   which has no `device=`; `torch.randperm` in code for a torch before 1.9, which puts few numbers in
   order on the host in any case.
@@ -102,6 +107,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.array_uploads import ARRAYS, upload_of
+from torchlint.analysis.beginnings import begins
 from torchlint.analysis.constants import Constant, constant
 from torchlint.analysis.creation import (
     RANDOM,
@@ -141,6 +147,7 @@ if TYPE_CHECKING:
 FIRST = Version("1.0")  # code that ends before it may be for 0.3, which has no `device=`
 SHUFFLES = Version("1.9")  # before it, `randperm` puts few numbers in order on the host
 EXAMPLE = re.compile(r"export|onnx|(^|[._])trace|bench|profile|flops|speed|latency", re.IGNORECASE)
+TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re.IGNORECASE)
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
@@ -278,6 +285,17 @@ def is_rare(program: Program, move: cst.Call) -> bool:
         or runs_once(program, move)
         or is_seldom(program, move)
         or (role is Role.EVAL and is_example(program, move))
+        or (not every_step(context) and starts_generation(program, move))
+    )
+
+
+def starts_generation(program: Program, move: cst.Call) -> bool:
+    """Whether ``model.generate(...)`` comes after a line in its block: a pass for each token."""
+    line = program.statement(move)
+    block = program.parent(line)
+    return isinstance(block, cst.IndentedBlock) and any(
+        program.index.inside(call, block) and program.index.order(call) > program.index.order(line)
+        for call, _ in program.method_calls("generate")
     )
 
 
@@ -312,10 +330,43 @@ def is_example(program: Program, move: cst.Call) -> bool:
 
 
 def is_seldom(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a line is for the first step alone, or for one request at a time."""
-    return is_kept(program, node) or (
-        program.context(node).role is Role.FORWARD and answers_requests(program)
+    """Whether a line is for the first steps alone, for an inference, or one request at a time."""
+    return (
+        is_kept(program, node)
+        or begins(program, node)
+        or lacks_targets(program, node)
+        or (program.context(node).role is Role.FORWARD and answers_requests(program))
     )
+
+
+def lacks_targets(program: Program, node: cst.CSTNode) -> bool:
+    """``if y is None:`` in a forward pass that a training gives ``y`` to, which has a default."""
+    function = program.function(node)
+    if function is None or program.context(node).role is not Role.FORWARD:
+        return False
+    left_out = {
+        one.name.value
+        for one in (*function.params.params, *function.params.kwonly_params)
+        if isinstance(one.default, cst.Name) and one.default.value == "None"
+    }
+    child = node
+    for above in program.index.ancestors(node):
+        if above is function:
+            return False
+        match above:
+            case cst.If(
+                test=cst.Comparison(
+                    left=cst.Name(value=name),
+                    comparisons=[cst.ComparisonTarget(asked, cst.Name("None"))],
+                )
+            ) if name in left_out and TARGETS.fullmatch(name):
+                without = isinstance(asked, cst.Is) and child is above.body
+                if without or (isinstance(asked, cst.IsNot) and child is above.orelse):
+                    return True
+            case _:
+                pass
+        child = above
+    return False
 
 
 def answers_requests(program: Program) -> bool:

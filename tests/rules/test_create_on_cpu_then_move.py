@@ -220,6 +220,113 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+BEGINS = """
+    for x in loader:
+        {}
+            grid = torch.zeros(3).to(device)
+        total = model(x).sum()
+        {}
+"""
+EPISODES = """
+for episode in range(9):
+    state = env.reset()
+    {}
+    while not done:
+        {}
+        state, reward, done, _ = env.step(policy(state, hidden))
+        loss(reward).backward()
+        optimizer.step()
+"""
+MADE = "hidden = torch.zeros(1, 8).to(device)"
+ANSWERS = """
+def answer(questions):
+    with torch.no_grad():
+        for x in questions:
+            mask = torch.ones(len(x)).to(device)
+            texts = model.{}(x, mask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "later", "count"),
+    [
+        pytest.param("if grid is None:", "", 0, id="the first turn"),
+        pytest.param("if grid is None:", "if full(grid): grid = None", 1, id="a turn may set back"),
+        pytest.param("if grid is None:", "grid = show(grid)", 1, id="who knows what it becomes"),
+        pytest.param("if x is None:", "", 1, id="what a turn is given"),
+        pytest.param("if grid is not None:", "", 1, id="the other turns"),
+    ],
+)
+def test_what_the_first_turn_of_a_pass_makes(test: str, later: str, count: int) -> None:
+    lines = "def look(loader):\n    grid = None\n    model.eval()" + BEGINS.format(test, later)
+    assert len(check(HEAD + lines, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "counts"),
+    [
+        ("if step > args.start_iter:\n    r = f(x)\nelse:\n    {}", (0, 0)),
+        ("if step < self.warmup_steps:\n    {}\nelse:\n    r = f(x)", (0, 0)),
+        ("if step > args.start_iter:\n    {}", (1, 0)),
+        ("if step < self.warmup_steps:\n    r = f(x)\nelse:\n    {}", (1, 1)),
+        ("if step < n_steps:\n    {}", (1, 1)),
+        ("if loss > start:\n    r = f(x)\nelse:\n    {}", (1, 1)),
+    ],
+)
+def test_what_only_the_first_steps_do(lines: str, counts: tuple[int, int]) -> None:
+    made = ("torch.zeros(3).to(device)", "torch.tensor(0.0, device=device)")
+    found = [len(check(step(lines.format(f"r = {one}")), CODE)) for one in made]
+    assert tuple(found) == counts
+
+
+@pytest.mark.parametrize(
+    ("first", "each", "count"),
+    [(MADE, "", 0), ("", MADE, 1), (MADE.replace("hidden", "mask"), MADE, 1)],
+)
+def test_what_an_episode_starts_with(first: str, each: str, count: int) -> None:
+    assert len(check(HEAD + EPISODES.format(first, each), CODE)) == count
+
+
+@pytest.mark.parametrize(("runs", "count"), [("generate", 0), ("score", 1)])
+def test_what_is_made_once_for_all_tokens_of_an_answer(runs: str, count: int) -> None:
+    assert len(check(HEAD + "model.eval()\n" + ANSWERS.format(runs), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("parameter", "lines", "count"),
+    [
+        ("y=None", "if y is None:\n    {}", 0),
+        ("gt_labels=None", "if gt_labels is not None:\n    f(x)\nelse:\n    {}", 0),
+        ("y=None", "if y is not None:\n    {}", 1),
+        ("y", "if y is None:\n    {}", 1),
+        ("mask=None", "if mask is None:\n    {}", 1),
+    ],
+)
+def test_what_a_forward_pass_does_without_targets(parameter: str, lines: str, count: int) -> None:
+    body = textwrap.indent(lines.format("z = torch.eye(3).to(device)"), " " * 8)
+    net = f"class Net(torch.nn.Module):\n    def forward(self, x, {parameter}):\n{body}\n"
+    assert len(check(HEAD + net, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("before", "count"),
+    [
+        ("teacher.freeze()", 0),
+        ("teacher.training = False", 0),
+        ("if teacher: teacher.freeze()", 1),
+        ("n = teacher.n if teacher else 0", 1),
+        ("teacher.freeze(); teacher = find()", 1),
+        ("", 1),
+    ],
+)
+def test_what_each_call_gives_has_been_used_before(before: str, count: int) -> None:
+    made = "d = torch.tensor(0.0, device=device)"
+    train = step(f"if teacher is not None:\n    d = f(x)\nelse:\n    {made}")
+    body = textwrap.indent(train.removeprefix(HEAD), "    ")
+    main = f"teacher = find()\n{before}\ntrain(teacher)\n"
+    assert len(check(f"{HEAD}def train(teacher):\n{body}\n{main}", CODE)) == count
+
+
 @pytest.mark.parametrize(
     ("before", "after", "safety"),
     [

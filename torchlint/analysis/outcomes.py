@@ -37,6 +37,10 @@ _COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
 }
 # What a comparison with a number comes to that the other side never is.
 _NEVER_EQUAL = {cst.Equal: False, cst.NotEqual: True}
+# What may not come to a part of it.
+_PUTS_OFF = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
+# What a comparison with None comes to of what is not None.
+_IS_NONE = {cst.Is: False, cst.IsNot: True}
 
 
 def outcome(
@@ -62,6 +66,8 @@ def outcome(
             if compare is None or not right:
                 return None
             if not lefts:
+                if right == [None] and _is_always_given(program, left, sites):
+                    return _IS_NONE.get(type(only.operator))
                 never = _is_no_remainder(program, left, right, sites, depth)
                 return _NEVER_EQUAL.get(type(only.operator)) if never else None
             try:
@@ -115,17 +121,62 @@ def _values(
             return []
 
 
-def _given(program: Program, name: cst.Name, sites: Sites, depth: int) -> list[object]:
-    """Return the constants that a parameter gets in the calls of its function."""
+def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -> bool:
+    """Whether every call of a function gives a parameter what has been used before, as no None."""
+    found = _param(program, node) if isinstance(node, cst.Name) else None
+    if found is None:
+        return False
+    function, param = found
+    calls = sites(program, function)
+    return 0 < len(calls) <= _MOST and all(
+        _was_used(home, program.calls.passed(function, param, call), call) for home, call in calls
+    )
+
+
+def _was_used(program: Program, node: cst.BaseExpression | None, call: cst.Call) -> bool:
+    """``teacher.eval()`` in a line of a block around a call of ``train(teacher)``, before it."""
+    if not isinstance(node, cst.Name):
+        return False
+    index, bound = program.index, {*program.flow.reaching(node)}
+    around = {id(above) for above in index.ancestors(call)}
+    for use in index.named[node.value]:
+        above, statement = program.parent(use), program.smallest_statement(use)
+        line = program.parent(statement)
+        if (
+            isinstance(above, cst.Attribute)
+            and above.value is use
+            and isinstance(line, cst.SimpleStatementLine)
+            and id(program.parent(line)) in around
+            and index.order(use) < index.order(call)
+            and not any(
+                isinstance(one, _PUTS_OFF) and index.inside(one, statement)
+                for one in index.ancestors(use)
+            )
+            and {*program.flow.reaching(use)} == bound
+        ):
+            return True
+    return False
+
+
+def _param(program: Program, name: cst.Name) -> tuple[cst.FunctionDef, cst.Param] | None:
+    """Return the parameter of a single value that a name stands for, with its function."""
     bindings = program.flow.reaching(name)
     param = bindings[0].value if len(bindings) == 1 else None
     function = program.function(param) if isinstance(param, cst.Param) else None
-    if function is None or not isinstance(param, cst.Param) or depth >= _DEPTH:
-        return []
+    if function is None or not isinstance(param, cst.Param):
+        return None
     params = function.params
     single = (*params.posonly_params, *params.params, *params.kwonly_params)
-    if not any(param is one for one in single):
-        return []  # of a lambda, or it takes several
+    # else it is of a lambda, or takes several
+    return (function, param) if any(param is one for one in single) else None
+
+
+def _given(program: Program, name: cst.Name, sites: Sites, depth: int) -> list[object]:
+    """Return the constants that a parameter gets in the calls of its function."""
+    found_param = _param(program, name)
+    if found_param is None or depth >= _DEPTH:
+        return []
+    function, param = found_param
     found: list[object] = []
     calls = sites(program, function)
     for home, call in calls if len(calls) <= _MOST else ():
