@@ -66,7 +66,8 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once; also
   where it stands before each call of the function that reads;
 - functions, classes, files and folders that are named after drawing;
-- Python and NumPy numbers, shapes and sizes, tensors on the host, scripts for the CPU only;
+- Python and NumPy numbers, shapes and sizes, tensors on the host (also those that a function
+  computes with an `nn.Sequential` that nothing moves), scripts for the CPU only;
 - actions that a simulator needs on the host, priorities of a replay or a sampler, and what a search
   without gradients is told of the point that it gave (`search.ask()`, `search.tell(x, loss)`);
 - running totals that are read after the loop: `item-accumulate-in-train-loop` reports those.

@@ -59,3 +59,40 @@ def test_a_default_device_is_where_models_are_made() -> None:
 def test_a_copy_where_gpus_are_used(lines: str, device: str) -> None:
     program = parsed(f"x = torch.ones(3).to(device)\n{lines}\nprobe(x)", HEAD)
     assert program.value(probed(program)).device.name == device
+
+
+SCORED = """
+def score(net, x):
+    return net(x).pow(2).mean()
+def moved(net, x):
+    return net.to(device)(x).mean()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def train(teacher):
+    net = {made}
+    optimizer = torch.optim.Adam(net.parameters())
+    for step in range(999):
+        x = teacher.sample(128)
+        loss = {loss}
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+    show(net)
+def show(net):
+    return net(torch.zeros(3).to(device))
+"""
+LAYERS = "nn.Sequential(nn.Linear(2, 8), nn.Linear(8, 2))"
+
+
+@pytest.mark.parametrize(
+    ("made", "loss", "count"),
+    [
+        pytest.param(LAYERS, "score(net, x)", 0, id="layers that nothing moves"),
+        pytest.param(LAYERS, "moved(net, x)", 1, id="a function moves them"),
+        pytest.param(LAYERS, "unseen(net, x)", 1, id="who knows what a function does"),
+        pytest.param(f"{LAYERS}.to(device)", "score(net, x)", 1, id="moved"),
+        pytest.param(LAYERS, "score(teacher, x)", 1, id="another model"),
+    ],
+)
+def test_what_a_function_computes_with_layers_of_the_host(made: str, loss: str, count: int) -> None:
+    program = parsed(SCORED.replace("{made}", made).replace("{loss}", loss), HEAD)
+    assert len(program.syncs) == count

@@ -55,6 +55,62 @@ def stays_on_host(program: Program, binding: Binding) -> bool:
     return used and not _moves_itself(program, made.func)
 
 
+def of_host_model(program: Program, tensor: cst.BaseExpression) -> bool:
+    """Whether a function computed a tensor with layers that are made here and never moved.
+
+    ``net = nn.Sequential(...)``, and ``loss = score(net, x)``: what layers of the host compute is
+    there as well.
+    """
+    found = program.flow.reaching(tensor) if isinstance(tensor, cst.Name) else ()
+    return bool(found) and all(
+        one.kind is Bind.ASSIGN
+        and isinstance(one.value, cst.Call)
+        and any(_are_layers_of_host(program, arg.value, tensor) for arg in one.value.args)
+        for one in found
+    )
+
+
+def _are_layers_of_host(program: Program, node: cst.BaseExpression, read: cst.CSTNode) -> bool:
+    """Whether a name stands for layers that nothing moves up to a line, or in a turn around it."""
+    bindings = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    if len(bindings) != 1 or any(word in program.text for word in _DEFAULTS[:2]):
+        return False
+    (binding,) = bindings
+    made = binding.value
+    if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+        return False
+    if binding.scope.kind is not ScopeKind.FUNCTION:
+        return False
+    loops = [one for one in program.index.ancestors(read) if isinstance(one, cst.For | cst.While)]
+    end = program.index.end(loops[-1] if loops else read)
+    return program.qualified(made.func) == "torch.nn.Sequential" and all(
+        _only_used(program, use) or _is_given_away_unmoved(program, use)
+        for use in program.index.named[binding.name]
+        if use is not binding.node
+        and program.index.order(use) < end
+        and program.index.scope(use).owner(use.value) is binding.scope
+    )
+
+
+def _is_given_away_unmoved(program: Program, use: cst.Name) -> bool:
+    """Whether a function is given a model that speaks of no device."""
+    arg = program.parent(use)
+    call = program.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    own, far = program.calls.target(call), program.calls.elsewhere(call)
+    home = program if own is not None else far.program if far is not None else None
+    function = own if own is not None else far.function if far is not None else None
+    return (
+        home is not None
+        and function is not None
+        and not any(
+            one.value in _MOVES or "device" in one.value
+            for one in home.index.below(function, cst.Name)
+        )
+    )
+
+
 def _moves_itself(program: Program, name: cst.Name) -> bool:
     """Whether a class of the project speaks of devices: it may put itself, or its parts, on one."""
     home, owner = program, program.classes.named(program.qualified(name))

@@ -26,6 +26,7 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Context, Role
+from torchlint.analysis.on_host import of_host_model
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
@@ -275,6 +276,8 @@ def sync_of(
     if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
         return
     if value.device is Device.UNKNOWN and stays_unmoved(program, tensor):
+        return
+    if of_host_model(program, tensor):
         return
     context = program.context(node)
     if context.role in _STEPS and not without_gpu(program, node):
