@@ -228,14 +228,14 @@ BEGINS = """
         {}
 """
 EPISODES = """
-for episode in range(9):
-    state = env.reset()
-    {}
-    while not done:
+def evaluate(policy):
+    policy.eval()
+    for episode in range(9):
+        state = env.reset()
         {}
-        state, reward, done, _ = env.step(policy(state, hidden))
-        loss(reward).backward()
-        optimizer.step()
+        for turn in range(999):
+            {}
+            state, reward, done, _ = env.step(policy(state, hidden))
 """
 MADE = "hidden = torch.zeros(1, 8).to(device)"
 ANSWERS = """
