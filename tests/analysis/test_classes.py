@@ -141,3 +141,22 @@ def test_classes_of_files_that_import_one_another(tmp_path: Path) -> None:
         for owner in project.program(str(tmp_path / name)).classes
     }
     assert found == {"One": True, "Part": False, "Base": True, "Other": False}
+
+
+@pytest.mark.parametrize(
+    ("own", "home"),
+    [
+        pytest.param("def __init__(self): pass", "record.py", id="its own"),
+        pytest.param("size = 3", "base.py", id="inherited"),
+    ],
+)
+def test_the_constructor_that_a_class_of_another_file_runs(
+    tmp_path: Path, own: str, home: str
+) -> None:
+    (tmp_path / "base.py").write_text("class Base:\n    def __init__(self): pass\n")
+    (tmp_path / "record.py").write_text(f"from base import Base\nclass Record(Base):\n    {own}\n")
+    (tmp_path / "train.py").write_text("from record import Record\nRecord()\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    found = project.function(project.program(str(tmp_path / "train.py")), "record.Record")
+    assert found is not None
+    assert found.program.path.name == home

@@ -198,7 +198,10 @@ class Project:
             case cst.FunctionDef() as function:
                 return Target(found.program, function)
             case cst.ClassDef() as made:
-                return _method(found.program, found.program.classes.get(made), "__init__")
+                owner = found.program.classes.get(made)
+                if owner is None:
+                    return None
+                return self.inherited(found.program, owner, "__init__")
             case _:
                 return None
 
@@ -216,17 +219,25 @@ class Project:
 
     def inherited(self, program: Program, owner: Class, name: str) -> Target | None:
         """Return a method of a class, or that of the nearest of its bases in any file."""
-        todo, seen = [(program, owner)], {id(owner)}
-        for home, current in todo:
+        for home, current in self._lineage(program, owner):
             function = home.classes.method(current, name)
             if function is not None:
                 return Target(home, function)
+        return None
+
+    def _lineage(self, program: Program, owner: Class) -> Iterator[tuple[Program, Class]]:
+        """Yield a class, then the classes of other files that it extends, nearest first.
+
+        Each stands for itself and the bases that its own file defines.
+        """
+        todo, seen = [(program, owner)], {id(owner)}
+        for home, current in todo:
+            yield home, current
             for base in home.classes.outside(current):
                 found = self.defined_class(home, base)
                 if found is not None and id(found[1]) not in seen:
                     seen.add(id(found[1]))
                     todo.append(found)
-        return None
 
     # -- who calls ---------------------------------------------------------------------------
 
@@ -293,16 +304,7 @@ class Project:
 
     def _homes_of_bases(self, program: Program, owner: Class) -> Iterator[Program]:
         """Yield the other files that define bases of a class, be it by way of one another."""
-        todo, seen = [(program, owner)], {id(owner)}
-        homes = {id(program): program}
-        while todo:
-            home, current = todo.pop()
-            for base in home.classes.outside(current):
-                found = self.defined_class(home, base)
-                if found is not None and id(found[1]) not in seen:
-                    seen.add(id(found[1]))
-                    todo.append(found)
-                    homes[id(found[0])] = found[0]
+        homes = {id(home): home for home, _ in self._lineage(program, owner)}
         del homes[id(program)]
         yield from homes.values()
 
@@ -383,11 +385,6 @@ class Project:
 def _takes_device(function: cst.FunctionDef) -> bool:
     """Whether a function is told a device: ``def __init__(self, device, loss_device)``."""
     return any("device" in param.name.value for param in function.params.params)
-
-
-def _method(program: Program, owner: Class | None, name: str) -> Target | None:
-    function = None if owner is None else program.classes.method(owner, name)
-    return None if function is None else Target(program, function)
 
 
 def portable(value: Value, source: Program, target: Program) -> Value:
