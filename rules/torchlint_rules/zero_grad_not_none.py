@@ -15,21 +15,21 @@ with `--torch-version`.
 ## Bad
     import torch
 
-    model = torch.nn.Linear(4, 2)
+    model = torch.nn.Linear(512, 512)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10):
         optimizer.zero_grad(set_to_none=False)
-        model(torch.ones(1, 4)).sum().backward()
+        model(torch.ones(1, 512)).sum().backward()
         optimizer.step()
 
 ## Good
     import torch
 
-    model = torch.nn.Linear(4, 2)
+    model = torch.nn.Linear(512, 512)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10):
         optimizer.zero_grad(set_to_none=True)
-        model(torch.ones(1, 4)).sum().backward()
+        model(torch.ones(1, 512)).sum().backward()
         optimizer.step()
 
 ## Leaves alone
@@ -43,7 +43,8 @@ each turn makes the model anew), or after a change
 (`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
 heat map of a model in evaluation mode), and those of a few
 tensors: an optimizer that lists them (`SGD([image])`), or parameters that a script asserts
-(`assert len(parameters) == 2`); a condition as the argument
+(`assert len(parameters) == 2`); those of a network that is seen to hold no more than 512 numbers,
+or one layer of up to 65,536; a condition as the argument
 (`set_to_none=args.none`); objects whose class has
 a `zero_grad` of its own, those that may be of such a class in a file near by (where only an option
 puts that around an optimizer of torch, without a fix and with `--torch-version any`), and those of
@@ -116,7 +117,7 @@ from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.renewed import clears_renewed, has_no_gradients
 from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
-from torchlint.analysis.sizes import asserts_few, lists_few
+from torchlint.analysis.sizes import is_little, updates_little
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
 from torchlint.edits import Fix, Safety
@@ -234,10 +235,12 @@ def looks_back(program: Program, call: cst.Call) -> bool:
 
 
 def has_few(program: Program, call: cst.Call) -> bool:
-    """Whether an optimizer lists few tensors, or a script asserts that: an image, a probe."""
+    """Whether there is next to nothing to fill: an image, a probe, a network for a lesson."""
     assert isinstance(call.func, cst.Attribute)
-    made = program.value(call.func.value).made
-    return isinstance(made, cst.Call) and (asserts_few(program, made) or lists_few(program, made))
+    value = program.value(call.func.value)
+    if value.kind is Kind.MODULE:
+        return is_little(program, value)
+    return isinstance(value.made, cst.Call) and updates_little(program, value.made)
 
 
 def over_optimizers(program: Program, call: cst.Call) -> cst.CSTNode:

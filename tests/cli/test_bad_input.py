@@ -13,7 +13,7 @@ from torchlint import linter
 TRAIN = """\
 import torch
 
-model = torch.nn.Linear(4, 1).to("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(512, 512).to("cuda" if torch.cuda.is_available() else "cpu")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in [torch.randn(8, 4) for _ in range(3)]:
     optimizer.zero_grad(set_to_none=False)

@@ -405,7 +405,7 @@ def test_is_silent_for_a_few_tensors(given):
         pytest.param("Blocks(4).parameters()", id="as many as somebody says"),
         pytest.param("Built(4).parameters()", id="built by somebody"),
         pytest.param("nn.Sequential(*layers).parameters()", id="built of somebody's layers"),
-        pytest.param("nn.LSTM(4, 4).parameters()", id="a layer with many"),
+        pytest.param("nn.LSTM(4, 4, 2).parameters()", id="a layer with many"),
         pytest.param("other.Net().parameters()", id="an unknown model"),
         pytest.param("params", id="unknown parameters"),
         pytest.param("[image, *noises]", id="a list with more"),

@@ -17,7 +17,7 @@ CODE = "TL602"
 SCRIPT = """
 import torch
 
-model = torch.nn.Linear(4, 2)
+model = torch.nn.Linear(512, 512)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x in data:
     {line}
@@ -67,7 +67,7 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
                 train(model, optimizer)
 
             def main():
-                model = torch.nn.Linear(4, 2)
+                model = torch.nn.Linear(512, 512)
                 fit(model, torch.optim.SGD(model.parameters(), lr=0.1))
             """,
             id="once, before there is a gradient",
@@ -271,7 +271,7 @@ def test_a_floor_is_not_the_version_in_use():
 EPOCHS = """
 import torch
 
-model = torch.nn.Linear(4, 2)
+model = torch.nn.Linear(512, 512)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(9):
     {epoch}
@@ -331,10 +331,10 @@ class Search:
             {then}
 
 def fresh():
-    return torch.nn.Linear(4, 2)
+    return torch.nn.Linear(512, 512)
 
 def learn(model):
-    model(torch.ones(1, 4)).sum().backward()
+    model(torch.ones(1, 512)).sum().backward()
 """
 LEARN = "learn(model)\n            optimizer.step()"
 
@@ -342,7 +342,7 @@ LEARN = "learn(model)\n            optimizer.step()"
 @pytest.mark.parametrize(
     ("model", "before", "count"),
     [
-        pytest.param("torch.nn.Linear(4, 2)", "", 0, id="a new model"),
+        pytest.param("torch.nn.Linear(512, 512)", "", 0, id="a new model"),
         pytest.param("fresh().cuda()", "model.train()", 0, id="that is moved and switched"),
         pytest.param("fresh()", "model = model.cuda()", 0, id="line by line"),
         pytest.param("model.cuda()", "", 1, id="the same model"),
@@ -521,7 +521,7 @@ def test_loops_over_parameters(over, body):
 )
 def test_loops_over_parameters_on_the_host(move, severity):
     loop = "for p in model.parameters():\n        p.grad.zero_()"
-    source = script(loop).replace("Linear(4, 2)", f"Linear(4, 2){move}")
+    source = script(loop).replace("Linear(512, 512)", f"Linear(512, 512){move}")
     [found] = check(source, CODE, "2.13")
     assert found.severity is severity
 
@@ -1017,7 +1017,7 @@ def test_the_optimizer_that_comes_out_of_horovod_takes_no_argument():
 
 
 def test_the_engine_of_deepspeed_takes_no_argument():
-    head = "import deepspeed\nmodel, *_ = deepspeed.initialize(model=torch.nn.Linear(4, 2))\n"
+    head = "import deepspeed\nmodel, *_ = deepspeed.initialize(model=torch.nn.Linear(512, 512))\n"
     silent(script("model.zero_grad()", head="import torch\n" + head), CODE)
 
 
@@ -1031,7 +1031,7 @@ def test_an_optimizer_by_annotation_may_be_of_the_project(tmp_path):
     "head",
     [
         "from torch.nn.attention import SDPBackend\n",
-        "import torch\nnet = torch.compile(torch.nn.Linear(4, 2))\n",
+        "import torch\nnet = torch.compile(torch.nn.Linear(512, 512))\n",
         "import torch.nn.functional as F\ny = F.scaled_dot_product_attention(q, k, v)\n",
         "from torchvision.transforms import v2\n",
     ],
@@ -1153,7 +1153,7 @@ def share(local, shared):
     {assign}
 
 def train(shared, batches):
-    local = torch.nn.Linear(4, 2)
+    local = torch.nn.Linear(512, 512)
     optimizer = torch.optim.SGD(shared.parameters(), lr=0.1)
     for x in batches:
         optimizer.zero_grad()
@@ -1315,7 +1315,7 @@ def test_an_evaluation_that_clears_gradients_looks_at_none(line, count):
 ASKS = """
 import torch
 
-model = torch.nn.Linear(4, 2)
+model = torch.nn.Linear(512, 512)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 def gradients(out):
@@ -1413,4 +1413,60 @@ for x in data:
     model(image * scale, x).sum().backward()
     optimizer.step()
 """
+    assert len(check(source, CODE, "1.13")) == count
+
+
+NETWORKS = """
+import torch
+from torch import nn
+
+width = 5
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(width, 4)
+        self.rnn = nn.RNN(input_size=4, hidden_size=width, batch_first=True)
+        self.out = nn.Linear(width, 5)
+    def forward(self, x):
+        return self.out(self.rnn(self.words(x))[0])
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Linear(8, 4), nn.BatchNorm1d(4)
+
+net = {made}
+optimizer = torch.optim.Adam(net.parameters())
+for x in data:
+    {over}.zero_grad()
+    net(x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        pytest.param("nn.Linear(1, 1)", 0, id="a line"),
+        pytest.param("nn.Linear(28 * 28, out_features=10)", 0, id="computed"),
+        pytest.param("nn.Linear(784, 10)", 0, id="one layer"),
+        pytest.param("nn.Linear(2048, 1000)", 1, id="one that is large"),
+        pytest.param("nn.Linear(features, 10)", 1, id="one of unknown size"),
+        pytest.param("nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 1))", 0, id="two"),
+        pytest.param("nn.Sequential(nn.Linear(4, 128), nn.Linear(128, 2))", 1, id="wider"),
+        pytest.param("Words()", 0, id="words"),
+        pytest.param("nn.LSTM(4, 4)", 0, id="a recurrent layer"),
+        pytest.param("nn.LSTM(4, 64)", 1, id="with more units"),
+        pytest.param("nn.GRU(units, 4)", 1, id="of unknown size, recurrent"),
+        pytest.param("nn.LSTM(4, 4, num_layers=n)", 1, id="as many as somebody says"),
+        pytest.param("nn.LSTM(4, 4, 9)", 1, id="nine layers"),
+        pytest.param("nn.LSTM(4, 4, **options)", 1, id="with options"),
+        pytest.param("nn.Linear(*sizes)", 1, id="sizes that somebody gives"),
+        pytest.param("Normed()", 1, id="a layer whose size is not read"),
+    ],
+)
+@pytest.mark.parametrize("over", ["optimizer", "net"])
+def test_little_to_fill(made, count, over):
+    source = NETWORKS.replace("{made}", made).replace("{over}", over)
     assert len(check(source, CODE, "1.13")) == count

@@ -31,7 +31,7 @@ import torch
 torch.manual_seed(0)
 torch.set_num_threads(1)
 torch.autograd.set_detect_anomaly(True)
-model = torch.nn.Linear(4, 4)
+model = torch.nn.Linear(4, 20_000)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 def train(steps):
@@ -317,7 +317,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.autograd.set_detect_anomaly(True)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = torch.nn.Linear(4, 4).to(device)
+model = torch.nn.Sequential(torch.nn.Linear(4, 128), torch.nn.Linear(128, 4)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = GradScaler()
 loader = DataLoader(TensorDataset(torch.rand(512, 4)), batch_size=8, num_workers=2)

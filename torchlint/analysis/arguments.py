@@ -7,6 +7,7 @@ cannot be followed is `Given.UNSURE`, on which a rule stays silent.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,9 @@ class Arguments:
         """Return the whole number that an expression always is, through constants of the file."""
         if isinstance(node, cst.Integer):
             return int(node.value, 0)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+            sides = [self.number(side, depth + 1) for side in (node.left, node.right)]
+            return None if None in sides else math.prod(side or 0 for side in sides)
         if not isinstance(node, cst.Name) or depth > _DEPTH:
             return None
         match self._program.flow.reaching(node):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,18 +13,27 @@ from torchlint.analysis.trained import trained_models
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
-    from torchlint.analysis.trained import Trained
+    from torchlint.analysis.values import Value
 
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.GeneratorExp)
 FEW = 4  # tensors: two layers, each with a bias
+_ONE, _LAYER = 2, 2**16  # tensors and numbers of one layer that is not large
+_HANDFUL = 512  # numbers
 _NN = "torch.nn."
 _PLAIN = frozenset({"Linear", "Bilinear", "LayerNorm", "GroupNorm"})
 _ALONE = frozenset({"Parameter", "Embedding", "EmbeddingBag", "RMSNorm", "PReLU"})
 _PLAIN_STARTS = ("Conv", "BatchNorm", "InstanceNorm")
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_SIDES = {
+    "Linear": ("in_features", "out_features"),
+    "Embedding": ("num_embeddings", "embedding_dim"),
+    "RNN": ("input_size", "hidden_size"),
+}
+_MORE = frozenset({"num_layers", "bidirectional", "proj_size"})
 _EMPTY = frozenset(
     {"Identity", "Flatten", "Unflatten", "ReLU", "ReLU6", "LeakyReLU",
      "GELU", "ELU", "SELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Softplus",
@@ -36,31 +47,75 @@ _INTEGERS = frozenset(
 _BUILTIN = frozenset({"super", "len", "int", "float", "max", "min", "print", "range", "round"})
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many parameters there are, and how many numbers they hold; None where it is not seen."""
+
+    tensors: int
+    numbers: int | None
+
+    def __add__(self, other: Size) -> Size:
+        """Return the size of both together."""
+        known = self.numbers is not None and other.numbers is not None
+        numbers = (self.numbers or 0) + (other.numbers or 0) if known else None
+        return Size(self.tensors + other.tensors, numbers)
+
+
+_NOTHING = Size(0, 0)
+
+
 def updates_few(program: Program, optimizer: cst.Call) -> bool:
     """Whether an optimizer is given a few tensors by name, or small models that can be seen."""
-    if asserts_few(program, optimizer):
+    if asserts_few(program, optimizer) or _lists_few(program, optimizer, _may_be_tensor):
         return True
+    size = _updated(program, optimizer)
+    return size is not None and size.tensors <= FEW
+
+
+def updates_little(program: Program, optimizer: cst.Call) -> bool:
+    """Whether the parameters that an optimizer is given are known to be next to nothing."""
+    if asserts_few(program, optimizer) or _lists_few(program, optimizer, _is_tensor):
+        return True
+    size = _updated(program, optimizer)
+    return size is not None and _is_little(size)
+
+
+def is_little(program: Program, model: Value) -> bool:
+    """Whether a model is seen to have one small layer, or a few hundred numbers in all."""
+    size = _of_model(program, model)
+    return size is not None and _is_little(size)
+
+
+def _is_little(size: Size) -> bool:
+    most = _LAYER if size.tensors <= _ONE else _HANDFUL
+    return size.numbers is not None and size.numbers <= most
+
+
+def _updated(program: Program, optimizer: cst.Call) -> Size | None:
+    """Return the size of the models whose parameters an optimizer is given, if it is seen."""
     given = program.argument(optimizer, "params").values
-    match given:
-        case (cst.List(elements=members) | cst.Tuple(elements=members),):
-            return 0 < len(members) <= FEW and all(
-                isinstance(one, cst.Element) and _is_tensor(program, one.value) for one in members
-            )
-        case (node,) if _of_models(node):
-            models = [one for one in trained_models(program) if one.optimizer is optimizer]
-            counts = [_tensors(program, one) for one in models]
-            many = not counts or None in counts
-            return not many and sum(count or 0 for count in counts) <= FEW
-        case _:
-            return False
+    if len(given) != 1 or not _of_models(given[0]):
+        return None
+    models = [one for one in trained_models(program) if one.optimizer is optimizer]
+    total = _NOTHING
+    for model in models:
+        size = _of_model(program, model.value)
+        if size is None:
+            return None
+        total += size
+    return total if models else None
 
 
-def lists_few(program: Program, optimizer: cst.Call) -> bool:
-    """``SGD([image], lr=1)``: an optimizer is given what are known to be a few tensors."""
+def _lists_few(
+    program: Program,
+    optimizer: cst.Call,
+    is_one: Callable[[Program, cst.BaseExpression], bool],
+) -> bool:
+    """``SGD([image], lr=1)``: whether an optimizer is given a list of a few tensors."""
     match program.argument(optimizer, "params").values:
         case (cst.List(elements=members) | cst.Tuple(elements=members),):
             return 0 < len(members) <= FEW and all(
-                program.value(one.value).kind is Kind.TENSOR for one in members
+                isinstance(one, cst.Element) and is_one(program, one.value) for one in members
             )
         case _:
             return False
@@ -112,6 +167,11 @@ def _counted(test: cst.BaseExpression) -> cst.Name | None:
 
 
 def _is_tensor(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a member of the list of parameters is known to be a tensor."""
+    return program.value(node).kind is Kind.TENSOR
+
+
+def _may_be_tensor(program: Program, node: cst.BaseExpression) -> bool:
     """Whether a member of the list of parameters is one of them, and no group of many."""
     value = program.value(node)
     if isinstance(node, cst.Dict) or value.kind in (Kind.DICT, Kind.LIST):
@@ -181,18 +241,18 @@ def _class_of(program: Program, kind: str) -> tuple[Program, Class | None]:
     return program, owner
 
 
-def _tensors(program: Program, model: Trained) -> int | None:
-    """Return how many parameters a model has, None where that is not seen."""
-    kind, made = model.value.type, model.value.made
+def _of_model(program: Program, model: Value) -> Size | None:
+    """Return the size of a model, None where that is not seen."""
+    kind, made = model.type, model.made
     if kind.startswith(_NN):
         seen = isinstance(made, cst.Call) and not _repeats(program, made)
-        return _count(program, program.index.below(made, cst.Call)) if made and seen else None
+        return _sum(program, program.index.below(made, cst.Call)) if made and seen else None
     home, owner = _class_of(program, kind)
     return None if owner is None else _of_class(home, owner)
 
 
-def _of_class(home: Program, owner: Class, depth: int = 0) -> int | None:
-    """Return how many parameters the methods of a class make, but for its forward pass."""
+def _of_class(home: Program, owner: Class, depth: int = 0) -> Size | None:
+    """Return the size of what the methods of a class make, but for its forward pass."""
     lineage = home.classes.lineage(owner)
     bases = [base for one in lineage for base in one.bases if home.classes.named(base) is None]
     if bases != ["torch.nn.Module"] or depth > FEW:
@@ -202,16 +262,16 @@ def _of_class(home: Program, owner: Class, depth: int = 0) -> int | None:
     if any(_repeats(home, method.body) for method in methods):
         return None
     calls = (c for one in methods for c in home.index.below(one.body, cst.Call))
-    return _count(home, calls, depth)
+    return _sum(home, calls, depth)
 
 
 def _repeats(program: Program, node: cst.CSTNode) -> bool:
     return any(any(program.index.below(node, kind)) for kind in _LOOPS)
 
 
-def _count(program: Program, calls: Iterable[cst.Call], depth: int = 0) -> int | None:
-    """Return how many parameters some calls make, None where one of them is not known."""
-    total = 0
+def _sum(program: Program, calls: Iterable[cst.Call], depth: int = 0) -> Size | None:
+    """Return the size of the parameters that some calls make, None where one is not known."""
+    total = _NOTHING
     for call in calls:
         found = _of_call(program, call, depth)
         if found is None:
@@ -220,25 +280,62 @@ def _count(program: Program, calls: Iterable[cst.Call], depth: int = 0) -> int |
     return total
 
 
-def _of_call(program: Program, call: cst.Call, depth: int) -> int | None:
+def _of_call(program: Program, call: cst.Call, depth: int) -> Size | None:
     name = program.qualified(call.func)
     if name in _CONTAINERS:
-        return 0 if all(isinstance(arg.value, cst.Call) for arg in call.args) else None
+        return _NOTHING if all(isinstance(arg.value, cst.Call) for arg in call.args) else None
     if name.startswith(_NN):
-        return layer_parameters(name)
+        return _of_layer(program, call, name)
     if name.startswith(("torch.", "numpy.", "math.")):
-        return 0
+        return _NOTHING
     func = call.func
     if isinstance(func, cst.Name):
         part = program.classes.named(name)
         if part is not None:
             return _of_class(program, part, depth + 1) if part.is_module else None
-        return 0 if func.value in _BUILTIN else None
+        return _NOTHING if func.value in _BUILTIN else None
     root: cst.BaseExpression = func
     while isinstance(root, cst.Attribute | cst.Subscript):
         root = root.value
     of_self = isinstance(root, cst.Name) and root.value == "self"
-    return 0 if of_self or isinstance(root, cst.Call) else None
+    return _NOTHING if of_self or isinstance(root, cst.Call) else None
+
+
+def _of_layer(program: Program, call: cst.Call, name: str) -> Size | None:
+    """Return the size of a layer of torch; None for those with many parameters."""
+    last = name.rpartition(".")[2]
+    if last in _GATES and name == f"{_NN}{last}":
+        return _of_recurrence(program, call, _GATES[last])
+    tensors = layer_parameters(name)
+    if not tensors:
+        return None if tensors is None else _NOTHING
+    sides = _sides(program, call, last)
+    if last == "Embedding":
+        return Size(tensors, math.prod(sides) if sides else None)
+    return Size(tensors, (sides[0] + 1) * sides[1] if sides else None)
+
+
+def _of_recurrence(program: Program, call: cst.Call, gates: int) -> Size | None:
+    """Return the size of a recurrent layer, of which there is one in one direction."""
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    unnamed = len(call.args) - len(named)
+    if unnamed > len(_SIDES["RNN"]) or named & _MORE or any(arg.star for arg in call.args):
+        return None
+    sides = _sides(program, call, "RNN")
+    return Size(4, gates * sides[1] * (sum(sides) + 2) if sides else None)
+
+
+def _sides(program: Program, call: cst.Call, kind: str) -> list[int]:
+    """Return the numbers of a layer's inputs and outputs; none where they are not certain."""
+    if any(arg.star for arg in call.args):
+        return []
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    names = _SIDES.get(kind, ())
+    given = [*plain[: len(names)], *(named.get(name) for name in names[len(plain) :])]
+    counts = [program.arguments.number(node) for node in given]
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(names) else []
 
 
 def layer_parameters(name: str) -> int | None:
