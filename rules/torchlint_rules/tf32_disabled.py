@@ -42,8 +42,8 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
 - Scripts for the CPU, and files that are not started as a script or do not train.
 - Models that are made in other files, and those that are convolutions for the most part: these use
   TensorFloat-32 already, and what is multiplied at their end is small.
-- Models of linear layers none of which is seen to be wider than 512: a GPU takes longer to start
-  such a product than to compute it.
+- Models of linear layers none of which is seen to hold half a million weights, or to be wider than
+  512: a GPU takes longer to start such a product than to compute it.
 
 Full precision that is asked for (`allow_tf32 = False`, `"highest"`) is reported as TL507b where
 nothing beside it says why, and without a fix.  TL507c is a file that sets the precision both by the

@@ -62,7 +62,7 @@ zeros that are asked for, files that add to gradients by hand and need the buffe
 A plain `zero_grad()` is reported as information where the project only says that it needs
 torch 1.7 or a later 1.x *or newer* (`torch>=1.8`), and where it runs once an epoch before steps
 that are not seen.
-Loops that zero the gradients of parameters one by one are reported as well, as information
+Loops that zero the gradients of parameters one by one are reported as well, but for those
 where the file makes the model itself and says nothing of a GPU: on a CPU they launch no kernels.
 Those that also do something else are not.
 
@@ -192,7 +192,9 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
         if not any(program.index.inside(node, loop.node) for loop in loops)
     ]
     if not stray:
-        yield from (one_by_one(program, loop) for loop in loops)
+        yield from (
+            one_by_one(program, loop) for loop in loops if not stays_on_host(program, loop.node)
+        )
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
@@ -446,14 +448,13 @@ def one_by_one(program: Program, loop: ZeroingLoop) -> Finding:
         f"the loop zeroes the gradients of `{program.brief(loop.node.iter)}` one by one, only for "
         "the backward pass to add to them"
     )
-    severity = Severity.INFO if stays_on_host(program, loop.node) else None
     if loop.optimizer is None:
         advice = "set each `.grad` to None instead"
-        return Finding(loop.node, message, severity=severity, help=advice)
+        return Finding(loop.node, message, help=advice)
     new = program.target is not None and program.target >= DEFAULT
     code = f"{loop.optimizer}.zero_grad({'' if new else 'set_to_none=True'})"
     fix = _fix(program, f"Call `{code}`", Replace(loop.node, code))
-    return Finding(loop.node, message, fix, severity)
+    return Finding(loop.node, message, fix)
 
 
 def stays_on_host(program: Program, loop: cst.For) -> bool:

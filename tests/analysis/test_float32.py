@@ -80,6 +80,7 @@ def test_product(code):
         pytest.param("nn.Linear(10, 10)", id="small"),
         pytest.param("nn.Linear(512, 512)", id="narrow"),
         pytest.param("nn.Linear(10, 1024)", id="of few weights"),
+        pytest.param("nn.Linear(784, 520)", id="for digits"),
         pytest.param("nn.Linear(n, 512)", id="of unknown size"),
         pytest.param("nn.Linear()", id="of no size"),
         pytest.param(

@@ -24,7 +24,7 @@ _PRODUCTS = frozenset(
 _METHODS = frozenset({"matmul", "bmm", "baddbmm"})  # of a tensor, by their names
 _CONVOLUTION = re.compile(r"\bconv_?(transpose)?[123]d", re.IGNORECASE)
 # Weights of a layer from which on the product takes longer than its launch, and the larger side.
-_LARGE, _WIDE = 256 * 256, 512
+_LARGE, _WIDE = 512 * 1024, 512
 
 # Names of the older switches and of those of torch 2.9, by what they hold for.
 OLD = {
