@@ -13,7 +13,7 @@ from torchlint.errors import TorchlintError
 from torchlint.source import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Excluded = Callable[[Path], bool]
 
@@ -375,12 +375,16 @@ class Imports:
         """
         found = self._leading.get(holds)
         if found is None:
-            todo, seen = list(self.where(holds)), set[str]()
-            while todo:
-                seen.update(new := self._run_by.get(todo.pop(), set()) - seen)
-                todo += new
-            found = self._leading[holds] = frozenset(seen)
+            found = self._leading[holds] = self.above(self.where(holds))
         return found
+
+    def above(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the files whose imports run, at any distance, one of some files."""
+        todo, seen = list(paths), set[str]()
+        while todo:
+            seen.update(new := self._run_by.get(todo.pop(), set()) - seen)
+            todo += new
+        return frozenset(seen)
 
     @cached_property
     def _run_by(self) -> dict[str, set[str]]:

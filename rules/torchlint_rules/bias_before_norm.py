@@ -45,7 +45,8 @@ not become measurably faster, so this is information.
 - Models whose `train` hands on `False`.
 - Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
   they build, only to evaluate it (they have the bias, and the mean that a norm has stored holds
-  it), though an optimizer that never steps is left over there.
+  it), though an optimizer that never steps is left over there; and what such a script imports,
+  where nothing in the project trains.
 
 A `Linear` before `BatchNorm1d` is reported where both have the same width, which
 assumes inputs of shape (N, C) unless they are seen to be flattened.
@@ -119,6 +120,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
     if not links or module_uses.freezes_norms(program) or module_uses.looks_inside(program):
         return
     if in_test(program, links[0].producer) or is_toy(program):
+        return
+    if module_uses.is_trained_nowhere(program):
         return
     loading = module_uses.loading_file(program)
     for link in links:

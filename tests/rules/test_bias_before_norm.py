@@ -474,6 +474,65 @@ def test_silent_in_scripts_that_evaluate_what_was_trained_with_the_bias(tmp_path
     assert check_in(tmp_path, {"score.py": EVALUATES, **others}, "score.py", CODE) == []
 
 
+NET = f"""{HEAD}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential({CONV}, {NORM})
+
+    def forward(self, x):
+        return self.layers(x.cuda())
+"""
+SHOWS = """\
+import torch
+from {module} import Net
+
+if __name__ == "__main__":
+    net = Net()
+    net.load_state_dict(torch.load("net.pt"))
+    net.eval()
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"test.py": SHOWS.format(module="net")}, id="imported"),
+        pytest.param(
+            {"test.py": SHOWS.format(module="parts"), "parts.py": "from net import Net\n"},
+            id="by way of another file",
+        ),
+    ],
+)
+def test_silent_where_nothing_trains_what_a_script_evaluates(tmp_path, files):
+    assert check_in(tmp_path, {"net.py": NET, **files}, "net.py", CODE) == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({}, id="nobody evaluates it"),
+        pytest.param(
+            {"test.py": SHOWS.format(module="net"), "train.py": "loss.backward()\n"},
+            id="a file trains",
+        ),
+        pytest.param(
+            {
+                "test.py": SHOWS.format(module="net"),
+                "train.ipynb": '{"source": ["loss.backward()"]}',
+            },
+            id="a notebook trains",
+        ),
+        pytest.param(
+            {"test.py": SHOWS.format(module="net").replace("load_state_dict", "apply")},
+            id="nothing is loaded",
+        ),
+    ],
+)
+def test_reported_where_what_a_script_evaluates_may_be_trained(tmp_path, files):
+    [_] = check_in(tmp_path, {"net.py": NET, **files}, "net.py", CODE)
+
+
 @pytest.mark.parametrize(
     ("source", "others"),
     [

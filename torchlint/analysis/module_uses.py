@@ -38,6 +38,7 @@ _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
 _LEARNS = r"backward|\btrain\w*\(|Trainer|\.fit\("
 _TRAINS_BUT = re.compile(_LEARNS, re.IGNORECASE)  # for an optimizer
 _TRAINS = re.compile(rf"optim|{_LEARNS}", re.IGNORECASE)
+_TRAINS_ELSEWHERE = frozenset({"backward", "fit"})  # in a notebook, or the README
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
@@ -175,6 +176,28 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     takes = re.compile(rf"import(?<=\bimport)\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
     texts = texts_of_importers(program)
     return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
+
+
+def is_trained_nowhere(program: Program) -> bool:
+    """Whether nothing in the project trains, and a script loads weights into what a file defines.
+
+    The weights come from elsewhere, and have the biases; see `is_evaluated_only`.
+    """
+    project, path = program.project, program.path
+    if project is None or path is None:
+        return False
+    imports = project.imports
+    if imports.where(_trains) or not imports.words_of_others.isdisjoint(_TRAINS_ELSEWHERE):
+        return False
+    return any(_evaluates(imports.text(one)) for one in imports.above([str(path)]))
+
+
+def _trains(text: str) -> bool:
+    return _TRAINS.search(text) is not None
+
+
+def _evaluates(text: str) -> bool:
+    return "__main__" in text and ".eval()" in text and _loads_weights(text)
 
 
 def is_published(program: Program, layer: cst.Call) -> bool:
