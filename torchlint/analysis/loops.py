@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis import torch_api
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
@@ -114,11 +115,6 @@ _OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
 _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
-_CLIPS = frozenset(
-    f"torch.nn.utils.{space}clip_grad_{how}_"
-    for space in ("", "clip_grad.")
-    for how in ("norm", "value")
-)
 _DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
 _FILE_IS_THERE = frozenset(f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir"))
@@ -917,7 +913,7 @@ class Loops:
     def _clips(self, place: cst.CSTNode) -> bool:
         """Whether a place cuts off gradients."""
         return any(
-            self._program.qualified(call.func) in _CLIPS
+            self._program.qualified(call.func) in torch_api.CLIPS
             for call in self._program.index.below(place, cst.Call)
         )
 

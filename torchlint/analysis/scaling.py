@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis import torch_api
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Kind
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _METHODS = ("scale", "unscale_", "step", "update")
-_CLIPS = frozenset(
-    f"torch.nn.utils.{module}{name}"
-    for module in ("", "clip_grad.")
-    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
-) | {f"timm.utils.{name}" for name in ("dispatch_clip_grad", "adaptive_clip_grad")}
 _ASKS_FOR_SCALING = re.compile(r"amp|fp16|half|scal|mixed|precision", re.IGNORECASE)
 
 
@@ -94,7 +90,7 @@ def clips(program: Program) -> Iterator[cst.Call]:
                 if ".grad" in dotted(value):
                     yield call
             case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)) if "clip" in name:
-                if program.qualified(call.func) in _CLIPS or _clips_itself(program, call):
+                if program.qualified(call.func) in torch_api.CLIPS or _clips_itself(program, call):
                     yield call
             case _:
                 pass
@@ -102,7 +98,7 @@ def clips(program: Program) -> Iterator[cst.Call]:
 
 def _clips_itself(program: Program, call: cst.Call) -> bool:
     return any(
-        other.qualified(inner.func) in _CLIPS
+        other.qualified(inner.func) in torch_api.CLIPS
         or (
             isinstance(inner.func, cst.Attribute)
             and inner.func.attr.value in ("clamp_", "clip_")

@@ -155,6 +155,12 @@ OPTIMIZERS = frozenset(
     for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS",
                  "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam")
 )  # fmt: skip
+# What cuts off gradients, in place, before an optimizer's step.
+CLIPS = frozenset(
+    f"torch.nn.utils.{module}{name}"
+    for module in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
+) | {f"timm.utils.{name}" for name in ("dispatch_clip_grad", "adaptive_clip_grad")}
 GRAD_SCALERS = frozenset(
     {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cpu.amp.GradScaler"}
 )
