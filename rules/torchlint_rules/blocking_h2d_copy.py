@@ -44,7 +44,8 @@ whole batch, and the memory is not used again before the copy is done.
 - The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies in a loop that evaluates, where the host waits next for a tensor that it makes there
   (`torch.tensor(lengths).to(device)`) anyway, or whose turn calls what waits in each of its own
-  turns (an attack of many steps that counts samples in each).
+  turns (an attack of many steps that counts samples in each), or runs a whole chain of the model
+  (`model.generate(x)`), be it as one of two ways.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
   are not pinned, whatever the loader is told.
@@ -96,7 +97,7 @@ from torchlint.analysis.batches import (
     unviewed,
 )
 from torchlint.analysis.host_numbers import on_gpu
-from torchlint.analysis.host_results import loop_around
+from torchlint.analysis.host_results import loop_around, runs_chain
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.paused import waits_for_person
@@ -156,10 +157,15 @@ def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -
 
 
 def is_futile(program: Program, found: list[Copy]) -> bool:
-    """Whether a loop that evaluates waits anyway: for another copy, or all through its turn."""
-    return evaluates(program, found) and (
-        waits_next(program, found)
-        or all(runs_what_waits(program, loop_around(program, one.call)) for one in found)
+    """Whether a loop that evaluates waits anyway: for another copy, or all through its turn.
+
+    Beside a model that is run many times for each batch, the copy of the batch is nothing.
+    """
+    if not evaluates(program, found):
+        return False
+    loops = [loop_around(program, one.call) for one in found]
+    return waits_next(program, found) or all(
+        runs_what_waits(program, loop) or runs_chain(program, loop) for loop in loops
     )
 
 

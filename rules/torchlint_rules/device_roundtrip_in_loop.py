@@ -51,8 +51,9 @@ from one copy after the loop.
 - what a forward pass draws, or needs as a list or an array (`x.tolist()`), and the boxes that
   non-maximum suppression has left;
 - those in functions, classes, files and folders that are named after drawing;
-- those of evaluations whose turn makes its next input of them, runs a whole chain of the model, or
-  calls what runs it and waits in each turn of its own (an attack of many steps);
+- those of evaluations whose turn makes its next input of them, runs a whole chain of the model
+  (`model.generate(x)`, be it as one of two ways), or calls what runs it and waits in each turn of
+  its own (an attack of many steps);
 - those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
   around what is timed, an index of the host, a mask, `nms`, also before each call of the function;
 - those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls

@@ -60,8 +60,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
 - in an evaluation, what is read right after another wait, with nothing queued in between but a
   little arithmetic: its own copy takes microseconds;
-- evaluations whose turn makes its next input of what it reads, runs a whole chain of the model, or
-  calls what runs it and waits in each turn of its own (an attack of many steps);
+- evaluations whose turn makes its next input of what it reads, runs a whole chain of the model
+  (`model.generate(x)`, be it as one of two ways), or calls what runs it and waits in each turn of
+  its own (an attack of many steps);
 - reads beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
   around what is timed, an index of the host, a mask, `nms`, what an evaluation needs at once; also
   where it stands before each call of the function that reads;

@@ -462,6 +462,35 @@ def test_an_evaluation_that_calls_what_waits_in_its_own_turns(waits: str, count:
     assert len(check(source, CODE)) == count
 
 
+GENERATED = """\
+@torch.no_grad()
+def evaluate(model, other, rows):
+    for x, y in loader:
+        x = x.to(device)
+        {turn}
+        rows.append(ids)
+"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "count"),
+    [
+        pytest.param("ids = model.generate(x)", 0, id="a chain of runs for each batch"),
+        pytest.param("ids = model(other.generate(x, do_sample=True))", 0, id="and one more run"),
+        pytest.param("ids = model(x)", 1, id="one run"),
+        pytest.param(
+            "if kind == 'own': ids = model(x)\n        else: ids = model.generate(x)",
+            0,
+            id="one of two ways",
+        ),
+        pytest.param("if step % 50 == 0: ids = model.generate(x)", 1, id="now and then"),
+    ],
+)
+def test_an_evaluation_that_generates(turn: str, count: int) -> None:
+    source = script("pass", loop="if True:") + GENERATED.format(turn=turn)
+    assert len(check(source, CODE)) == count
+
+
 SAMPLES = """\
 import torch
 from torch.utils.data import DataLoader, Dataset

@@ -164,6 +164,40 @@ def test_an_evaluation_that_shows_images_or_spares_memory(keep: str, show: str) 
     silent(textwrap.dedent(source), CODE)
 
 
+GENERATES = """\
+import torch
+
+@torch.no_grad()
+def evaluate(model, other, loader, rows, kind):
+    model = model.cuda()
+    for x in loader:
+        x = x.cuda()
+        {}
+        rows.append(ids.cpu())
+"""
+ONE_OF_TWO = "if kind == 'own': ids = {}\n        else: ids = {}"
+
+
+@pytest.mark.parametrize(
+    ("turn", "count"),
+    [
+        pytest.param(ONE_OF_TWO.format("model(x)", "model.generate(x)"), 0, id="one of two ways"),
+        pytest.param(ONE_OF_TWO.format("model(x)", "model(x + 1)"), 1, id="two single runs"),
+        pytest.param(
+            "ids = model(model.generate(x))", 1, id="a run beside what may be a run as well"
+        ),
+        pytest.param("ids = model(other.generate(x, num_beams=4))", 0, id="it says how it decodes"),
+        pytest.param(
+            "if step % 50 == 0: other.generate(x, num_beams=4)\n        ids = model(x)",
+            1,
+            id="now and then",
+        ),
+    ],
+)
+def test_a_turn_that_generates(turn: str, count: int) -> None:
+    assert len(check(GENERATES.format(turn), CODE)) == count
+
+
 TURNS = """\
 import cv2, torch
 from PIL import Image

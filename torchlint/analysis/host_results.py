@@ -15,6 +15,7 @@ from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.picked import picks
+from torchlint.analysis.scaling import exclusive
 from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.values import Device, Kind
 
@@ -34,6 +35,8 @@ _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 _DRAWS = re.compile(r"visuali[sz]|(^|_)(vis|viz|draw|plot)(_|$)", re.IGNORECASE)
 _DRAWN = re.compile(r"visuali[sz]|grad_?cam", re.IGNORECASE)  # a network may be called DRAW
 _CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
+# What is said of decoding alone.
+_DECODING = frozenset({"num_beams", "max_new_tokens", "do_sample", "num_return_sequences"})
 _MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
 _ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
 _GATHERS = re.compile(r"torch\.distributed\.(\w*gather|broadcast|i?recv|all_to_all)")
@@ -190,20 +193,42 @@ def _runs_model(program: Program, call: cst.Call) -> bool:
 
 
 def _ends_chain(program: Program, sync: Sync) -> bool:
-    """Whether each turn of the loop runs a model many times in one call: ``model.generate(x)``."""
+    """Whether each turn of the loop, or of one around it, runs a whole chain of a model."""
     loop = sync.context.loop
     while isinstance(loop, cst.For | cst.While):
-        calls = list(program.index.below(loop.body, cst.Call))
-        if any(is_chain(program, call) for call in calls):
-            return not any(_runs_model(program, call) for call in calls)
+        if _chains(program, loop):
+            return runs_chain(program, loop)
         loop = loop_around(program, loop)
     return False
 
 
+def runs_chain(program: Program, loop: cst.CSTNode | None) -> bool:
+    """Whether each turn of a loop runs a model many times in one call: ``model.generate(x)``.
+
+    That may be one of two ways to get the same, of which the other calls the model.  Where a turn
+    does both, only a call that says how to decode is known to be so much more.
+    """
+    if not isinstance(loop, cst.For | cst.While):
+        return False
+    chains = [call for call in _chains(program, loop) if not program.context(call).guarded]
+    if any(_decodes(call) for call in chains):
+        return True
+    return bool(chains) and not any(
+        _runs_model(program, call) and not any(exclusive(program, call, one) for one in chains)
+        for call in program.index.below(loop.body, cst.Call)
+    )
+
+
+def _chains(program: Program, loop: cst.For | cst.While) -> list[cst.Call]:
+    return [call for call in program.index.below(loop.body, cst.Call) if is_chain(program, call)]
+
+
 def is_chain(program: Program, call: cst.Call) -> bool:
-    """``model.generate(x)``, ``sample_loop(model, shape)``."""
+    """``model.generate(x)``, ``sample_loop(model, shape)``, ``t5.generate(x, num_beams=4)``."""
     if not _CHAINS.search(dotted(call.func).rpartition(".")[2]):
         return False
+    if _decodes(call):
+        return True
     func = call.func
     given = [arg.value for arg in call.args]
     given += [func.value] if isinstance(func, cst.Attribute) else []
@@ -211,6 +236,11 @@ def is_chain(program: Program, call: cst.Call) -> bool:
         program.value(one).kind is Kind.MODULE or _MODEL.search(dotted(one).rpartition(".")[2])
         for one in given
     )
+
+
+def _decodes(call: cst.Call) -> bool:
+    """``generate(ids, max_new_tokens=64)``: one token after the other."""
+    return any(arg.keyword is not None and arg.keyword.value in _DECODING for arg in call.args)
 
 
 def decides_for_all(program: Program, sync: Sync) -> bool:
