@@ -41,6 +41,8 @@ still running.  It is also what works on more than one machine.
   then called as it is.
 - Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
+- Models that only evaluations get from there on, in a script that trains above: functions that
+  evaluate and take no step (`evaluate(model, loader)`), and loops that evaluate.
 - Models that are wrapped for their weights alone, and neither called nor passed on.
 - Models run where gradients of weights are asked for with their graph, to go back through the steps
   of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
@@ -85,7 +87,7 @@ from torchlint.analysis.loops import ends_script
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unrolled import is_unrolled
-from torchlint.analysis.unrun import is_never_run
+from torchlint.analysis.unrun import is_never_run, is_only_evaluated
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             continue
         if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
             continue
-        if function == WRAPPER and (is_never_run(program, call) or is_unrolled(program, call)):
+        if function == WRAPPER and is_spared(program, call):
             continue
         module = program.argument(call, "module", function)
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"
@@ -148,6 +150,15 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             severity=severity(program, call, function),
             help=advice(program),
         )
+
+
+def is_spared(program: Program, wrap: cst.Call) -> bool:
+    """Whether a wrapped model is not trained with, or in a way that needs this wrapper."""
+    return (
+        is_never_run(program, wrap)
+        or is_only_evaluated(program, wrap)
+        or is_unrolled(program, wrap)
+    )
 
 
 def severity(program: Program, call: cst.Call, function: str) -> Severity | None:

@@ -203,6 +203,90 @@ def test_a_model_that_another_file_may_run(tmp_path: Path, other: str, found: in
     assert len(check_in(tmp_path, files, "nets.py", CODE)) == found
 
 
+def with_test(after: str) -> str:
+    """A script that trains a model, and wraps it for its test."""
+    return f"""
+import torch
+from torch import nn
+
+
+def evaluate(net, loader):
+    net.eval()
+    for x in loader:
+        show(net(x.cuda()))
+
+
+def adapt_and_test(net, loader):
+    for x in loader:
+        net(x.cuda()).sum().backward()
+
+
+def main(args, model, optimizer):
+    if args.do_train:
+        for x in data:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+    if args.last_words:
+        for file in files:
+            model.load_state_dict(torch.load(file))
+            if args.n_gpu > 1:
+                model = nn.DataParallel(model)
+            {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        pytest.param("print(evaluate(model, loader))", 0, id="a function that evaluates"),
+        pytest.param("model.eval(); evaluate(model, loader)", 0, id="in its mode"),
+        pytest.param("adapt_and_test(model, loader)", 1, id="one that goes back"),
+        pytest.param("evaluate(model, loader); run(model)", 1, id="one that nobody knows as well"),
+        pytest.param("evaluate(model, loader); self.net = model", 1, id="kept"),
+        pytest.param(
+            "for x in data: evaluate(model, x); adapt_and_test(args, x).step(model(x).backward())",
+            1,
+            id="trained as well",
+        ),
+    ],
+)
+def test_a_model_that_is_wrapped_for_its_evaluation(after: str, count: int) -> None:
+    assert len(check(with_test(after), CODE)) == count
+
+
+def test_a_teacher_that_each_step_runs() -> None:
+    steps = (
+        "for x in data:\n                with torch.no_grad(): y = model(x)\n"
+        "                args.net(x, y).sum().backward(); optimizer.step()"
+    )
+    assert len(check(with_test(steps), CODE)) == 1
+    called = steps.replace("model(x)", "evaluate(model, x)")
+    assert len(check(with_test(called), CODE)) == 1
+
+
+GLOBAL = """
+import torch
+
+def learn():
+    for x in data:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+
+def evaluate(net):
+    for x in data:
+        show(net(x))
+
+model = torch.nn.DataParallel(build())
+learn()
+evaluate(model)
+"""
+
+
+def test_a_model_of_the_file_that_a_function_trains() -> None:
+    assert len(check(GLOBAL, CODE)) == 1
+    silent(GLOBAL.replace("        model(", "        old("), CODE)
+
+
 # -- what is reported -------------------------------------------------------------------------
 
 

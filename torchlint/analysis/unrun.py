@@ -1,4 +1,4 @@
-"""Models that are wrapped and never run: their weights are all that a script asks for."""
+"""Models that are wrapped and never trained: their weights are asked for, or they are evaluated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import libcst as cst
 from torchlint.analysis import torch_api
 from torchlint.analysis.importing import is_imported
 from torchlint.analysis.index import Bind
+from torchlint.analysis.loops import Role
+from torchlint.analysis.queued import target_of
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.analysis.values import Kind
 
@@ -45,6 +47,43 @@ def is_never_run(program: Program, wrap: cst.Call) -> bool:
         or (whole and _is_before(program, use, wrap) and _is_measured(program, use))
         for use in _mentions(program, root)
     )
+
+
+def is_only_evaluated(program: Program, wrap: cst.Call) -> bool:
+    """Whether a wrapped model stays in a variable that only evaluations get, from there on.
+
+    ``if args.do_test: net = DataParallel(net); evaluate(net, loader)``, whatever the option is
+    called, and though the same script has trained the model before.
+    """
+    target = _target(program, wrap)
+    binding = program.index.bound(target) if isinstance(target, cst.Name) else None
+    if binding is None or is_imported(program, binding):
+        return False
+    uses = list(uses_of(program, binding))
+    evaluated = [use for use in uses if _is_evaluated(program, use)]
+    return bool(evaluated) and all(
+        use in evaluated
+        or (_keeps_still(program, use) and program.function(use) is program.function(wrap))
+        for use in uses
+    )
+
+
+def _is_evaluated(program: Program, use: cst.Name) -> bool:
+    """``evaluate(net, loader)``, of a function that takes no steps; ``net(x)`` in such a loop."""
+    match program.parent(use):
+        case cst.Call() as run if run.func is use:
+            return program.context(run).role is Role.EVAL
+        case cst.Arg() as arg:
+            call = program.parent(arg)
+        case _:
+            return False
+    if not isinstance(call, cst.Call) or program.context(call).role is Role.TRAIN:
+        return False
+    target = target_of(program, call)
+    if target is None:
+        return False
+    home, function = target
+    return home.loops.evaluates(function) and not home.loops.updates(function.body)
 
 
 def _target(program: Program, wrap: cst.Call) -> cst.BaseExpression | None:
