@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,12 @@ _NAMED = re.compile(r"(?<![\w/-])[A-Za-z_]\w*(?![\w-]|\.py\b)")
 _IN_PROSE = re.compile(r"[A-Za-z_]\w*(?=\()|(?<=`)\w+(?=`)|(?<=import )\w+")
 _OTHERS = (".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst")
 _PROSE = (".md", ".rst")
+# What a script puts on `sys.path`, by itself or through a function of its own: `add_path(...)`.
+_EXTENDING = ("sys.path.insert", "sys.path.append", "sys.path.extend", "sys.path +=")
+_STRINGS = r"[\"'][^\"'\n]*[\"']"
+_JOINED = re.compile(rf"\bjoin\([^\"'\n]*((?:{_STRINGS}[\s,]*)+)\)")
+_STRING = re.compile(r"[\"']([^\"'\n]*)[\"']")
+_ADDED = re.compile(rf"sys\.path[^\"'\n]*({_STRINGS})")
 _LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
@@ -174,6 +181,10 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
+        if any(word in one for one in (known, text) for word in _EXTENDING):
+            self.__dict__.pop("_added", None)
+            self._starts.clear()
+            self._targets.clear()
         for facts in (
             self._nearby, self._having, self._where, self._leading, self._near, self._names,
         ):  # fmt: skip
@@ -212,13 +223,18 @@ class Imports:
         return frozenset((*stems, *(os.path.basename(folder) for folder in self._folders)))  # noqa: PTH119
 
     def _start(self, folder: str, head: str) -> str | None:
-        """Return the folder that holds a module: the file's own, one above it, or ``src``."""
+        """Return the folder that holds a module.
+
+        The file's own, one above it, ``src``, or one that the project puts on ``sys.path``.
+        """
         key = (folder, head)
         if key not in self._starts:
             top = str(self.root)
             found = [here for here in self._above(folder) if self._holds(here, head)]
             if not found and self._holds(source := f"{top}{os.sep}src", head):
                 found = [source]
+            if not found and head not in sys.stdlib_module_names:
+                found = [one for one in self._added if self._holds(one, head)]
             # the tests of a package may stand in a package with a folder of the same name
             outer = (
                 one
@@ -235,6 +251,23 @@ class Imports:
         while folder != top and len(folder) > len(top):
             folder = os.path.dirname(folder)  # noqa: PTH120
             yield folder
+
+    @cached_property
+    def _added(self) -> tuple[str, ...]:
+        """Folders that files put on ``sys.path``, from their own or from the root.
+
+        By the text alone: ``add_path(osp.join(this_dir, "..", "lib"))`` in a file that extends it.
+        """
+        found: set[str] = set()
+        for file in self.having(_EXTENDING):
+            text = self.text(file)
+            parts = [
+                *("/".join(_STRING.findall(one)) for one in _JOINED.findall(text)),
+                *(_STRING.findall(one)[0] for one in _ADDED.findall(text)),
+            ]
+            for start in (os.path.dirname(file), str(self.root)):  # noqa: PTH120
+                found.update(os.path.normpath(f"{start}{os.sep}{part}") for part in parts if part)
+        return tuple(sorted(found & self._folders))
 
     def _holds(self, folder: str, name: str) -> bool:
         stem = f"{folder}{os.sep}{name}"

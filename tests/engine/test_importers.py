@@ -86,6 +86,73 @@ def test_a_new_text_is_seen(tree: Imports) -> None:
     assert not tree.replace(main, "import util.lr\n")
 
 
+HELPED = """
+def add_path(path):
+    if path not in sys.path:
+        sys.path.insert(0, path)
+here = osp.dirname(__file__)
+add_path(osp.join(here, '..', 'lib'))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(HELPED, True, id="by a function of its own"),
+        pytest.param("sys.path.append('../lib')", True, id="from the file's folder"),
+        pytest.param("sys.path.append('./lib/')", True, id="from the root"),
+        pytest.param(
+            "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '../lib'))", True, id="join"
+        ),
+        pytest.param("sys.path += [os.path.join(root, 'lib')]", True, id="added to"),
+        pytest.param("sys.path.append('other')", False, id="another folder"),
+        pytest.param("sys.path.append('nowhere')", False, id="no folder"),
+        pytest.param("sys.path.append(os.getcwd())", False, id="unknown"),
+        pytest.param("data = os.path.join(root, 'lib')", False, id="no path for imports"),
+        pytest.param("print(sys.path, 'lib')", False, id="only read"),
+    ],
+)
+def test_folders_that_scripts_put_on_the_path(tmp_path: Path, text: str, found: bool) -> None:
+    for name in (
+        "lib/core/function.py",
+        "lib/engine.py",
+        "lib/logging.py",
+        "engine.py",
+        "other/deep.py",
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "tools").mkdir()
+    main, paths = tmp_path / "tools" / "train.py", tmp_path / "tools" / "_init_paths.py"
+    main.write_text("import _init_paths\nfrom core.function import train\n")
+    paths.write_text(text)
+    imports = Imports(tmp_path, lambda _: False)
+    function = str(tmp_path / "lib/core/function.py")
+    expected = (function, "train") if found else None
+    assert imports.find(str(main), "core.function.train") == expected
+    assert list(imports.importers(function)) == ([str(main)] if found else [])
+    assert imports.find(str(main), "logging.info") is None  # Python's own
+    nearer = str(tmp_path / "engine.py"), "f"
+    assert imports.find(str(main), "engine.f") == nearer
+
+
+def test_a_new_text_puts_other_folders_on_the_path(tmp_path: Path) -> None:
+    for name in ("lib/core/function.py", "paths.py"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    main, paths = str(tmp_path / "main.py"), str(tmp_path / "paths.py")
+    Path(main).write_text("from core.function import train\n")
+    imports = Imports(tmp_path, lambda _: False)
+    assert not imports.targets(main)
+    imports.text(paths)
+    assert imports.replace(paths, "sys.path.append('lib')\n")
+    assert imports.targets(main) == {str(tmp_path / "lib/core/function.py")}
+    assert imports.replace(paths, "")
+    assert not imports.targets(main)
+
+
 @pytest.mark.parametrize("times", [1, 1000])  # from some number on by an index of the words
 def test_who_may_call_a_function(tree: Imports, times: int) -> None:
     engine, main = str(tree.root / "engine.py"), str(tree.root / "main.py")
