@@ -47,7 +47,8 @@ training step the difference is paid again and again.
 - What only the first steps of a training do (`if step < warmup_steps:`, or the `else` of
   `if step > start_iter:`), what an episode of a simulator starts with, before the loop of its
   steps, what is made once for a whole `model.generate(...)` in an evaluation, and what a forward
-  pass does only where it is given no targets (`if labels is None:`): a training gives them.
+  pass does only where it is given no targets (`if labels is None:`): a training gives them; and
+  what is done for a batch with nothing in it (`if boxes.size(1) == 0: return ...`).
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`), and may be for 0.3,
   which has no `device=`; `torch.randperm` in code for a torch before 1.9, which puts few numbers in
   order on the host in any case.
@@ -127,6 +128,7 @@ from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.movers import is_moved_by
+from torchlint.analysis.no_data import is_without_data
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
@@ -330,11 +332,12 @@ def is_example(program: Program, move: cst.Call) -> bool:
 
 
 def is_seldom(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a line is for the first steps alone, for an inference, or one request at a time."""
+    """Whether a line is for first steps, for an inference, one request, or an empty batch."""
     return (
         is_kept(program, node)
         or begins(program, node)
         or lacks_targets(program, node)
+        or is_without_data(program, node)
         or (program.context(node).role is Role.FORWARD and answers_requests(program))
     )
 

@@ -1049,3 +1049,21 @@ def test_a_constant_of_a_library_is_known_by_its_name(tmp_path: Path) -> None:
         files = {"images.py": f"MEAN = {given}\n", "main.py": main}
         found_there = check_in(tmp_path, files, "main.py", CODE)
         assert [one.severity for one in found_there] == severities
+
+
+@pytest.mark.parametrize(
+    ("test", "count"),
+    [
+        pytest.param("x.size(1) == 0", 0, id="an empty batch"),
+        pytest.param("self.boxes == 0", 0, id="by a name that the object keeps"),
+        pytest.param("self.most == 0", 1, id="an option"),
+        pytest.param("x.size(1) == 4", 1, id="another size"),
+    ],
+)
+def test_what_is_made_for_an_empty_batch_is_left_alone(test: str, count: int) -> None:
+    source = (
+        f"{HEAD}class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n        self.boxes = x.size(1)\n"
+        f"        if {test}:\n            return torch.zeros(4, 4).to(device)\n        return x\n"
+    )
+    assert len(check(source, CODE)) == count

@@ -25,6 +25,7 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
+from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
 from torchlint.analysis.rare import is_rare
 from torchlint.analysis.unasked import is_unasked
@@ -806,6 +807,7 @@ class Loops:
                 return True
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
                 rare = _leaves(child.body) or self._is_negative_guard(above.test)
+                rare = rare or lacks_data(self._program, above, child)
                 return rare or is_unasked(self._program, above, holds=False)
             case cst.IfExp() if child is above.body:
                 return self.is_guard(above.test)

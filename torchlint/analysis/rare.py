@@ -1,4 +1,4 @@
-"""Branches that few turns take: for a change, a full count, a first turn, one sample of all.
+"""Branches that few turns take: for a change, a full count, a first turn, an empty batch.
 
 What stands in such a branch costs a step nothing.  A comparison with an option that never changes
 is no such thing: it holds in all of the turns, or in none.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def is_rare(program: Program, branch: cst.If) -> bool:
     return (
         notes_change(program, branch)
         or _makes_attribute(program, branch)
+        or lacks_data(program, branch, branch.body)
         or any(
             _is_full(program, branch, one) or _finds_sample(program, branch, one)
             for one in _compared(branch.test)
