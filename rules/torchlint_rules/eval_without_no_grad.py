@@ -58,6 +58,7 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 ## Leaves alone
 - What runs under `torch.no_grad()`, `torch.inference_mode()` or `torch.set_grad_enabled(False)`,
   here or where the function is called, and what is under a context or decorator that is not known.
+  Where only some of the calls that are seen turn gradients off, it is a note.
 - Evaluations that ask for gradients, or call what does: attacks, saliency maps, gradient penalties,
   forces, test-time training; and those that hand the model to code that is not seen.
 - Results of which a gradient is asked later, and generators, which run in bits of other code.
@@ -156,6 +157,10 @@ if TYPE_CHECKING:
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})
 DECORATES = Version("1.0")  # what ends before it may be for 0.4.0: `no_grad` is a block there
 NO_GRAD = Version("0.4")  # before it, `volatile=True` turns gradients off, and nothing else does
+UNLESS = {
+    Recording.ASSUMED: ", unless its caller turns them off",
+    Recording.SOME: ", unless its caller turns them off, as only some do",
+}
 TESTING = frozenset({"pytest", "unittest"})
 
 
@@ -264,12 +269,12 @@ def evaluation(
     """Return the finding of an evaluation."""
     kept = any(way.way is not Way.READ for way in left)
     advice = (
-        one.recording is Recording.ASSUMED
+        one.recording is not Recording.ON
         or bool(program.frameworks)
         or (kept and not one.named)
         or not one.repeated
     )
-    unless = ", unless its caller turns them off" if one.recording is Recording.ASSUMED else ""
+    unless = UNLESS.get(one.recording, "")
     return Finding(
         one.forward,
         f"`{program.brief(one.forward)}` is recorded for gradients that this evaluation never asks "

@@ -111,8 +111,8 @@ def severity(program: Program, one: Retention) -> Severity | None:
 
 
 def is_assumed(one: Retention) -> bool:
-    """Whether it happens in an evaluation that nobody is seen to call."""
-    return one.evaluation is not None and one.evaluation.recording is Recording.ASSUMED
+    """Whether it happens in an evaluation that not all of its callers are seen to record."""
+    return one.evaluation is not None and one.evaluation.recording is not Recording.ON
 
 
 def fix(program: Program, one: Retention) -> Fix:

@@ -52,7 +52,8 @@ def at(source: str) -> str:
         pytest.param(f"@torch.compile\ndef g(): probe(){CALLED}", "ON", id="by compile"),
         pytest.param("class A:\n    @staticmethod\n    def g(): probe()", "ASSUMED", id="static"),
         pytest.param("def g(): probe()\nwith no_grad(): g()", "OFF", id="by its caller"),
-        pytest.param("def g(): probe()\ng()\nwith no_grad(): g()", "UNKNOWN", id="by one"),
+        pytest.param("def g(): probe()\ng()\nwith no_grad(): g()", "SOME", id="by one"),
+        pytest.param("def g(): probe()\ng()\nwith f(): g()", "UNKNOWN", id="perhaps by one"),
         pytest.param("def g(): probe()\ndef h(): g()\ng()", "ON", id="by one that is called"),
         pytest.param("def g():\n    probe()\n    g()", "ASSUMED", id="by itself"),
         pytest.param(

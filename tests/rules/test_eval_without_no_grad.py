@@ -114,8 +114,15 @@ def step(body: str) -> str:
             id="the caller is decorated",
         ),
         pytest.param(
-            evaluation(tail=TAIL + "with torch.no_grad():\n    evaluate(model, batches)\n"),
-            id="one of the callers turns them off",
+            evaluation(
+                tail=TAIL.replace("score =", "with torch.no_grad(): score =")
+                + "with torch.no_grad():\n    evaluate(model, batches)\n"
+            ),
+            id="all of the callers turn them off",
+        ),
+        pytest.param(
+            evaluation(tail=TAIL + "with quiet():\n    evaluate(model, batches)\n"),
+            id="one of the callers may turn them off",
         ),
         pytest.param(
             evaluation(tail=f"{TAIL}\ntorch.set_grad_enabled(False)\n"), id="off for the whole file"
@@ -1522,3 +1529,21 @@ def test_a_method_that_is_handed_the_model_between_the_epochs():
 def test_leaves_other_methods_that_are_handed_a_model_alone(old, new):
     assert old in LENT
     silent(LENT.replace(old, new), CODE)
+
+
+def test_where_only_some_callers_turn_gradients_off_it_is_information() -> None:
+    last = "with torch.no_grad():\n    evaluate(model, batches)\n"
+    (found,) = check(evaluation(tail=TAIL + last), CODE)
+    assert found.severity is Severity.INFO
+    assert "unless its caller turns them off, as only some do" in found.message
+
+
+def test_tests_that_leave_gradients_on_do_not_count(tmp_path):
+    use = "from engine import evaluate\n\nevaluate(m, b)\n"
+    files = {
+        "engine.py": evaluation(tail=TAIL.replace("score =", "with torch.no_grad(): score =")),
+        "test_engine.py": f"import pytest\n{use}",
+    }
+    assert not check_in(tmp_path, files, "engine.py", CODE)
+    files["run.py"] = use
+    assert len(check_in(tmp_path, files, "engine.py", CODE)) == 1

@@ -400,7 +400,7 @@ def _is_under_no_grad(program: Program, call: cst.Call) -> bool:
 
 
 def _recorded(program: Program, call: cst.Call) -> bool:
-    return program.recordings.at(call) in (Recording.ON, Recording.ASSUMED)
+    return program.recordings.at(call) in (Recording.ON, Recording.ASSUMED, Recording.SOME)
 
 
 def _is_special(program: Program, function: cst.FunctionDef) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.debugging import in_test
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import callers
@@ -26,6 +27,7 @@ class Recording(enum.Enum):
     ON = enum.auto()
     WANTED = enum.auto()  # by torch.enable_grad()
     ASSUMED = enum.auto()  # nothing turns it off in sight, but nobody is seen to call the function
+    SOME = enum.auto()  # some callers turn it off, and others do not
     UNKNOWN = enum.auto()  # a context, decorator or caller that may turn it off
     OFF = enum.auto()
 
@@ -96,8 +98,9 @@ class Recordings:
             return self._everywhere
         if self._trains(function):
             return Recording.ON
-        sites = callers(self._program, function)
-        return _agreed(other.recordings.at(site) for other, site in sites)
+        sites = list(callers(self._program, function))
+        used = [(other, site) for other, site in sites if not in_test(other, site)]
+        return _agreed(other.recordings.at(site) for other, site in used or sites)
 
     def _decorated(self, node: cst.BaseExpression) -> Recording | None:
         """Return what a decorator decides; None where it leaves gradients alone."""
@@ -182,4 +185,8 @@ def _agreed(places: Iterable[Recording]) -> Recording:
         return Recording.ASSUMED
     if len(found) == 1:
         return found.pop()
-    return Recording.ON if found == {Recording.ON, Recording.ASSUMED} else Recording.UNKNOWN
+    if found == {Recording.ON, Recording.ASSUMED}:
+        return Recording.ON
+    on = not found.isdisjoint({Recording.ON, Recording.SOME})
+    unclear = not found.isdisjoint({Recording.UNKNOWN, Recording.WANTED})
+    return Recording.SOME if on and not unclear else Recording.UNKNOWN
