@@ -29,6 +29,7 @@ LOCKED = re.compile(r'^name = "torch"\r?\n(?:(?!\[).*\r?\n)*?version = "([^"]+)"
 TORCH = re.compile(r"(?i)torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
 WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
 CONDA_FILE = re.compile(r"(?i).*(?:conda|env).*\.ya?ml")  # `environment.yml`, `conda_env.yml`
+CHANNELS = re.compile(r"(?m)^channels:")  # an environment's, in a file of any name: `cuda10.yml`
 CONDA = re.compile(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
 )
@@ -198,7 +199,7 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
         for file in sorted(folder.glob(pattern)):
             yield file, read_requirements
     for name in _names(folder):
-        if CONDA_FILE.match(name):
+        if name.endswith((".yml", ".yaml")) and (folder / name).is_file():
             yield folder / name, read_conda
         elif CONDA_LIST.match(name):
             yield folder / name, read_conda_list
@@ -356,8 +357,9 @@ def read_setup_py(file: Path) -> Iterator[str]:
 
 def read_conda(file: Path) -> Iterator[str]:
     """Yield the torch requirements of a conda environment, from its lines."""
-    text = file.read_text("utf-8")
-    if "dependencies:" not in text:
+    named = CONDA_FILE.match(file.name) is not None
+    text = file.read_text("utf-8", "strict" if named else "replace")
+    if "dependencies:" not in text or not (named or CHANNELS.search(text)):
         return  # another file with such a name: the settings of a simulator's environment
     for line in text.splitlines():
         if conda := CONDA.match(line):

@@ -133,6 +133,8 @@ DECLARATIONS = [
     ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch::pytorch\n", "any"),
     ("env_config.yaml", "backends:\n  - pytorch=1.7\n", "any"),
     ("train.yml", "dependencies:\n  - pytorch=1.7\n", "any"),
+    ("cuda10.yml", "channels:\n- pytorch\ndependencies:\n- pytorch=1.5.1\n", "1.5.1"),
+    ("train.yml", "data:\n  channels: 3\n  dependencies:\n  - pytorch=1.7\n", "any"),
     ("conda_packages.txt", f"{LISTED}https://x.org/linux-64/pytorch-0.4.0-py36_1.bz2\n", "0.4.0"),
     ("requirements.txt", "pytorch=1.7.1=py3.8_0\npytorch-mutex=1.0=cuda\n", "1.7.1"),
     ("spec-file.txt", f"{LISTED}https://x.org/linux-64/pytorch-mutex-1.0-cuda.bz2\n", "any"),

@@ -812,6 +812,8 @@ def test_old_code_makes_tensors_there_where_it_is_seen_to_be_for_torch_0_4(tmp_p
             "z = torch.rand(3)\nif use_gpu:\n    x, z = x.cuda(), z.cuda()\nnet(x, z)",
             id="beside the batch, where there is a GPU",
         ),
+        pytest.param("z = torch.rand(3)\nz = z.cuda() if x.is_cuda else z", id="if there is one"),
+        pytest.param("z = torch.rand(3)\nz = z if cpu else z.cuda()", id="unless there is none"),
     ],
 )
 def test_what_a_later_line_moves(lines: str) -> None:
@@ -863,6 +865,7 @@ def test_a_tensor_that_is_moved_now_and_then() -> None:
             id="used on the host where there is no GPU",
         ),
         pytest.param("z = torch.rand(3) if a else x\nz = z.to(device)", id="perhaps another"),
+        pytest.param("z = torch.rand(3)\ny = z.cuda() if z.any() else z", id="asked before"),
         pytest.param("z = torch.zeros(3) + x\nz = z.to(device)", id="computed of others"),
         pytest.param("z = torch.cat([torch.zeros(3), x]).to(device)", id="joined to others"),
         pytest.param(

@@ -136,7 +136,7 @@ def _is_for(
     """Whether a tensor is made to be moved: whatever else reads its name comes after that."""
     statement = program.smallest_statement(move)
     for use in uses_of(program, binding):
-        if any(program.index.inside(use, part) for part in parts):
+        if any(program.index.inside(use, part) for part in parts) or _is_left(program, use, move):
             continue
         moved = any(
             program.smallest_statement(one.node) is statement for one in program.flow.reaching(use)
@@ -144,3 +144,13 @@ def _is_for(
         if not moved or program.index.order(use) < program.index.order(move):
             return False
     return True
+
+
+def _is_left(program: Program, use: cst.CSTNode, move: cst.Call) -> bool:
+    """Whether a tensor stays where it is only if it is not moved: ``x.cuda() if gpu else x``."""
+    above = program.parent(use)
+    return (
+        isinstance(above, cst.IfExp)
+        and use is not above.test
+        and move in (above.body, above.orelse)
+    )
