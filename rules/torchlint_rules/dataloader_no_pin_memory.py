@@ -42,8 +42,8 @@ other work (with `non_blocking=True`).
 - Loaders that are only looked at: one batch, once or now and then, or a few (`if i > 5: break`),
   or one after the other as a person asks for them (`input()`, `cv2.waitKey(0)` in each turn).
 - Loaders of which nothing but the labels (or actions) goes to the GPU as it was loaded (of the rest
-  it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy:
-  only tensors are pinned.
+  it is a copy, made by `torch.cat` for example), and a `collate_fn` that gives arrays of NumPy, or
+  what the training makes tensors of (`torch.tensor(x, device=device)`): only tensors are pinned.
 - Batches that are converted before they are moved (`x.float().to(device)`): what is copied is what
   the conversion made, in ordinary memory, unless `ToTensor` is seen to give floats already; also
   by a function of the project.  So are those that are laid out anew
@@ -177,9 +177,16 @@ def moves_of(program: Program, call: cst.Call) -> list[Move]:
     plain = [
         move
         for move in seen
-        if not is_converted(program, call, move) and not goes_unpinned(program, call, move)
+        if not is_converted(program, call, move)
+        and not goes_unpinned(program, call, move)
+        and not makes_tensor(program, move)
     ]
     return plain if len(plain) == len(seen) or not all(map(is_of_one_sample, plain)) else []
+
+
+def makes_tensor(program: Program, move: Move) -> bool:
+    """Whether a move makes a tensor of what is none yet: ``torch.tensor(array, device=device)``."""
+    return (move.program or program).qualified(move.node.func) == "torch.tensor"
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:

@@ -99,6 +99,12 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
                 ("x.clone()", "a copy in new memory"),
             )
         ),
+        pytest.param(
+            loaded(
+                "num_workers=4", loop="for x in loader:\n    x = torch.tensor(x, device=device)\n"
+            ),
+            id="a tensor is made of what is none",
+        ),
         pytest.param(loaded("num_workers=4", device='device = "cpu"\n'), id="a script for the CPU"),
         pytest.param(
             loaded("num_workers=4", device='device = torch.device("cpu")\n'), id="torch.device CPU"
