@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchlint.verify.model import Configuration
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "scripts"
+MIXED = {"graph_net"}  # each rule with a safe fix there has an unsafe one as well
 STEPS = 50
 LONG = ("--device", "cpu", "--epochs", "1000", "--steps", "1000")
 
@@ -38,7 +39,11 @@ def all_safe(fixer: Fixer) -> Configuration:
     return fixer.with_codes(codes)
 
 
-@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [path for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in MIXED],
+    ids=lambda path: path.stem,
+)
 def test_all_safe_fixes_together(here: Place, script: Path) -> None:
     shutil.copy(script, here.root)
     (here.root / "pyproject.toml").touch()
