@@ -564,6 +564,19 @@ def test_a_model_of_another_file(tmp_path, result, fixes):
             id="a function of its own",
         ),
         pytest.param(
+            {
+                "c.py": "from f import Cost\nclass Net(nn.Module): ...",
+                "f.py": "from torch.autograd import Function\nclass Cost(Function): ...",
+            },
+            0,
+            id="a function of its own in a file without layers",
+        ),
+        pytest.param(
+            {"c.py": "class Cost(Function): ...\nclass Net(nn.Module): ..."},
+            1,
+            id="another kind of function",
+        ),
+        pytest.param(
             {"c.py": "class Net(nn.Module):\n  p = torch.clamp(p, 1e-4, 1.0 - 1e-4)\n"},
             0,
             id="a probability below one",

@@ -47,6 +47,7 @@ _DISTANCES = re.compile(
 _NEAREST = re.compile(r"topk|argmin|argsort|\bsort\(|\bmin\(|\bknn")
 _EXACT_WORDS = ("det(", "inv", "cholesky", "clamp")
 _DOUBLE = re.compile(r"\bModule\)[\s\S]*\.double\(\)(?<!\.detach\(\)\.double\(\))")
+_OWN_BACKWARD = re.compile(r"^\s*class \w+\((?:\w+\.)*Function\)", re.MULTILINE)
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
 _OTHER_FIELDS = frozenset(
     {"gym", "gymnasium", "stable_baselines3", "mujoco", "mujoco_py", "pybullet", "pettingzoo",
@@ -157,15 +158,21 @@ def _finds_nearest(text: str) -> bool:
 
 @functools.lru_cache(1024)  # asked for each script that leads to a file
 def _is_exact(text: str) -> bool:
+    if _has_own_backward(text):
+        return True
     if "Module)" not in text:
         return False
     some = any(word in text for word in _EXACT_WORDS)
     return (
-        "autograd.Function" in text
-        or bool(some and _EXACT.search(text))
+        bool(some and _EXACT.search(text))
         or _finds_nearest(text)
         or (".double()" in text and _DOUBLE.search(text) is not None)
     )
+
+
+def _has_own_backward(text: str) -> bool:
+    """Whether a file defines a function of autograd, often far from the layers that call it."""
+    return "autograd" in text and _OWN_BACKWARD.search(text) is not None
 
 
 def _imported(program: Program) -> Iterator[str]:
