@@ -66,7 +66,8 @@ other work (with `non_blocking=True`).
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
-or that write a file for each sample or batch; loaders without workers.
+or that write a file for each sample or batch; loaders without workers, or with workers only where
+an option says so (`default=0`).
 
 Reported without a fix: loaders that a framework wraps.  PyTorch Ignite wraps none: its engines take
 the batches as they are given.
@@ -97,7 +98,6 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import enum
 import re
 from typing import TYPE_CHECKING
 
@@ -126,6 +126,7 @@ from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, work
 from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.values import Device
+from torchlint.analysis.workers import Workers, workers_of
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -140,13 +141,10 @@ if TYPE_CHECKING:
 WRITES = re.compile(r"(save(z|txt|mat|_image|_images)?|im(write|save)|to_file)$")
 
 
-class Workers(enum.Enum):
-    """What is known of the number of worker processes of a loader."""
-
-    NONE = enum.auto()
-    SOME = enum.auto()
-    GIVEN = enum.auto()  # by a variable or the configuration
-    UNSURE = enum.auto()
+WORTH = {
+    Workers.NONE: ": worth it together with workers, which pin apart from training",
+    Workers.UNASKED: ": worth it where num_workers is above 0",
+}
 
 
 def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
@@ -248,14 +246,15 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     named = names_gpu(program, moves)
     small = small_samples(program, call)
     tokens = gives_tokens(program, call)
-    little = bool(small) or tokens or workers in (Workers.NONE, Workers.UNSURE)
+    few = workers in (Workers.NONE, Workers.UNASKED) or is_splat(program, call)
+    little = bool(small) or tokens or few
     single = is_alone(program, call) and program.loaders.roles(call) == {Role.EVAL}
     little = little or single or writes_files(program, call)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
     alone = workers is Workers.NONE
-    worth = ": worth it together with workers, which pin apart from training" if alone else ""
+    worth = WORTH.get(workers, "")
     tiny = f"samples as small as those of {small}" if small else "token ids" if tokens else ""
     tiny = tiny or ("one sample at a time" if single else "")
     if tiny and not alone:
@@ -268,6 +267,11 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
         Severity.INFO if advice else None,
         help=advised(program, workers, moves, framework=framework),
     )
+
+
+def is_splat(program: Program, call: cst.Call) -> bool:
+    """Whether only ``**options`` may say how many workers there are."""
+    return program.argument(call, "num_workers").given is Given.UNSURE
 
 
 def plainest(program: Program, call: cst.Call, moves: list[Move]) -> Move:
@@ -325,17 +329,6 @@ def programs_of(program: Program, moves: list[Move]) -> list[Program]:
 def names_gpu(program: Program, moves: list[Move]) -> bool:
     """Whether one of those files itself says that it means a GPU."""
     return any(one.devices.named for one in programs_of(program, moves))
-
-
-def workers_of(program: Program, call: cst.Call) -> Workers:
-    """Return what is known of the number of workers."""
-    given = program.argument(call, "num_workers")
-    if given.given is not Given.YES:
-        return Workers.NONE if given.absent else Workers.UNSURE
-    counts = [program.arguments.number(value) for value in given.values]
-    if counts and all(count is not None for count in counts):
-        return Workers.SOME if all(counts) else Workers.UNSURE if any(counts) else Workers.NONE
-    return Workers.GIVEN
 
 
 def fix(

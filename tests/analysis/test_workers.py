@@ -38,7 +38,7 @@ class Own(Dataset):
         ("o = {'num_workers': 2}\nDataLoader(d, **o)", Workers.SOME),
         ("o = {'shuffle': True}\nDataLoader(d, **o)", Workers.NONE),
         ("def f(n=2):\n    DataLoader(d, num_workers=n)", Workers.ASKED),
-        ("def f(n=0):\n    DataLoader(d, num_workers=n)", Workers.UNSURE),
+        ("def f(n=0):\n    DataLoader(d, num_workers=n)", Workers.UNASKED),
         ("def f(n=2):\n    DataLoader(d, num_workers=n)\nf(n=0)", Workers.UNSURE),
         ("def f(n):\n    DataLoader(d, num_workers=n)", Workers.UNSURE),
         (
@@ -51,7 +51,7 @@ class Own(Dataset):
         ),
         (
             "p.add_argument('--workers', default=0)\nDataLoader(d, num_workers=args.workers)",
-            Workers.UNSURE,
+            Workers.UNASKED,
         ),
         ("DataLoader(d, num_workers=args.workers)", Workers.UNSURE),
     ],

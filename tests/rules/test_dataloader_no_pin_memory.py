@@ -329,6 +329,13 @@ def test_is_silent(source):
         pytest.param("64", FOLDER, Severity.INFO, Safety.UNSAFE, id="no workers"),
         pytest.param("num_workers=0", FOLDER, Severity.INFO, Safety.UNSAFE, id="zero workers"),
         pytest.param(
+            "num_workers=args.workers",
+            "parser.add_argument('--workers', type=int, default=0)",
+            Severity.INFO,
+            Safety.UNSAFE,
+            id="none but by option",
+        ),
+        pytest.param(
             "num_workers=n", "n = 0\nif big:\n    n = 4", Severity.WARNING, Safety.UNSAFE,
             id="one of two numbers",
         ),

@@ -31,6 +31,7 @@ class Workers(enum.Enum):
     NONE = enum.auto()
     SOME = enum.auto()  # above 0 wherever it runs
     ASKED = enum.auto()  # above 0 unless the command line or a caller says otherwise
+    UNASKED = enum.auto()  # none unless the command line or a caller says otherwise
     UNSURE = enum.auto()
 
 
@@ -47,7 +48,15 @@ def _joined(found: list[Workers]) -> Workers:
     kinds = set(found)
     if len(kinds) == 1:
         return kinds.pop()
-    return Workers.ASKED if kinds == {Workers.SOME, Workers.ASKED} else Workers.UNSURE
+    if kinds == {Workers.SOME, Workers.ASKED}:
+        return Workers.ASKED
+    return Workers.UNASKED if kinds == {Workers.NONE, Workers.UNASKED} else Workers.UNSURE
+
+
+def _as_default(found: Workers) -> Workers:
+    """Return what is known of a number that is this one where nothing else is given."""
+    by_default = {Workers.SOME: Workers.ASKED, Workers.NONE: Workers.UNASKED}
+    return by_default.get(found, found)
 
 
 def _count(program: Program, node: cst.CSTNode | None, depth: int) -> Workers:
@@ -61,14 +70,14 @@ def _count(program: Program, node: cst.CSTNode | None, depth: int) -> Workers:
             return _of_name(program, node, depth + 1)
         case cst.Attribute():
             default = option_default(program, node.attr.value)
-            found = _count(program, default, depth + 1) if default is not None else Workers.UNSURE
-            return Workers.ASKED if found is Workers.SOME else Workers.UNSURE
+            found = Workers.UNSURE if default is None else _count(program, default, depth + 1)
+            return _as_default(found)
         case cst.IfExp():
             sides = (node.body, node.orelse)
             return _joined([_count(program, side, depth + 1) for side in sides])
         case cst.BooleanOperation(operator=cst.Or()):
             left, right = (_count(program, side, depth + 1) for side in (node.left, node.right))
-            return right if left in (Workers.NONE, Workers.UNSURE) else left
+            return left if left in (Workers.SOME, Workers.ASKED) else right
         case cst.Call():
             return _of_call(program, node, depth + 1)
         case _:
@@ -96,7 +105,7 @@ def _of_parameter(program: Program, param: cst.Param, depth: int) -> Workers:
         passed = program.calls.arguments(function, param)
     nodes = [*passed, *([] if param.default is None else [param.default])]
     found = _joined([_count(program, node, depth) for node in nodes]) if nodes else Workers.UNSURE
-    return Workers.ASKED if found is Workers.SOME else Workers.UNSURE
+    return _as_default(found)
 
 
 def _of_call(program: Program, node: cst.Call, depth: int) -> Workers:
