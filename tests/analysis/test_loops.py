@@ -403,6 +403,10 @@ CASES = [
             "after a step that is drawn": "if random.random() < args.rate:\n"
             "        mixed(x).backward()\n        continue\n    probe()",
             "after what an option leaves out": "if i < args.skip:\n        continue\n    probe()",
+            "after all turns but one": "if i != 4:\n        continue\n    probe()",
+            "after turns that are counted off": "if i % 9 == 0:\n        continue\n    probe()",
+            "after a wanted value": "if not args.debug == 0:\n        continue\n    probe()",
+            "in the turn that is left out": "if i == 4:\n        probe()\n        continue",
             "on the first two ranks": "if rank in (0, 1):\n        probe()",
             "at times, alone": "if rank in (-1, 0) and i % 9 == 0:\n        probe()",
             "in an expression": "x = probe() if i % 9 == 0 else 0",
@@ -456,6 +460,13 @@ CASES = [
             "alone or on the first local rank": "if args.local_rank in [-1, 0]:\n        probe()",
             "alone": "if rank == -1:\n        probe()",
             "after continue for any reason": "if bad(x):\n        continue\n    probe()",
+            "after continue for a value": "if bool(loss == 0):\n        continue\n    probe()",
+            "after continue in the first turn": "if i == 0:\n        continue\n    probe()",
+            "after continue in the last": "if i == n - 1:\n        continue\n    probe()",
+            "after continue in a few": "for j in range(9):\n        if j < 4:\n"
+            "            continue\n        probe()",
+            "after continue on the first rank": "if rank == 0 and bad(x):\n        continue\n"
+            "    probe()",
             "in try": "try:\n        probe()\n    except E:\n        pass",
             "without gradients": "with torch.no_grad():\n        probe()",
             "in a lambda": "g(lambda: probe())",

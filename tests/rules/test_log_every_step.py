@@ -47,6 +47,7 @@ def loop(statements: str) -> str:
         pytest.param("if step % 10 == 0:\n    print(loss.item())", id="every n steps"),
         pytest.param("if not step % 10:\n    print(loss.item())", id="every n steps, negated"),
         pytest.param("if step % 10:\n    continue\nprint(loss.item())", id="skipped steps"),
+        pytest.param("if step == 10:\n    print(loss.item())\n    continue", id="a step left out"),
         pytest.param("if time.time() - last > 5:\n    print(loss.item())", id="a time limit"),
         pytest.param(
             "if rank == 0 and step % 9 == 0:\n    print(loss.item())", id="one rank, at times"
@@ -112,6 +113,7 @@ def test_leaves_reads_between_epochs_alone() -> None:
         ("value = out.mean().item()", "out.mean().item()"),
         ("import math\nif math.isnan(loss):\n    pass", "math.isnan(loss)"),
         ("if step % 10 == 0:\n    pass\nelse:\n    print(loss.item())", "loss.item()"),
+        ("if size == 0:\n    continue\nlosses.append(float(loss))", "float(loss)"),
     ],
 )
 def test_reports_the_read(statements: str, read: str) -> None:

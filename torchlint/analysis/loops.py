@@ -1058,7 +1058,8 @@ class Loops:
         if not isinstance(statement, cst.If) or statement.orelse is not None:
             return False
         if _last(statement.body, (cst.Continue,)):
-            rare = self.is_guard(statement.test) or self._waits(statement.test)
+            # `if i == 0: continue` leaves out one turn: the others are the rule
+            rare = self.is_guard(statement.test, few=False) or self._waits(statement.test)
             return rare and not (self._is_other_step(statement) or self._resumes(statement))
         block = self._program.parent(statement)
         return (
@@ -1160,10 +1161,11 @@ class Loops:
             case _:
                 return False
 
-    def is_guard(self, test: cst.BaseExpression) -> bool:
+    def is_guard(self, test: cst.BaseExpression, *, few: bool = True) -> bool:
         """Whether a condition holds only now and then: every n steps, or on request.
 
-        On the first rank of many, in each step, is often: the others wait for that one.
+        On the first rank of many, in each step, is often: the others wait for that one.  ``few``:
+        so does one that holds for a value of many, or in the first turns.
         """
         index, named = self._program.index, self._named(test)
         if trains_alone(test) or is_of_first(named):
@@ -1172,14 +1174,14 @@ class Loops:
             return True
         sides = _sides(named)
         if any(map(is_of_first, sides)):
-            return any(map(self.is_guard, sides))
+            return any(self.is_guard(side, few=few) for side in sides)
         if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
             return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):
             if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
                 return True
         drawn = any(map(self._draws, sides or (test,)))
-        return drawn or self._counts(test) or picks_process(self._program, test)
+        return drawn or (few and self._counts(test)) or picks_process(self._program, test)
 
     def _draws(self, test: cst.CSTNode) -> bool:
         """``random.random() < rate``, be it by a name: some of the turns, in either branch."""
