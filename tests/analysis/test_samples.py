@@ -101,6 +101,96 @@ def test_no_work(source: str) -> None:
     assert cost(source) == ""
 
 
+def of_heir(init: str, made: str, loader: str = "read") -> str:
+    """Return a probe of a dataset whose base keeps what it is handed on."""
+    return (
+        "def read(path): return open(path)\n"
+        "def first(path): return path[0]\n"
+        "class Base(Dataset):\n"
+        "    def __init__(self, files, loader, transform=None):\n"
+        "        self.files, self.loader = files, loader\n"
+        "        self.load = loader\n"
+        "        self.transform = transform\n"
+        "    def __getitem__(self, i):\n"
+        "        x = self.load(self.files[i])\n"
+        "        return self.transform(x) if self.transform else x\n"
+        "class Own(Base):\n"
+        f"    def __init__(self, files, transform=None, loader={loader}, **more):\n"
+        f"        {init}\n"
+        f"probe({made})"
+    )
+
+
+HANDS_ON = "super().__init__(files, loader, transform=transform)"
+
+
+@pytest.mark.parametrize(
+    ("init", "made", "loader", "expected"),
+    [
+        pytest.param(HANDS_ON, "Own(f)", "read", "open(path)", id="by default"),
+        pytest.param(HANDS_ON, "Own(f, loader=read)", "first", "open(path)", id="passed"),
+        pytest.param(HANDS_ON, "Own(f)", "np.load", "self.load(self.files[i])", id="a library's"),
+        pytest.param(HANDS_ON, "Own(f, t)", "first", "self.transform(x)", id="transforms"),
+        pytest.param(
+            "super(Own, self).__init__(files, loader, transform)",
+            "Own(f, t)",
+            "first",
+            "self.transform(x)",
+            id="by the class",
+        ),
+        pytest.param(
+            "Base.__init__(self, files, loader, transform)",
+            "Own(f, t)",
+            "first",
+            "self.transform(x)",
+            id="by the name of the base",
+        ),
+        pytest.param(
+            "super().__init__(files, first, t)", "Own(f)", "read", "self.transform(x)", id="its own"
+        ),
+        pytest.param(HANDS_ON, "Own(f)", "first", "", id="cheap"),
+        pytest.param(HANDS_ON, "Own(f, loader=first)", "read", "", id="passed a cheap one"),
+        pytest.param(HANDS_ON, "Own(f, loader=other)", "read", "", id="passed an unknown one"),
+        pytest.param(
+            "super().__init__(files, first)", "Own(f, t)", "read", "", id="it is not handed on"
+        ),
+        pytest.param(
+            "Other.__init__(self, files, loader, transform)", "Own(f, t)", "read", "", id="another"
+        ),
+        pytest.param("pass", "Own(f, t)", "read", "", id="nothing is handed on"),
+    ],
+)
+def test_work_that_a_base_is_handed(init: str, made: str, loader: str, expected: str) -> None:
+    assert cost(of_heir(init, made, loader)) == expected
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "made", "expected"),
+    [
+        ("files, **more", "files, first, **more", "Own(f, transform=t)", "self.transform(x)"),
+        ("*args, **more", "*args, **more", "Own(f, first, t)", "self.transform(x)"),
+        ("*args, **more", "*args, **more", "Own(f, read)", "open(path)"),
+        ("files, **more", "files, first, **more", "Own(f, other=t)", ""),
+        ("files, transform, **more", "files, first, **more", "Own(f, transform=t)", ""),
+        ("files, transform", "files, first", "Own(f, transform=t)", ""),
+        ("*args, **more", "*args, **more", "Own(f, first)", ""),
+    ],
+)
+def test_work_that_stars_hand_on(params: str, given: str, made: str, expected: str) -> None:
+    source = of_heir(f"super().__init__({given})", made)
+    old = "self, files, transform=None, loader=read, **more"
+    assert cost(source.replace(old, f"self, {params}")) == expected
+
+
+def test_work_that_a_function_around_is_passed() -> None:
+    source = of_heir("super().__init__(*args, **more)", "Own(f, first, transform)")
+    old = "self, files, transform=None, loader=read, **more"
+    source = source.replace(old, "self, *args, **more")
+    before, _, made = source.rpartition("probe(")
+    source = f"{before}def make(f, transform=None): probe({made}\nmake(f, t)"
+    assert cost(source) == "self.transform(x)"
+
+
 @pytest.mark.parametrize(
     ("collate", "expected"),
     [

@@ -1125,6 +1125,16 @@ def test_a_conversion_of_what_the_dataset_gives_as_floats(part, given, made, cou
     assert len(check(loaded("num_workers=4", before, loop=loop), CODE)) == count
 
 
+@pytest.mark.parametrize(("given", "count"), [("transforms.ToTensor()", 1), ("crop", 0)])
+def test_a_conversion_of_what_an_heir_hands_its_base(given, count):
+    heir = "class Own(Pairs):\n    def __init__(self, files):\n"
+    heir += f"        super().__init__(files, {given})\ndataset = Own(files)\n"
+    before = PAIRS.replace("GIVEN", "0").replace("MADE", "None") + heir
+    loop = "for batch in loader:\n    x = batch['whole']\n"
+    loop += "    model(x.float().to(device)).backward()\n"
+    assert len(check(loaded("num_workers=4", before, loop=loop), CODE)) == count
+
+
 def test_one_of_two_loops_converts():
     loop = f"{LOOP}for x in loader:\n    model(x.float().to(device))\n"
     (found,) = check(loaded("num_workers=4", loop=loop), CODE)

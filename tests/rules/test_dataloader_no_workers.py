@@ -474,6 +474,12 @@ class Scaled(Dataset):
         return self.transform(self.photos[index])
 
 """
+CROPPED = """\
+class Cropped(Scaled):
+    def __init__(self, size, photos):
+        super().__init__(photos, crop)
+
+"""
 EPOCHS = f"for epoch in range(100):\n{textwrap.indent(LOOP, '    ')}"
 
 
@@ -490,6 +496,7 @@ def of_photo(length: str, dataset: str = "Scaled(Photo(p), resize)", before: str
         pytest.param(of_photo("4"), id="a few samples"),
         pytest.param(of_photo("1", "Scaled(Scaled(Photo(p), crop), resize)"), id="twice inside"),
         pytest.param(of_photo("1", "Subset(Scaled(Photo(p), crop), [0])"), id="a part of it"),
+        pytest.param(of_photo("1", "Cropped(9, Photo(p))", CROPPED), id="handed on to its base"),
         pytest.param(
             of_photo("1", "Scaled(Photo(p), crop) if one else Photos(p, crop)"),
             id="one of two datasets",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.construction import passed
 from torchlint.analysis.datasets import DATA
 from torchlint.analysis.index import Bind
 
@@ -65,6 +66,6 @@ def _holds_few(program: Program, store: Store, dataset: Dataset, depth: int) -> 
     if isinstance(value, cst.Name) and dataset.call is not None:
         params = [one.value for one in program.flow.reaching(value) if one.kind is Bind.PARAMETER]
         if len(params) == 1 and isinstance(params[0], cst.Param):
-            passed = program.calls.passed(store.method, params[0], dataset.call)
-            found = () if passed is None else dataset.program.datasets.of(passed)
+            given = passed(dataset, store.method, params[0])
+            found = () if given is None else given[0].datasets.of(given[1])
     return bool(found) and all(_has_few(one, depth) for one in found)

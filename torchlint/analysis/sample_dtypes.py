@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.construction import passed
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 
@@ -130,11 +131,9 @@ class _Search:
         param = binding.value
         if binding.kind is not Bind.PARAMETER or not isinstance(param, cst.Param):
             return _is_plain(binding) and self.transform(program, binding.value, depth + 1)
-        call, function = self.dataset.call, program.function(param)
-        if call is None or function is None or function.name.value != "__init__":
-            return False
-        given = program.calls.passed(function, param, call)
-        return given is not None and self.transform(self.dataset.program, given, depth + 1)
+        function = program.function(param)
+        given = None if function is None else passed(self.dataset, function, param)
+        return given is not None and self.transform(*given, depth + 1)
 
     def _kept(self, name: str, depth: int) -> bool:
         """Whether all that the dataset keeps under a name ends so."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.construction import kept, passed
 from torchlint.analysis.datasets import HUGGING_FACE, TAKES
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
@@ -151,7 +152,25 @@ def _working_call(
             found = _working_call(program, target, dataset, way | {id(function)})
         elif (other := program.calls.elsewhere(call)) is not None:
             found = _working_call(other.program, other.function, None, way | {id(function)})
+        elif dataset is not None:
+            found = _given_work(program, call, dataset, way | {id(function)})
         if found:
+            return found
+    return ""
+
+
+def _given_work(program: Program, call: cst.Call, dataset: Dataset, way: frozenset[int]) -> str:
+    """Return a call that costs in what a dataset was given to call: ``self.loader(path)``."""
+    match call.func:
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+            held = kept(dataset, name)
+        case _:
+            return ""
+    for home, node in held:
+        if _WORK.match(home.qualified(node)):
+            return program.brief(call)
+        other, function = _function_of(home, node)
+        if function is not None and (found := _working_call(other, function, None, way)):
             return found
     return ""
 
@@ -198,10 +217,10 @@ def _may_do(program: Program, store: Store, dataset: Dataset) -> bool:
             return True
         default = program.value(param.default)
         if dataset.call is not None:
-            passed = program.calls.passed(store.method, param, dataset.call)
-            if passed is None and any(arg.star for arg in dataset.call.args):
+            given = passed(dataset, store.method, param)
+            if given is None and any(arg.star for arg in dataset.call.args):
                 return True
-            default = default if passed is None else dataset.program.value(passed)
+            default = default if given is None else given[0].value(given[1])
         if default.kind is not Kind.NONE:
             return True
     return False
