@@ -138,6 +138,14 @@ def step(body: str) -> str:
         ),
         pytest.param(evaluation(switch="model.eval()\nmodel.train()"), id="switched back"),
         pytest.param(
+            evaluation(switch="model.eval(), other.eval()\nother.train(), model.train()"),
+            id="switched back beside another",
+        ),
+        pytest.param(
+            evaluation(switch="quick and (model.eval(), other.eval())"),
+            id="switched beside another under a condition",
+        ),
+        pytest.param(
             evaluation(switch="model.eval()\nmodel = make()"), id="another model under its name"
         ),
         pytest.param(
@@ -379,6 +387,11 @@ WARNED = [
     ),
     pytest.param(
         evaluation(switch="model = model.to(0).eval()"), id="switched where it gets its name"
+    ),
+    pytest.param(evaluation(switch="model.eval(), other.eval()"), id="switched beside another"),
+    pytest.param(
+        evaluation(switch="other, model = other.eval(), model.eval()"),
+        id="switched beside another where they get their names",
     ),
     pytest.param(
         evaluation("with torch.autocast('cuda'):\n" + textwrap.indent(LOOP, "    ")),

@@ -296,6 +296,8 @@ def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Place]:
                 return
             case cst.SimpleStatementLine() | cst.Expr() | cst.Assign() | cst.With():
                 pass
+            case cst.Tuple() | cst.Element():  # `net.eval(), other.eval()`
+                pass
             case _:
                 return
         child = above
