@@ -24,7 +24,7 @@ READS = (
 # What makes a tensor or an array.
 MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
          "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
-         "ensor(")  # fmt: skip
+         "ensor(", "from_numpy(")  # fmt: skip
 # Calls with which a training framework is told the precision.
 PRECISION_SWITCHES = ("Trainer(", "TrainingArguments(", "Fabric(", "Accelerator(", "earner(",
                       "create_supervised_trainer(", "deepspeed")  # fmt: skip

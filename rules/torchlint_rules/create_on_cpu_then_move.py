@@ -70,8 +70,11 @@ file does not name a GPU.
 in every step; `torch.full((), 0.5, device=device)` fills it in there.  A literal number only.
 `torch.tensor(MEAN).to(device)` in training steps, of a name that is a tuple of numbers, copies
 those again and again: made once, before the loop, it is copied once.  No fix, and information where
-it is a constant of a library, whose numbers are not seen.  Left alone where the step may write into
-the tensor, or hands it to functions that are not torch's.
+it is a constant of a library, whose numbers are not seen.  So does a tensor of a sequence or an
+array that is there before the loop of the steps, which only reads it
+(`torch.from_numpy(weights).cuda()`), also where a later line moves the tensor.  Left alone where
+the step may write into the tensor, or hands it to functions that are neither torch's nor seen to
+read.
 
 **TL301c**: an array that NumPy fills with a constant or with random numbers, made only to be copied
 to the GPU in every step, in the same line or by way of a name that serves nothing else.  As
@@ -109,7 +112,7 @@ from packaging.version import Version
 
 from torchlint.analysis.array_uploads import ARRAYS, upload_of
 from torchlint.analysis.beginnings import begins
-from torchlint.analysis.constants import Constant, constant
+from torchlint.analysis.constants import MAKERS, Constant, constant, is_of_kept
 from torchlint.analysis.creation import (
     RANDOM,
     SAME,
@@ -130,6 +133,7 @@ from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.no_data import is_without_data
 from torchlint.analysis.once import runs_once
+from torchlint.analysis.reach import callee
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.analysis.uses import uses_of
@@ -153,7 +157,7 @@ TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
-OF_NUMBERS = tuple(f"torch.{name}" for name in ("tensor", "as_tensor", "Tensor", "FloatTensor"))
+OF_NUMBERS = (*MAKERS, "torch.Tensor", "torch.FloatTensor")
 MOVERS = ("to", "cuda", "type")
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
@@ -529,9 +533,13 @@ def constants(program: Program) -> Iterator[Finding]:
         first = call.args[0] if call.args else None
         known = None if first is None or first.star else constant(program, first.value)
         context = program.context(call)
-        if known is None or context.role is not Role.TRAIN or not is_for_steps(program, call):
+        if known is None and not is_of_kept(program, call):
             continue
-        if is_changed(program, call) or not is_uploaded(program, call) or in_test(program, call):
+        if context.role is not Role.TRAIN or not is_for_steps(program, call):
+            continue
+        if is_changed(program, call) or in_test(program, call):
+            continue
+        if not (is_uploaded(program, call) or is_uploaded_later(program, call)):
             continue
         yield Finding(
             call,
@@ -549,7 +557,11 @@ def is_uploaded(program: Program, call: cst.Call) -> bool:
     if "device" in words:
         found = program.values.device(words["device"])
         return found is not None and found.gpu
-    node: cst.CSTNode = call
+    return is_moved(program, call)
+
+
+def is_moved(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a tensor is moved to the GPU where it stands, in another form perhaps."""
     while True:
         above = program.parent(program.parent(node) or node)
         match above:
@@ -561,6 +573,20 @@ def is_uploaded(program: Program, call: cst.Call) -> bool:
             case _:
                 return False
         node = above
+
+
+def is_uploaded_later(program: Program, call: cst.Call) -> bool:
+    """``w = torch.from_numpy(w)``, and then ``w = w.cuda()``, in a branch perhaps."""
+    match program.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            binding = program.index.bound(name)
+        case _:
+            return False
+    loops = list(loops_around(program, call))
+    return any(
+        list(loops_around(program, use)) == loops and is_moved(program, use)
+        for use in (() if binding is None else uses_of(program, binding))
+    )
 
 
 def is_changed(program: Program, call: cst.Call) -> bool:
@@ -587,9 +613,30 @@ def may_write(program: Program, use: cst.BaseExpression, depth: int = 0) -> bool
             return may_write(program, above, depth)
         case cst.Arg():
             call = program.parent(above)
-            return not (isinstance(call, cst.Call) and only_reads(program, call))
+            return not (
+                isinstance(call, cst.Call)
+                and (only_reads(program, call) or is_read_by(program, use, call, depth))
+            )
         case _:
             return False
+
+
+def is_read_by(program: Program, use: cst.BaseExpression, call: cst.Call, depth: int) -> bool:
+    """Whether a call runs a function that is seen, and which only reads what it is given."""
+    found = callee(program, call)
+    if found is None or depth > 2:
+        return False
+    home, function = found
+    taken = [
+        home.index.bound(param)
+        for param in (*function.params.params, *function.params.kwonly_params)
+        if home.calls.passed(function, param, call) is use
+    ]
+    return (
+        len(taken) == 1
+        and taken[0] is not None
+        and not any(may_write(home, one, depth + 1) for one in uses_of(home, taken[0]))
+    )
 
 
 def only_reads(program: Program, call: cst.Call) -> bool:

@@ -995,6 +995,7 @@ def test_a_function_with_the_loop_of_the_steps_is_called_by_a_mode() -> None:
 
 
 MEAN = "MEAN = (0.485, -0.456, 1 / 3)\nodd = [1, 2]\nROWS = [[1, 2], [3, 4]]\n"
+MEAN += "seen = held.seen\nlast = []\ndef keep(x):\n    last.append(x)\n"
 
 
 @pytest.mark.parametrize(
@@ -1016,7 +1017,12 @@ def test_the_same_numbers_in_every_step(line: str) -> None:
     "line",
     [
         pytest.param("y = torch.tensor([step, 2]).to(device)", id="not the same in every step"),
-        pytest.param("y = torch.tensor(odd).to(device)", id="a list that may change"),
+        pytest.param("y = torch.tensor(odd).to(device)\nodd[0] = 2", id="a list that changes"),
+        pytest.param("y = torch.tensor(odd).to(device)\nshow(odd)", id="a list that is handed on"),
+        pytest.param("y = torch.tensor(last).to(device)", id="a list that a function changes"),
+        pytest.param("y = torch.Tensor(odd).to(device)", id="perhaps of a size"),
+        pytest.param("y = torch.tensor(args.odd).to(device)", id="an attribute"),
+        pytest.param("y = torch.from_numpy(seen).to(device)", id="part of what others hold"),
         pytest.param("y = torch.tensor(Mean).to(device)", id="not seen"),
         pytest.param("y = torch.tensor(MEAN)", id="on the host"),
         pytest.param("y = torch.tensor(MEAN).sum().to(device)", id="computed on the host"),
@@ -1036,6 +1042,41 @@ def test_the_same_numbers_in_every_step(line: str) -> None:
 )
 def test_numbers_that_each_step_needs_anew(line: str) -> None:
     silent(step(line, MEAN), CODE)
+
+
+UPLOADS = """
+def weighted(loss, y):
+    return torch.mean(loss * y)
+
+def fit(model, optimizer, loader, counts):
+    size = len(counts)
+    for x in loader:
+        optimizer.zero_grad()
+        y = torch.from_numpy(counts)
+        if cuda:
+            y = y.cuda()
+        loss = {given}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "found"),
+    [
+        pytest.param("weighted(model(x), y)", "", 1, id="of the caller"),
+        pytest.param("weighted(model(x), y)", "counts = np.ones(3)", 1, id="made before the loop"),
+        pytest.param("weighted(model(x), y) / len(counts)", "", 1, id="of which the size is asked"),
+        pytest.param("weighted(model(x), y.mul_(2))", "", 0, id="changed in place"),
+        pytest.param("other(model(x), y)", "", 0, id="given to what is not seen"),
+        pytest.param("weighted(model(x), y) * counts.sum()", "", 0, id="used otherwise"),
+        pytest.param("weighted(model(x), y)", "counts = self.counts", 0, id="of an object"),
+    ],
+)
+def test_the_same_array_in_every_step(given: str, before: str, found: int) -> None:
+    source = f"{HEAD}import numpy as np\n{UPLOADS}".replace("{given}", given)
+    source = source.replace("size = len(counts)", before or "size = len(counts)")
+    assert [one.code for one in check(source, CODE)] == ["TL301b"] * found
 
 
 def test_the_same_numbers_in_a_forward_pass_are_for_a_buffer() -> None:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.hoisting import loops_around, unchanged_in
 from torchlint.analysis.index import Bind, ScopeKind
+from torchlint.analysis.uses import uses_of
 
 if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
+# Functions that make a tensor of a sequence of numbers or an array.
+MAKERS = tuple(f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy"))
+_LOOKS = frozenset({"shape", "size", "dtype", "ndim"})
 _OF_DICTIONARIES = frozenset({"items", "keys", "values"})
 
 
@@ -34,6 +39,46 @@ def constant(program: Program, node: cst.BaseExpression) -> Constant | None:
             return _imported(program, node)
         case _:
             return None
+
+
+def is_of_kept(program: Program, made: cst.Call) -> bool:
+    """Whether a tensor is made of what is there before the loop of the steps, which only reads it.
+
+    A sequence or an array of the caller, or one that the function has made itself.
+    """
+    name = made.args[0].value if made.args and not made.args[0].star else None
+    if not isinstance(name, cst.Name) or program.qualified(made.func) not in MAKERS:
+        return False
+    steps = (one for one in loops_around(program, made) if program.loops.has_steps(one))
+    loop = next(steps, None)
+    if loop is None or not unchanged_in(program, name, loop):
+        return False
+    bound = program.flow.reaching(name)
+    return all(map(_is_own, bound)) and all(
+        _is_looked_at(program, use)
+        if program.index.inside(use, loop)
+        else program.function(use) is program.function(loop)
+        for binding in bound
+        for use in uses_of(program, binding)
+    )
+
+
+def _is_own(binding: Binding) -> bool:
+    """Whether a name is that of an argument, or of what a call or a display makes."""
+    made = isinstance(binding.value, cst.Call | cst.List | cst.Tuple | cst.ListComp)
+    return binding.kind is Bind.PARAMETER or (
+        binding.kind is Bind.ASSIGN and made and not binding.path
+    )
+
+
+def _is_looked_at(program: Program, use: cst.CSTNode) -> bool:
+    """Whether a use makes a tensor of a sequence or an array, or asks for its size."""
+    above = program.parent(use)
+    call = program.parent(above) if isinstance(above, cst.Arg) else None
+    if isinstance(call, cst.Call):
+        counted = isinstance(call.func, cst.Name) and call.func.value == "len"
+        return counted or program.qualified(call.func) in MAKERS
+    return isinstance(above, cst.Attribute) and above.attr.value in _LOOKS
 
 
 def goes_through_constants(program: Program, loop: cst.For) -> bool:
