@@ -75,6 +75,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.index import dotted
+from torchlint.analysis.loops import Role
 from torchlint.analysis.truths import branch_on, every_truth, picks, reports
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
 ASSERT = "ask every n steps, or let the GPU ask (`torch._assert_async`)"
 REPORT = "ask every n steps, or keep the answer on the device and read it then"
 PICKS = "ask every n steps, or for the step before, whose answer is there already"
+BESIDE = "keep the answer in a Python attribute as well, and ask that one"
 CHOOSE = "choose on the device (`torch.where`, `torch.minimum`), or ask every n steps"
 
 
@@ -129,4 +132,6 @@ def remedy(program: Program, sync: Sync) -> str:
     branch = branch_on(program, sync)
     if branch is not None and reports(program, branch):
         return REPORT
+    if sync.context.role is Role.FORWARD and dotted(sync.node).startswith("self."):
+        return BESIDE
     return PICKS if picks(program, sync) else CHOOSE

@@ -24,6 +24,9 @@ class Net(nn.Module):
         self.seen = []
         self.register_buffer("steps", torch.zeros(3))
         self.register_buffer("rest", unknown())
+        self.register_buffer("turns", torch.tensor(0))
+        self.register_buffer("other", torch.tensor(0))
+        self.register_buffer("some", unknown())
     @property
     def rate(self):
         return 0.5
@@ -33,6 +36,10 @@ class Net(nn.Module):
     def forward(self, x):
         return self.conv(x)
     def both(self, x):
+        self.turns += 1
+        self.other += 1
+        self.other = f(self.other)
+        self.some += 1
         return self.conv(x), 1
 net = Net()
 """
@@ -417,6 +424,9 @@ CASES = [
     pytest.param("probe(torch.ones(3).shape[0])", "NUMBER", id="shape"),
     pytest.param(NET + "probe(net.steps)", "TENSOR", id="a buffer goes where its module goes"),
     pytest.param(NET + "probe(net.rest)", "UNKNOWN", id="a buffer of anything"),
+    pytest.param(NET + "probe(net.turns)", "TENSOR", id="a buffer that counts"),
+    pytest.param(NET + "probe(net.other)", "UNKNOWN", id="a buffer that is set to anything"),
+    pytest.param(NET + "probe(net.some)", "UNKNOWN", id="a buffer of anything that counts"),
     pytest.param("probe(f().shape[0])", "UNKNOWN", id="the shape of anything"),
     pytest.param("probe(f(x.cuda()).shape[0])", "NUMBER", id="the shape of what is on the GPU"),
     pytest.param("probe(torch.ones(3).ndim)", "NUMBER", id="ndim"),

@@ -129,6 +129,12 @@ def test_is_silent(source):
         pytest.param(script("x = x.to(device=device)"), 8, Safety.SAFE, id="by keyword"),
         pytest.param(script("x = x.unsqueeze(1).to(device)"), 8, Safety.SAFE, id="a view"),
         pytest.param(
+            script("x = x.requires_grad_(args.inputs).to(device)"),
+            8,
+            Safety.SAFE,
+            id="the same tensor, whose gradient is asked for",
+        ),
+        pytest.param(
             script(given="pin_memory=torch.cuda.is_available()"), 8, Safety.SAFE, id="if a GPU"
         ),
         pytest.param(

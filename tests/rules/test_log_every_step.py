@@ -766,6 +766,59 @@ def test_a_device_that_is_the_cpu_in_one_place_only(tmp_path: Path) -> None:
     [_] = check_in(tmp_path, files, "model.py", CODE)
 
 
+HELPED = """\
+import torch
+from torch import nn
+from helpers import to_cpu
+
+model = nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in batches:
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+    logger.show([("loss", {read})])
+"""
+COPIES = 'def to_cpu(x):\n    """Copy it."""\n    return x.detach().cpu()\n'
+
+
+@pytest.mark.parametrize(
+    ("helper", "read", "count"),
+    [
+        pytest.param(COPIES, "to_cpu(loss).item()", 1, id="item"),
+        pytest.param(COPIES, "float(to_cpu(loss))", 1, id="float"),
+        pytest.param(COPIES, "to_cpu(torch.zeros(1)).item()", 0, id="a tensor of the host"),
+        pytest.param(COPIES, "to_cpu(loss.cpu()).item()", 0, id="it is on the host already"),
+        pytest.param(
+            "import torch\ndef to_cpu(x):\n    return torch.zeros(1)\n",
+            "to_cpu(loss).item()",
+            0,
+            id="another tensor",
+        ),
+        pytest.param(
+            "def to_cpu(x, y):\n    return y.cpu()\n",
+            "to_cpu(loss, torch.zeros(1)).item()",
+            0,
+            id="another parameter",
+        ),
+        pytest.param(
+            "import torch\ndef to_cpu(x):\n    x = torch.zeros(1)\n    return x.cpu()\n",
+            "to_cpu(loss).item()",
+            0,
+            id="more than a copy",
+        ),
+    ],
+)
+def test_a_read_of_what_a_function_copies(
+    tmp_path: Path, helper: str, read: str, count: int
+) -> None:
+    files = {"helpers.py": helper, "train.py": HELPED.format(read=read)}
+    found = check_in(tmp_path, files, "train.py", CODE)
+    assert [one.message for one in found] == [
+        f"reading `{read}` waits for the GPU in every training step"
+    ] * count
+
+
 QUEUE = """\
 import torch
 from torch import nn

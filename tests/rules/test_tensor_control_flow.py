@@ -190,6 +190,17 @@ def test_reports_questions_of_a_forward_pass() -> None:
     assert found.message.endswith("`self.scale[0] == 0` waits for the GPU in every forward pass")
 
 
+def test_reports_a_flag_that_each_pass_asks() -> None:
+    source = forward("if not self.ready:\n    self.ready += 1")
+    silent(source, CODE)
+    for made, count in (("unknown()", 0), ("torch.tensor(0)", 1)):
+        buffer = f'"scale", torch.ones(4))\n        self.register_buffer("ready", {made})'
+        found = check(source.replace('"scale", torch.ones(4))', buffer), CODE)
+        assert len(found) == count
+    assert found[0].message.startswith("asking whether `self.ready` waits for the GPU in every")
+    assert "Python attribute" in found[0].help
+
+
 def test_reports_a_statement_once() -> None:
     (found,) = check(loop("bad = bool(loss > 3) + (not out.any())"), CODE)
     assert "`loss > 3` and 1 more waits" in found.message

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DEPTH = 8  # names that stand for names
 # Methods that give the same memory: what was pinned still is.
-_VIEWS = frozenset({"view", "unsqueeze", "squeeze", "view_as", "detach"})
+_VIEWS = frozenset({"view", "unsqueeze", "squeeze", "view_as", "detach", "requires_grad_"})
 _COLLATES = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
 
 

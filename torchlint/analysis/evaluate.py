@@ -501,12 +501,17 @@ class Evaluator:
 
     def _stored_in(self, owner: Class, attr: str) -> Value:
         stores = self._program.classes.stores(owner, attr)
+        first = None
+        if stores and all(self._reads(store, attr) for store in stores):
+            first = self._registered(owner, attr)  # what it is at first comes from elsewhere
+            if first.known:  # a buffer can be set to tensors only: `self.seen += 1` gives one
+                stores = [one for one in stores if not isinstance(one.value, cst.AugAssign)]
         values = [
             UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
             for store in stores
         ]
-        if values and all(self._reads(store, attr) for store in stores):
-            values.append(UNKNOWN)  # what it is at first comes from elsewhere
+        if first is not None:
+            values.append(first)
         # what a method once sets to None is not None where it is used
         if values:
             return self._grown(join(values), lambda: self._growth.of_attribute(attr))

@@ -16,6 +16,7 @@ import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.decided import is_decided_by_callers
+from torchlint.analysis.fetched import fetched
 from torchlint.analysis.host_results import (
     decides_step,
     delays_backward,
@@ -122,7 +123,7 @@ def syncs(program: Program) -> list[Sync]:
     found += {id(one.node): one for one in _in_texts(program) if id(one.node) not in known}.values()
     for node, tensor in _old_items(program):
         if not _is_item_beside(program, node, tensor):
-            found += sync_of(program, node, _uncopied(tensor), Read.SCALAR)
+            found += sync_of(program, node, _uncopied(program, tensor), Read.SCALAR)
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
 
@@ -226,7 +227,7 @@ def _last_name(func: cst.BaseExpression) -> str:
 def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
     match call.func:
         case cst.Attribute(value=tensor, attr=cst.Name(value="item")) if not call.args:
-            yield from sync_of(program, call, _uncopied(tensor), Read.SCALAR)
+            yield from sync_of(program, call, _uncopied(program, tensor), Read.SCALAR)
         case cst.Attribute(value=tensor, attr=cst.Name(value="cpu" | "tolist")) if not call.args:
             yield from sync_of(program, call, tensor, Read.COPY)
         case cst.Attribute(value=tensor, attr=cst.Name(value="to")) if call.args:
@@ -235,7 +236,7 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
                 yield from sync_of(program, call, tensor, Read.COPY)
         case cst.Name(value=name) if name in _SCALARS and len(call.args) == 1:
             if program.is_builtin(call.func):
-                tensor = call.args[0].value
+                tensor = fetched(program, call.args[0].value) or call.args[0].value
                 yield from sync_of(program, call, tensor, Read.SCALAR, proved=True)
         case cst.Attribute(attr=cst.Name(value="isnan" | "isfinite" | "isinf")) if call.args:
             if program.qualified(call.func).startswith("math."):  # NumPy's refuse the GPU's
@@ -248,13 +249,13 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
             yield from sync_of(program, shown, shown, Read.SHOWN, proved=True)
 
 
-def _uncopied(tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """``loss`` in ``loss.cpu().item()``: the copy is what waits."""
+def _uncopied(program: Program, tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """``loss`` in ``loss.cpu().item()`` and ``to_cpu(loss).item()``: the copy is what waits."""
     match tensor:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="cpu")), args=[]):
             return inner
         case _:
-            return tensor
+            return fetched(program, tensor) or tensor
 
 
 def sync_of(
