@@ -73,7 +73,9 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 A function that is handed the model after `model.eval()` is part of that evaluation, where nothing
 that calls it asks for gradients; it is a note where it returns what may have a graph.  So is one
 that a training calls, where each call stands after `model.eval()` in its block and nothing between
-it and `model.train()` asks for gradients, and what such a function hands the model on to.
+it and `model.train()` asks for gradients, and what such a function hands the model on to.  Where
+training steps call a function as well that only runs the model, the call in the evaluation is
+reported.  A loop after the epochs is an evaluation where each epoch ends with `model.eval()`.
 
 A function that trains or evaluates by a flag (`if train: loss.backward()`) is reported where a call
 leaves that flag off and gradients on; nothing is where it keeps or returns what has a graph.

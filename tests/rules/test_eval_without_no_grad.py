@@ -1544,6 +1544,104 @@ def test_leaves_other_methods_that_are_handed_a_model_alone(old, new):
     silent(LENT.replace(old, new), CODE)
 
 
+FOR_BOTH = (
+    HEAD.partition("def train")[0]
+    + """\
+import kit
+
+
+def fast_adapt(model, batch):
+    x, y = batch
+    out = model(x)
+    return F.cross_entropy(out, y), (out.argmax(1) == y).float().mean()
+
+
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(9):
+    model.train()
+    for batch in batches:
+        loss, right = fast_adapt(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    total = 0
+    for batch in held_out:
+        loss, right = fast_adapt(model, batch)
+        total += loss.item()
+    print(epoch, total)
+
+for batch in tests:
+    loss, right = fast_adapt(model, batch)
+    print(right)
+"""
+)
+
+
+def test_a_function_for_both_that_an_evaluation_hands_the_model() -> None:
+    found = check(FOR_BOTH, CODE)
+    assert [(one.location.row, one.severity) for one in found] == [
+        (39, Severity.WARNING),
+        (44, Severity.WARNING),
+    ]
+    assert "`fast_adapt(model, batch)` is recorded" in found[0].message
+    after = fixed(FOR_BOTH, CODE)
+    assert "    with torch.no_grad():\n        for batch in held_out:\n" in after
+    assert "\nwith torch.no_grad():\n    for batch in tests:\n" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("    model.eval()\n", "", id="not in evaluation mode"),
+        pytest.param("out = model(x)", "with torch.no_grad(): out = model(x)", id="off there"),
+        pytest.param("out = model(x)", "model.train()\n    out = model(x)", id="trains again"),
+        pytest.param("out = model(x)", "out = model(model.adapt(x))", id="what may adapt"),
+        pytest.param("out = model(x)", "out = model(kit.tuned(model, x))", id="handed on"),
+        pytest.param(
+            "out = model(x)",
+            "out = model(x)\n    g = torch.autograd.grad(out.sum(), model.fc.weight)",
+            id="gradients of its own",
+        ),
+        pytest.param("import kit", "import higher", id="a library that asks for gradients"),
+        pytest.param("import kit", "import learn2learn as kit\nkit.algorithms.MAML(model, 1)",
+                     id="a part of a library that asks for gradients"),
+        pytest.param("import kit", "import learn2learn", id="a library without any use"),
+    ],
+)  # fmt: skip
+def test_leaves_a_function_for_both_alone_where(old: str, new: str) -> None:
+    assert old in FOR_BOTH
+    silent(FOR_BOTH.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    "kit",
+    [
+        "import learn2learn as kit\nbatches = kit.data.Taskset(kit.vision.datasets.Omniglot())",
+        "from learn2learn.data import Taskset",
+    ],
+)
+def test_the_data_of_a_library_that_asks_for_gradients_asks_for_none(kit: str) -> None:
+    assert len(check(FOR_BOTH.replace("import kit", kit), CODE)) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("\nfor batch in tests", "\nmodel.train()\nfor batch in tests", id="it trains"),
+        pytest.param("\nfor batch in tests", "\nmodel = Net()\nfor batch in tests", id="a new one"),
+        pytest.param("    print(right)", "    loss.backward()", id="it tunes"),
+        pytest.param(
+            "    print(epoch, total)", "    model.train()", id="the epoch ends in training"
+        ),
+    ],
+)
+def test_after_the_epochs_the_model_is_as_they_leave_it(old: str, new: str) -> None:
+    assert old in FOR_BOTH
+    (found,) = check(FOR_BOTH.replace(old, new), CODE)
+    assert found.location.row == 39
+
+
 def test_where_only_some_callers_turn_gradients_off_it_is_information() -> None:
     last = "with torch.no_grad():\n    evaluate(model, batches)\n"
     (found,) = check(evaluation(tail=TAIL + last), CODE)

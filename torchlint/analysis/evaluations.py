@@ -58,6 +58,8 @@ _ASK = frozenset(
     """captum torchattacks foolbox advertorch cleverhans art autoattack pytorch_grad_cam higher
     learn2learn functorch backpack laplace shap torchopt""".split()
 )
+# Parts of these that ask for none: data, and plain models.
+_QUIET = ("learn2learn.data.", "learn2learn.text.", "learn2learn.vision.")
 # Functions that take a module and ask it for nothing.
 _HARMLESS = frozenset(
     "len print isinstance hasattr getattr id type callable iter next enumerate zip".split()
@@ -111,9 +113,19 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
 def asks_for_gradients(program: Program) -> bool:
     """Whether a file imports what attacks or explains models by their gradients."""
     return any(
-        name.partition(".")[0] in _ASK or name.startswith("torch.func")
+        (name.partition(".")[0] in _ASK and not _is_quiet(program, name))
+        or name.startswith("torch.func")
         for name in program.names.imported()
     )
+
+
+def _is_quiet(program: Program, name: str) -> bool:
+    """Whether an import is of a part that asks for nothing, or all that is used of it is."""
+    if "." in name:
+        return f"{name}.".startswith(_QUIET)
+    used = (program.qualified(one) for one in program.index.of(cst.Attribute))
+    of_it = [f"{one}." for one in used if one.startswith(f"{name}.")]
+    return bool(of_it) and all(one.startswith(_QUIET) for one in of_it)
 
 
 def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> Evaluation | None:
@@ -134,13 +146,18 @@ def _found(
     function = place if isinstance(place, cst.FunctionDef) else program.function(place)
     if not forwards or (function is not None and _is_special(program, function)):
         return None
-    if any(_DOUBTS.search(one.value) for one in program.index.below(place, cst.Name)):
+    seen = {id(call.func) for call in forwards}  # what they run is looked into
+    if any(_is_doubt(one) and id(one) not in seen for one in program.index.below(place, cst.Name)):
         return None
     if differentiates(program, place) or given_away(program, place, name):
         return None
     if records_nothing(program, forwards[0]):
         return None
     return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]), repeated)
+
+
+def _is_doubt(name: cst.Name) -> bool:
+    return _DOUBTS.search(name.value) is not None
 
 
 def _handed(program: Program, switch: cst.Call, name: str) -> Iterator[tuple[cst.FunctionDef, str]]:
@@ -273,6 +290,7 @@ def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Place]:
 
     Also single statements whose output is only read: of a data set that is one batch.
     What comes after ``model.train()`` is no evaluation, nor what is under an ``if`` beside it.
+    After the last epoch the model is as the epoch has left it.
     """
     child: cst.CSTNode = switch
     loops = 0
@@ -287,9 +305,11 @@ def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Place]:
                     if _switches_back(program, statement, name):
                         return
             case cst.For() | cst.While():
-                if program.loops.role(above) in _NO_TRAINING and not _trains(program, above, name):
+                role = program.loops.role(above)
+                if role in _NO_TRAINING and not _trains(program, above, name):
                     yield above
-                return
+                if role is not Role.EPOCH:
+                    return
             case cst.FunctionDef():
                 if not loops and _NAMED.search(above.name.value) and _is_repeated(program, above):
                     yield above
@@ -384,10 +404,41 @@ def _trains(program: Program, place: cst.CSTNode, name: str) -> bool:
 
 
 def _forwards(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.Call]:
-    """Yield the calls of a model at or below a place."""
+    """Yield the calls of a model at or below a place, and of what only runs it, as training does.
+
+    Those of other functions are reported in the functions.
+    """
     for call in program.index.below(place, cst.Call) if name else ():
-        if dotted(call.func) in (name, f"{name}.forward", f"{name}.module"):
+        direct = dotted(call.func) in (name, f"{name}.forward", f"{name}.module")
+        if direct or _is_shared_run(program, call, name):
             yield call
+
+
+def _is_shared_run(program: Program, call: cst.Call, name: str) -> bool:
+    """Whether a call hands the model to a function that runs it, for training steps as well."""
+    if not isinstance(call.func, cst.Name) or all(dotted(one.value) != name for one in call.args):
+        return False
+    found = callee(program, call)
+    if found is None:
+        return False
+    home, function = found
+    own = _name_in(home, function, call, name)
+    return (
+        own != ""
+        and any(other.context(site).role is Role.TRAIN for other, site in callers(home, function))
+        and _only_runs(home, function, own)
+    )
+
+
+def _only_runs(home: Program, function: cst.FunctionDef, name: str) -> bool:
+    """Whether a function runs a model that it is handed with recording, and does no more to it."""
+    forwards = [one for one in home.index.below(function, cst.Call) if _runs(home, one, name)]
+    return (
+        any(_recorded(home, one) and not records_nothing(home, one) for one in forwards)
+        and not _is_special(home, function)
+        and not any(_is_doubt(one) for one in home.index.below(function.body, cst.Name))
+        and not given_away(home, function.body, name)
+    )
 
 
 def _is_under_no_grad(program: Program, call: cst.Call) -> bool:
