@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 from probing import probed
 
-from torchlint.analysis.debugging import catches_backward, is_caught, on_request, runs_backward
+from torchlint.analysis.debugging import (
+    catches_backward,
+    in_test,
+    is_caught,
+    on_request,
+    runs_backward,
+)
 from torchlint.analysis.program import Program
+from torchlint.projects import Projects
 
 ALWAYS = [
     pytest.param("probe(1)", id="at the top"),
@@ -59,6 +66,47 @@ def test_runs_on_request(source):
 def test_a_file_may_be_a_test(name):
     program = Program("import pytest\nprobe(1)", Path(name))
     assert on_request(program, probed(program))
+
+
+LEFT = "def test_step(model):\n    probe(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param(LEFT, True, id="nobody calls it"),
+        pytest.param("class TestModel:\n" + indent(LEFT, "    "), True, id="a class for tests"),
+        pytest.param(
+            "class Model(BaseTestCase):\n" + indent(LEFT, "    "), True, id="an heir of one"
+        ),
+        pytest.param("class Model:\n" + indent(LEFT, "    "), False, id="another class"),
+        pytest.param(
+            "class Model:\n" + indent("@staticmethod\n" + LEFT, "    "), False, id="a static method"
+        ),
+        pytest.param(
+            "class Model:\n    def test_all(self):\n        probe(1)", False, id="it takes nothing"
+        ),
+        pytest.param("def test_all():\n    probe(1)", True, id="a function that takes nothing"),
+    ],
+)
+def test_a_runner_finds_tests_by_the_names_of_functions_and_classes(source, found):
+    program = Program(source)
+    assert in_test(program, probed(program)) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("main.py", False), ("test_main.py", True), ("other.py", True)]
+)
+def test_what_a_script_of_the_project_calls_is_left_to_no_runner(tmp_path, name, found):
+    step = tmp_path / "step.py"
+    step.write_text(LEFT)
+    (tmp_path / "pyproject.toml").write_text("")
+    call = "import pytest\n" if name.startswith("test") else ""
+    call += "from step import test_step\n" if name != "other.py" else "from x import test_step\n"
+    (tmp_path / name).write_text(f"{call}test_step(1)\n")
+    program = Projects(lambda _: False).of(step).program(str(step))
+    assert program is not None
+    assert in_test(program, probed(program)) is found
 
 
 STEP = dedent("""\

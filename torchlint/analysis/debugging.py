@@ -41,13 +41,33 @@ def in_test(program: Program, node: cst.CSTNode) -> bool:
 
 
 def _is_for_runner(program: Program, function: cst.FunctionDef) -> bool:
-    """``def test_shapes():``, which takes nothing, or which the file itself never calls."""
+    """``def test_shapes():``, which takes nothing, or which no script of the project calls."""
     name = function.name.value
-    if not name.startswith("test_"):
+    if not name.startswith("test_") or not _is_collected(program, function):
         return False
     params = function.params.params
     takes = any(param.default is None and param.name.value != "self" for param in params)
-    return not takes or is_left_to_runner(name, program.text)
+    left = is_left_to_runner(name, program.text) and not _is_called_elsewhere(program, function)
+    return left or not takes
+
+
+def _is_collected(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a runner would find a function: of methods it takes those of classes for tests."""
+    owner = program.classes.around(function)
+    if owner is None or owner.methods.get(function.name.value) is not function:
+        return True
+    lineage = program.classes.lineage(owner)
+    names = (name for one in lineage for name in (one.name, *one.bases))
+    return any("test" in name.lower() for name in names)
+
+
+def _is_called_elsewhere(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a file of the project that is no test calls a function."""
+    project = program.project
+    return project is not None and any(
+        not is_test(other.path, other.text, project.imports.root)
+        for other, _ in project.callers(program, function)
+    )
 
 
 def on_request(program: Program, node: cst.CSTNode) -> bool:
