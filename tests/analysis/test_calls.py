@@ -66,6 +66,36 @@ def test_a_call_of_one_of_two_functions_is_a_site_of_both() -> None:
     assert all(call in program.calls.sites(one) for one in program.calls.targets(call))
 
 
+TABLE = """\
+class A:
+    def run(self, kind):
+        table = {"f": self.f, "g": self.g}
+        probe(table[kind](1))
+    def f(self, x): pass
+    def g(self, x): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        pytest.param("", "", ["f", "g"], id="any of them"),
+        pytest.param("[kind]", "['g']", ["g"], id="the one of a key"),
+        pytest.param("self.g}", "g}", [], id="one is not known"),
+        pytest.param("self.g}", "self.g, **more}", [], id="there are more"),
+        pytest.param("self.g}", "self.g}\n        table[a] = b", [], id="another is put in"),
+        pytest.param("self.g}", "self.g}\n        table.update(b)", [], id="others are put in"),
+        pytest.param("table[kind]", "other[kind]", [], id="another dictionary"),
+    ],
+)
+def test_a_call_of_an_entry_runs_one_of_a_dictionary(old: str, new: str, names: list[str]) -> None:
+    program = parsed(TABLE.replace(old, new) if old else TABLE)
+    call = probed(program)
+    assert isinstance(call, cst.Call)
+    assert [one.name.value for one in program.calls.targets(call)] == names
+    assert all(call in program.calls.sites(one) for one in program.calls.targets(call))
+
+
 @pytest.mark.parametrize(
     ("source", "passed"),
     [

@@ -850,6 +850,78 @@ def test_a_buffer_that_each_pass_reads() -> None:
     silent(QUEUE.format(made="made(size)"), CODE)
 
 
+SCORES = """\
+import torch
+from torch import nn
+
+class Scores(nn.Module):
+    def __init__(self, size, margin):
+        super().__init__()
+        self.margin = {made}
+        self.rows = nn.Parameter(torch.randn(size, 4))
+
+    def forward(self, x, kind):
+        scores = {{"near": self.near, "far": self.far}}
+        return scores[kind](x)
+
+    def near(self, x):
+        return self.margin.item() - (x @ self.rows.T).norm(dim=1)
+
+    def far(self, x):
+        return x @ self.rows.T
+
+    @staticmethod
+    def train_step(model, optimizer, x, args):
+        optimizer.zero_grad()
+        loss = model(x.cuda(), args.kind).mean()
+        if {test}:
+            decay = {weight} * model.rows.norm()
+            loss = loss + decay
+            logs = {{"decay": {logged}}}
+        else:
+            logs = {{}}
+        loss.backward()
+        optimizer.step()
+        return logs
+"""
+PARAMETER = "nn.Parameter(torch.Tensor([margin]), requires_grad=False)"
+OPTION = {"test": "args.decay != 0.0", "weight": "args.decay", "logged": "None"}
+
+
+def test_a_parameter_that_each_pass_reads() -> None:
+    """Its module moves it; the step that runs the pass stands beside it, for others to call."""
+    (found,) = check(SCORES.format(made=PARAMETER, **OPTION), CODE)
+    assert found.message == "reading `self.margin.item()` waits for the GPU in every forward pass"
+    silent(SCORES.format(made="torch.Tensor([margin])", **OPTION), CODE)
+
+
+def test_a_parameter_of_a_model_that_nobody_trains() -> None:
+    source = SCORES.format(made=PARAMETER, **OPTION)
+    silent(source.replace("loss.backward()", "pass").replace("optimizer.step()", "pass"), CODE)
+
+
+def test_a_parameter_of_a_model_that_stays_on_the_host() -> None:
+    source = """\
+    import torch
+    from torch import nn
+
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+    def train(other, optimizer, loader):
+        scale = Scale()
+        for x in loader:
+            loss = other(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            print(scale{}.scale.item())
+    """
+    silent(source.format(""), CODE)
+    assert len(check(source.format(".cuda()"), CODE)) == 1
+
+
 def test_an_assertion_in_a_loop_without_gradients_is_a_test() -> None:
     source = """\
     import torch

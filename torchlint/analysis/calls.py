@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.classes import is_placeholder
+from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.entries import key_of
 from torchlint.analysis.index import Bind, ScopeKind
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
@@ -47,7 +49,7 @@ class Calls:
 
     def _sites_of(self, name: str) -> dict[int, list[cst.Call]]:
         """Return the calls of the functions of a name: calls of other names run none of them."""
-        calls = [*self.named(name), *self._by_alias(name)]
+        calls = [*self.named(name), *self._by_alias(name), *self._by_entry.get(name, ())]
         if name == "__init__":
             calls += self._constructions
         if name == "__call__":
@@ -64,7 +66,7 @@ class Calls:
         if target is not None:
             heirs = (one for one in self.overrides(call) if one.program is self._program)
             return (target, *(one.function for one in heirs))
-        if type(call.func) is cst.Name:
+        if type(call.func) is cst.Name or type(call.func) is cst.Subscript:
             return tuple(self._functions(call.func))
         return tuple(one.function for one in self.of_several(call) if one.program is self._program)
 
@@ -128,9 +130,39 @@ class Calls:
             case cst.Attribute():  # a method, by another name
                 method = self._method_of(node)
                 return [] if method is None else [method]
+            case cst.Subscript(value=cst.Name() as table) if depth < _DEPTH:
+                entries = self._entries(table, key_of(node))
+                found = [self._functions(one, depth + 1) for one in entries]
             case _:
                 return []
         return list(dict.fromkeys(chain(*found))) if all(found) else []
+
+    def _entries(self, table: cst.Name, key: str | None) -> list[cst.BaseExpression]:
+        """Return what a dictionary has under a key, or has at all, if it is written out at once."""
+        match [(one.kind, one.path, one.value) for one in self._program.flow.reaching(table)]:
+            case [(Bind.ASSIGN, (), cst.Dict(elements=elements))] if not self._is_filled(table):
+                pass
+            case _:
+                return []
+        if not all(isinstance(one, cst.DictElement) for one in elements):
+            return []
+        keys = [literal(one.key) for one in elements if isinstance(one, cst.DictElement)]
+        pairs = zip(keys, elements, strict=True)
+        return [one.value for own, one in pairs if None in (own, key) or own == key]
+
+    def _is_filled(self, table: cst.Name) -> bool:
+        """Whether entries of a dictionary are set after it is made."""
+        for use in self._program.index.named[table.value]:
+            match above := self._program.parent(use):
+                case cst.Subscript():
+                    if isinstance(self._program.parent(above), cst.AssignTarget):
+                        return True
+                case cst.Attribute(value=value, attr=cst.Name("update" | "setdefault")):
+                    if value is use:
+                        return True
+                case _:
+                    pass
+        return False
 
     def _bound(self, binding: Binding, depth: int) -> list[cst.FunctionDef]:
         if isinstance(binding.value, cst.FunctionDef) and binding.kind is Bind.DEFINITION:
@@ -231,6 +263,16 @@ class Calls:
             for function in self._functions(statement.value):
                 own = function.name.value
                 found.setdefault(own, []).extend(name for name in names if name != own)
+        return found
+
+    @cached_property
+    def _by_entry(self) -> dict[str, list[cst.Call]]:
+        """The calls of entries of dictionaries, by the names of the functions that these may be."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self._program.index.of(cst.Call):
+            if type(call.func) is cst.Subscript:
+                for function in self._functions(call.func):
+                    found.setdefault(function.name.value, []).append(call)
         return found
 
     @cached_property

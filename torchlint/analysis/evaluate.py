@@ -61,6 +61,7 @@ _LEGACY_TENSORS = frozenset(
     {"Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
      "HalfTensor", "ByteTensor"}
 )  # fmt: skip
+_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 _DEQUE = "collections.deque"
 _LONG = 40  # parts of an expression that is worked through from the inside
 _CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
@@ -469,7 +470,9 @@ class Evaluator:
             case Kind.NDARRAY:
                 return numpy_api.attribute(base, attr)
             case Kind.MODULE | Kind.INSTANCE:
-                return self._kept(base, attr)
+                kept = self._kept(base, attr)
+                placed = kept.kind is Kind.TENSOR and kept.device is Device.UNKNOWN
+                return kept.on(base.device) if placed and base.device is Device.CPU else kept
             case Kind.CLASS:
                 return UNKNOWN
             case Kind.UNKNOWN if attr == "shape" and base.device.gpu:
@@ -510,6 +513,8 @@ class Evaluator:
             UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
             for store in stores
         ]
+        if owner.is_module and any(map(self._is_parameter, stores)):
+            values = [Value(Kind.TENSOR) if one.kind is Kind.TENSOR else one for one in values]
         if first is not None:
             values.append(first)
         # what a method once sets to None is not None where it is used
@@ -526,6 +531,15 @@ class Evaluator:
             return False
         below = self._program.index.below(store.value, cst.Attribute)
         return any(one.attr.value == attr and dotted(one) == f"self.{attr}" for one in below)
+
+    def _is_parameter(self, store: Store) -> bool:
+        """Whether a module is given a parameter: it goes where the module goes."""
+        made = store.value
+        return (
+            isinstance(made, cst.Call)
+            and not store.path
+            and self._program.names.qualified(made.func) in _PARAMETERS
+        )
 
     def _registered(self, owner: Class, attr: str) -> Value:
         """Return a buffer of a module, which goes where the module goes."""

@@ -561,7 +561,17 @@ class Loops:
     def trains(self) -> bool:
         """Whether this file trains, or one that imports it takes steps."""
         texts = texts_of_importers(self._program)
-        return bool(self.training) or any("backward" in text for text in texts)
+        here = bool(self.training) or self._has_step
+        return here or any("backward" in text for text in texts)
+
+    @cached_property
+    def _has_step(self) -> bool:
+        """Whether a function of the file is a whole training step, for others to call."""
+        return any(
+            Event.BACKWARD in self.done_by(function)
+            and self._of_function(function).role is Role.TRAIN
+            for function in self._program.index.of(cst.FunctionDef)
+        )
 
     @cached_property
     def leads(self) -> bool:
