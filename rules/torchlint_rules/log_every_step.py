@@ -36,8 +36,9 @@ preparing the next kernels; every hundredth step it costs nothing that can be se
 ## Leaves alone
 - reads under a periodic condition (`if rank == 0:` is none: it holds in each step of the process
   that the others wait for), a time limit, or asked for by an option, but not by one that says how
-  to train (`if args.distributed:`, or `if args.clip > 0:` around what clips, or `if args.amp:` with
-  the loss of the step, or what clips its gradients, or `.item()` of the same, in each of its arms);
+  to train (`if args.distributed:`, or `if args.clip > 0:` around what clips, `if args.decay > 0:`
+  around a term of the loss with that weight, or `if args.amp:` with the loss of the step, or what
+  clips its gradients, or `.item()` of the same, in each of its arms);
 - `x.data[0]` of what may have dimensions, and where another arm reads the same by `.item()`;
 - those after a change (`if task != self.task: ...; self.task = task`), once a count is full
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);

@@ -884,6 +884,13 @@ class Scores(nn.Module):
         optimizer.step()
         return logs
 """
+STEPS = """
+net = Scores(9, 1.0)
+net.cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in batches:
+    net.train_step(net, optimizer, x, args)
+"""
 PARAMETER = "nn.Parameter(torch.Tensor([margin]), requires_grad=False)"
 OPTION = {"test": "args.decay != 0.0", "weight": "args.decay", "logged": "None"}
 
@@ -920,6 +927,33 @@ def test_a_parameter_of_a_model_that_stays_on_the_host() -> None:
     """
     silent(source.format(""), CODE)
     assert len(check(source.format(".cuda()"), CODE)) == 1
+
+
+@pytest.mark.parametrize("test", ["args.decay != 0.0", "args.decay > 0", "args.decay"])
+def test_a_term_of_the_loss_that_an_option_weighs(test: str) -> None:
+    option = {"test": test, "weight": "args.decay", "logged": "decay.item()"}
+    (found,) = check(SCORES.format(made="margin", **option) + STEPS, CODE)
+    assert found.message == "reading `decay.item()` waits for the GPU in every training step"
+
+
+@pytest.mark.parametrize(
+    ("test", "weight"),
+    [
+        pytest.param("args.log_decay", "args.log_decay", id="an option about logs"),
+        pytest.param("args.other", "args.decay", id="another option"),
+        pytest.param("args.decay == 1", "args.decay", id="one value"),
+        pytest.param("step % 9 == 0", "args.decay", id="every n steps"),
+    ],
+)
+def test_a_term_of_the_loss_that_is_asked_for_otherwise(test: str, weight: str) -> None:
+    option = {"test": test, "weight": weight, "logged": "decay.item()"}
+    silent(SCORES.format(made="margin", **option) + STEPS, CODE)
+
+
+def test_a_weight_of_what_is_not_added_to_the_loss() -> None:
+    option = {"test": "args.decay", "weight": "args.decay", "logged": "decay.item()"}
+    source = SCORES.format(made="margin", **option) + STEPS
+    silent(source.replace("loss = loss + decay", "other = loss + decay"), CODE)
 
 
 def test_an_assertion_in_a_loop_without_gradients_is_a_test() -> None:

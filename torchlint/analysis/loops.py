@@ -864,16 +864,26 @@ class Loops:
     def _is_part_of_step(self, branch: cst.If) -> bool:
         """Whether an option says how to train, and not when to look at it.
 
-        Whether by many processes (``args.distributed``), or with what number for a function of
-        torch below: ``clip_grad_norm_(parameters, args.clip)``.
+        Whether by many processes (``args.distributed``), with what number for a function of torch
+        below, ``clip_grad_norm_(parameters, args.clip)``, or with what weight a term of the loss.
         """
         option = _asked_option(branch.test)
         if option is None or _GUARD_WORDS.search(dotted(option)):
             return False
+        if self._makes_loss(branch.body) and self._weighs(branch.body, option):
+            return True
         return _PROCESSES.search(option.attr.value) is not None or any(
             self._program.qualified(call.func).startswith("torch.")
             and any(arg.value.deep_equals(option) for arg in call.args)
             for call in self._program.index.below(branch.body, cst.Call)
+        )
+
+    def _weighs(self, place: cst.CSTNode, option: cst.Attribute) -> bool:
+        """Whether a place multiplies by an option: ``loss = loss + args.decay * norm``."""
+        return any(
+            isinstance(node.operator, cst.Multiply)
+            and any(side.deep_equals(option) for side in (node.left, node.right))
+            for node in self._program.index.below(place, cst.BinaryOperation)
         )
 
     def _is_kind_of_step(self, branch: cst.If) -> bool:
@@ -1239,7 +1249,7 @@ class Loops:
 def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
     """``args.clip`` in ``if args.clip:``, ``args.clip is not None`` and ``args.clip > 0``.
 
-    And ``self.args.clip``, ``args.train.clip``.
+    And in ``args.clip != 0.0``, ``self.args.clip``, ``args.train.clip``.
     """
     match test:
         case cst.Comparison(
@@ -1248,6 +1258,10 @@ def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
                 cst.ComparisonTarget(operator=cst.IsNot(), comparator=cst.Name("None"))
                 | cst.ComparisonTarget(
                     operator=cst.GreaterThan(), comparator=cst.Integer("0" | "1")
+                )
+                | cst.ComparisonTarget(
+                    operator=cst.GreaterThan() | cst.NotEqual(),
+                    comparator=cst.Integer("0") | cst.Float("0.0" | "0."),
                 )
             ],
         ):

@@ -33,6 +33,7 @@ from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.unmoved import stays_unmoved
 from torchlint.analysis.uploaded import was_uploaded
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -194,15 +195,23 @@ def _depends_on_data(program: Program, sync: Sync) -> bool:
 
 def _is_checked(program: Program, sync: Sync) -> bool:
     """Whether a branch is for certain values of what is read there: ``if loss.item() < 0: ...``."""
-    code = program.code(sync.tensor)
     for above in program.index.ancestors(sync.node):
         if isinstance(above, cst.FunctionDef | cst.For | cst.While):
             return False
         if isinstance(above, cst.If) and program.index.inside(sync.node, above.body):
             compared = program.index.below(above.test, cst.Comparison)
-            if any(_is_limit(one) and code in program.code(one.left) for one in compared):
+            if any(_is_limit(one) and _holds(program, one.left, sync) for one in compared):
                 return True
     return False
+
+
+def _holds(program: Program, place: cst.BaseExpression, sync: Sync) -> bool:
+    """Whether an expression is or has in it what is read; an option of the same name is another."""
+    code = program.code(sync.tensor)
+    return any(
+        program.code(one) == code and not is_label(program, one)
+        for one in program.index.below(place, type(sync.tensor))
+    )
 
 
 def _is_limit(test: cst.Comparison) -> bool:
