@@ -118,7 +118,6 @@ _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.I
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
 _DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 _COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
-_FILE_IS_THERE = frozenset(f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir"))
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
     r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"
@@ -1113,28 +1112,16 @@ class Loops:
         )
 
     def _resumes(self, branch: cst.If) -> bool:
-        """``if step < args.start: step += 1; continue``: the steps begin where it ends, all whole.
+        """``if loss == 0 or isnan(loss): continue``: the turns that go on take the whole step.
 
-        So are those up to ``if args.stoppable and not exists(path): continue``.  Only if a step of
-        the loop as a whole comes after it.
+        Whatever the others are left out for: a batch without a target, steps that a resumed run
+        has done.  Not if it is counted off or drawn, which some turns of many are.
         """
-        index, block = self._program.index, self._program.parent(branch)
-        if block is None or not (_is_before(branch.test) or self._asks_for_file(branch.test)):
+        block, test = self._program.parent(branch), branch.test
+        if block is None or self._counts_off(test) or self._draws(test) or self._waits(test):
             return False
-        passes = [index.order(one) for one in self._backwards(block)]
-        return bool(passes) and min(passes) > index.order(branch.body.body[-1])
-
-    def _asks_for_file(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition holds only where a file is there, or is not: by a person's will."""
-        match test:
-            case cst.BooleanOperation(operator=cst.And()):
-                return self._asks_for_file(test.left) or self._asks_for_file(test.right)
-            case cst.UnaryOperation(operator=cst.Not()):
-                return self._asks_for_file(test.expression)
-            case cst.Call():
-                return self._program.qualified(test.func) in _FILE_IS_THERE
-            case _:
-                return False
+        passes = [self._program.index.order(one) for one in self._backwards(block)]
+        return bool(passes) and min(passes) > self._program.index.order(branch.body.body[-1])
 
     def _waits(self, test: cst.BaseExpression) -> bool:
         """``step - last < 100``, ``done or step != first``: true in nearly all of the turns."""
@@ -1286,23 +1273,6 @@ def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:
             return _asked_option(asked)
         case _:
             return _asked_option(test)
-
-
-def _is_before(test: cst.BaseExpression) -> bool:
-    """``step < args.start``: a count, and a limit that something else gives."""
-    match test:
-        case cst.Comparison(
-            left=cst.Name() | cst.Attribute() as count,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.LessThan() | cst.LessThanEqual(),
-                    comparator=cst.Name() | cst.Attribute(),
-                )
-            ],
-        ):
-            return _counts_turns(count)
-        case _:
-            return False
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
