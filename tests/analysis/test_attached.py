@@ -71,6 +71,12 @@ LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
         pytest.param(f"{LOADER}probe(nn.MSELoss()(x, y))", "NO", id="a loss of what has no graph"),
         pytest.param(f"{LOADER}probe(nn.MSELoss()(out, y))", "MAYBE", id="a loss of an output"),
         pytest.param("probe(DataLoader(d))", "NO", id="a loader"),
+        pytest.param("it = iter(DataLoader(d))\nprobe(it)", "NO", id="its iterator"),
+        pytest.param("it = iter(DataLoader(d))\nprobe(next(it))", "NO", id="its next batch"),
+        pytest.param("it = enumerate(DataLoader(d))\nprobe(it)", "NO", id="its batches, counted"),
+        pytest.param(f"{LOSS}xs = [0]\nxs.append(loss)\nprobe(iter(xs))", "MAYBE", id="of a list"),
+        pytest.param(f"{LOSS}it = iter((1, loss))\nprobe(it)", "MAYBE", id="of a loss"),
+        pytest.param(f"{LOSS}pair = (0, loss)\nprobe(pair)", "YES", id="in a pair"),
     ],
 )
 def test_held(source, found):

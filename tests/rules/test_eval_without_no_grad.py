@@ -1658,3 +1658,45 @@ def test_tests_that_leave_gradients_on_do_not_count(tmp_path):
     assert not check_in(tmp_path, files, "engine.py", CODE)
     files["run.py"] = use
     assert len(check_in(tmp_path, files, "engine.py", CODE)) == 1
+
+
+SAMPLED = """\
+import torch
+import torch.nn.functional as F
+
+
+def train(net, data, shown):
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    loader = torch.utils.data.DataLoader(data, 4)
+    net.train()
+    for step in range(10_000):
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            x, y = next(batches)
+        loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 100 == 0:
+            net.eval()
+            for _ in range(5):
+                try:
+                    x, y = next(batches)
+                except StopIteration:
+                    batches = iter(loader)
+                    x, y = next(batches)
+                show(net(x), y)
+            net.train()
+"""
+
+
+def test_samples_from_the_batches_that_the_training_goes_on_with():
+    (found,) = check(SAMPLED, CODE)
+    assert (found.location.row, found.severity) == (27, Severity.WARNING)
+
+
+def test_leaves_samples_alone_that_the_training_goes_on_with():
+    computed = SAMPLED.replace("batches = iter(loader)", "batches = iter([(net(x), y)])")
+    silent(computed, CODE)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.analysis.values import Value
 
 
 class Held(enum.IntEnum):
@@ -34,6 +35,8 @@ _PLAIN = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.BATCH, Kind.NDARRAY, Kind.NPSCALAR,
      Kind.LOADER, Kind.DATASET, Kind.DEVICE, Kind.DTYPE, Kind.FUNCTION, Kind.CLASS}
 )  # fmt: skip
+# ... or hold as much as their members: nothing is put into them later, as into a list.
+_MEMBERS = frozenset({Kind.ITERATOR, Kind.TUPLE})
 # Methods and functions of tensors whose result has no graph: it is whole, true or false, or a copy.
 _CUTS = frozenset(
     """detach item tolist numpy argmax argmin argsort argwhere long int bool byte short char size
@@ -110,7 +113,7 @@ class _Question:
 
     def _plain(self, node: cst.CSTNode) -> Held | None:
         """Return NO for what is known to be no tensor, None for what may be one."""
-        return Held.NO if self._program.value(node).kind in _PLAIN else None
+        return Held.NO if _is_plain(self._program.value(node)) else None
 
     def _any(self, nodes: Iterable[cst.CSTNode], depth: int) -> Held:
         """Return what holds of a value that is made of several."""
@@ -134,7 +137,7 @@ class _Question:
 
     def _bound(self, binding: Binding, depth: int) -> Held:
         program, value = self._program, binding.value
-        if program.values.binding(binding).kind in _PLAIN:
+        if _is_plain(program.values.binding(binding)):
             return Held.NO
         shown = program.usage.shown_by((binding,))
         if shown is not None and shown.kind is Kind.TENSOR:
@@ -232,6 +235,14 @@ def is_distribution(program: Program, node: cst.BaseExpression) -> bool:
         isinstance(one, cst.Call) and program.qualified(one.func).startswith(DISTRIBUTIONS)
         for one in made
     )
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value is no tensor, nor has any: an iterator of a loader has batches alone."""
+    if value.kind not in _MEMBERS:
+        return value.kind in _PLAIN
+    members = value.items or (value.element,)
+    return all(one is not None and _is_plain(one) for one in members)
 
 
 def _called(node: cst.BaseExpression) -> cst.BaseExpression:
