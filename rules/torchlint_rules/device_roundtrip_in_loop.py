@@ -96,6 +96,7 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
+from torchlint.analysis.uploads import goes_back
 from torchlint.analysis.values import Device
 from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
 from torchlint.edits import Fix, Safety
@@ -146,8 +147,16 @@ def finding(program: Program, sync: Sync) -> Iterator[Finding]:
         sync.node,
         f"copying `{code}` to the host {costs(program, sync, before, after)}",
         severity=Severity.INFO if advice else None,
-        help=KEEP if not needed else FIND,
+        help=advised(program, sync, needed=needed),
     )
+
+
+def advised(program: Program, sync: Sync, *, needed: bool) -> str:
+    """Say what to do: what the step itself needs again on the GPU cannot wait for its end."""
+    back = goes_back(program, sync.node, sync.context.loop)
+    if back is not None:
+        return f"`{program.brief(back)}` copies what comes of it back to the GPU: {FIND}"
+    return FIND if needed else KEEP
 
 
 def returning_move(program: Program, sync: Sync) -> cst.Call | None:

@@ -270,6 +270,39 @@ def test_a_training_step_may_need_an_array() -> None:
     assert "on the device" in found.help
 
 
+@pytest.mark.parametrize(
+    ("way", "named"),
+    [
+        pytest.param("kept.append(torch.from_numpy(a).to(device))", True, id="straight back"),
+        pytest.param(
+            "b = a * 2\nkept.append(torch.from_numpy(b).to(device))", True, id="what comes of it"
+        ),
+        pytest.param(
+            "rows = []\nrows.append(a)\nkept.append(torch.tensor(rows).cuda())",
+            True,
+            id="by a list",
+        ),
+        pytest.param("kept.append(torch.from_numpy(a))", False, id="stays on the host"),
+        pytest.param("kept.append(torch.tensor([step]).to(device))", False, id="something else"),
+        pytest.param(
+            "kept.append(a)\na = [step]\nkept.append(torch.tensor(a).to(device))",
+            False,
+            id="something else of its name",
+        ),
+    ],
+)
+def test_names_the_way_back(way: str, named: bool) -> None:
+    (found,) = check(loop(f"a = out.detach().cpu().numpy()\n{way}"), CODE)
+    assert ("back to the GPU: look for a way to compute that" in found.help) is named
+    assert ("copy once after the loop" in found.help) is not named
+
+
+def test_a_way_back_after_the_loop_is_another_matter() -> None:
+    after = "    kept.append(torch.from_numpy(a).to(device))\n"
+    (found,) = check(loop("a = out.detach().cpu().numpy()") + "\n" + after, CODE)
+    assert "copy once after the loop" in found.help
+
+
 LABELS = """\
 import cv2, torch
 from torch import nn

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.creation import SAME, goal_of, keywords
+from torchlint.analysis.derivation import sources
 from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.queued import queues
 from torchlint.analysis.values import Kind
@@ -42,6 +43,19 @@ def upload_follows(program: Program, copy: cst.Call, moves: Callable[[cst.Call],
             if queues(program, call) and not moves(call):
                 return False
     return False
+
+
+def goes_back(program: Program, copy: cst.CSTNode, loop: cst.CSTNode | None) -> cst.Call | None:
+    """Return the call that copies what is computed of a copy back to the GPU, in the same turn."""
+    place = loop or program.function(copy)
+    for call in () if place is None else program.index.below(place, cst.Call):
+        if (
+            program.index.order(call) > program.index.order(copy)
+            and is_upload(program, call)
+            and sources(program, [call]).hold(program, copy)
+        ):
+            return call
+    return None
 
 
 def _from(program: Program, copy: cst.Call) -> Sequence[cst.CSTNode]:
