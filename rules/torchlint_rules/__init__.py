@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         level=Level.E2,
-        words=(MAKES, ("cuda", ".to(", "device=")),
+        words=(MAKES, ("cuda", ".to(", ".type_as(", "device=")),
         in_tests=False,
     ),
     Rule(

@@ -33,8 +33,8 @@ training step the difference is paid again and again.
 - Tensors that are given a `device`, a `generator`, `out` or `pin_memory`: where they are made is a
   choice.
 - Tensors without elements: `torch.zeros(0, n)`.
-- `.to(other)` of a tensor that is not known to be on the GPU, `.to(dtype)`, and moves to the CPU,
-  to MPS or to XLA.
+- `.to(other)` and `.type_as(other)`, where the other tensor is not known to be on the GPU,
+  `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.  For
   names of constants see TL301b.
 - Tensors that are given to functions that are not seen, or do more than move them.
@@ -89,8 +89,8 @@ the tensor becomes a leaf, whose gradient is kept.  `torch.full` takes whole num
 without a `dtype` since torch 1.7.
 
 No fix where the move also asks for a dtype that other values would be made in, or for that of
-another tensor (`.to(other)`), for a memory format, or for a GPU by a variable that may be None or
-by a type of tensors (`.type(torch.cuda.FloatTensor)`).
+another tensor (`.to(other)`, `.type_as(other)`), for a memory format, or for a GPU by a variable
+that may be None or by a type of tensors (`.type(torch.cuda.FloatTensor)`).
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.
@@ -158,7 +158,7 @@ MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
 OF_NUMBERS = (*MAKERS, "torch.Tensor", "torch.FloatTensor")
-MOVERS = ("to", "cuda", "type")
+MOVERS = ("to", "cuda", "type", "type_as")
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 
@@ -236,7 +236,7 @@ def elsewhere(program: Program) -> Iterator[tuple[cst.Call, cst.BaseExpression]]
 
 
 def is_method(call: cst.Call) -> bool:
-    """Whether a call is ``x.to(...)``, ``x.cuda(...)`` or ``x.type(...)``."""
+    """Whether a call is ``x.to(...)``, ``x.cuda(...)``, ``x.type(...)`` or ``x.type_as(...)``."""
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVERS
 
 

@@ -460,6 +460,14 @@ CASES = [
     pytest.param("probe(torch.ones(3).type(torch.half))", "TENSOR @CPU", id="to a dtype"),
     pytest.param("probe(torch.FloatTensor(3))", "TENSOR @CPU", id="a CPU type"),
     pytest.param(
+        "probe(torch.ones(3).type_as(torch.ones(3).cuda()))", "TENSOR @CUDA", id="as on a GPU"
+    ),
+    pytest.param(
+        "probe(torch.ones(3).cuda().type_as(torch.ones(3)))", "TENSOR @CPU", id="as on the host"
+    ),
+    pytest.param("probe(torch.ones(3).type_as(x))", "TENSOR", id="as what may be anywhere"),
+    pytest.param("probe(torch.ones(3).cuda().type_as(x))", "TENSOR @CUDA", id="as something else"),
+    pytest.param(
         "a, b = map(lambda t: t.cuda(), f())\nprobe(b)", "UNKNOWN @CUDA", id="what map moves"
     ),
     pytest.param("a, b = map(f, x)\nprobe(b)", "UNKNOWN", id="what map may do"),

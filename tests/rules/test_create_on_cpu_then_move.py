@@ -146,6 +146,18 @@ def evaluate(model, batches):
             step("z = torch.zeros(3).to(weights)", head="from data import weights\n"),
             id="to where what is not known may be, or in its dtype",
         ),
+        pytest.param(
+            step("z = torch.zeros(3).type_as(weights)", head="weights = torch.tensor([1.0])\n"),
+            id="as a tensor of the host",
+        ),
+        pytest.param(
+            step("z = torch.zeros(3).type_as(weights)", head="from data import weights\n"),
+            id="as what may be anywhere",
+        ),
+        pytest.param(
+            step("z = torch.zeros(3).type_as(device_mask)", head="from data import device_mask\n"),
+            id="as what is only named after a device",
+        ),
         pytest.param(step("z = torch.zeros(3).to(torch.float16)"), id="another dtype"),
         pytest.param(step("z = torch.zeros(3).to('cpu')"), id="stays on the host"),
         pytest.param(step("z = torch.zeros(3).to('mps')"), id="goes to Apple's GPU"),
@@ -538,9 +550,10 @@ def test_says_how_often(source, message, severity):
     assert (found.message, found.severity) == (message, severity)
 
 
+@pytest.mark.parametrize("like", [".to(y)", ".type_as(y)"])
 @pytest.mark.parametrize("move", [".cuda()", ".to(device)"])
-def test_to_the_device_of_a_tensor_there_and_in_its_dtype(move):
-    (found,) = check(step("z = torch.zeros(3).to(y)", f"y = torch.ones(3){move}\n"), CODE)
+def test_to_the_device_of_a_tensor_there_and_in_its_dtype(move, like):
+    (found,) = check(step(f"z = torch.zeros(3){like}", f"y = torch.ones(3){move}\n"), CODE)
     assert found.message == (
         "`torch.zeros(3)` is made on the host and then copied to `y.device` in every training step"
     )
@@ -771,6 +784,13 @@ def test_a_model_that_other_files_use_runs_in_their_loops(tmp_path):
     assert len(check_in(tmp_path, files, "explain.py", CODE)) == 1
     files["main.py"] = ""
     assert not check_in(tmp_path, files, "explain.py", CODE)
+
+
+def test_a_file_that_names_no_gpu_makes_a_tensor_like_another(tmp_path):
+    net = forward("return torch.ones(3).type_as(x)", "import torch\n")
+    main = "from net import Net\nnet = Net().cuda()\nfor x in xs:\n    net(x.cuda()).backward()\n"
+    (found,) = check_in(tmp_path, {"net.py": net, "main.py": main}, "net.py", CODE)
+    assert found.severity is Severity.INFO
 
 
 def test_an_evaluation_beside_an_explanation_is_a_loop():

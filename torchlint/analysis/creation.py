@@ -98,7 +98,7 @@ def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
 
 
 def goal_of(program: Program, move: cst.Call) -> Goal | None:
-    """Return where ``.to(...)``, ``.cuda(...)`` or ``.type(...)`` puts a tensor on a GPU.
+    """Return where ``.to(...)``, ``.cuda(...)``, ``.type(...)`` or ``.type_as(...)`` puts a tensor.
 
     None if not on a GPU.  Of ``.type(torch.cuda.FloatTensor)`` the device has no code of its own.
     """
@@ -117,7 +117,7 @@ def goal_of(program: Program, move: cst.Call) -> Goal | None:
     if device is None:
         return None
     other = program.value(device)
-    if other.kind in (Kind.TENSOR, Kind.BATCH):
+    if other.kind in (Kind.TENSOR, Kind.BATCH) or move.func.attr.value == "type_as":
         return _beside(program, device) if other.device.gpu else None
     found = program.values.device(device)
     if found is None or not found.gpu:
@@ -128,7 +128,7 @@ def goal_of(program: Program, move: cst.Call) -> Goal | None:
 
 
 def _beside(program: Program, other: cst.BaseExpression) -> Goal:
-    """``.to(other)`` of a tensor on the GPU: to its device, and in its dtype, whichever that is."""
+    """``.to(other)``, ``.type_as(other)``: to the GPU that the other is on, and in its dtype."""
     code = _one_line(program.code(other))
     return Goal(None if code is None else f"{code}.device", plain=False, like=code)
 

@@ -864,12 +864,19 @@ class Evaluator:
                 return NUMBER if node.args else Value(Kind.TUPLE, element=NUMBER)
             case "type":
                 return tensor.on(self._typed(node, base.device)) if node.args else STRING
+            case "type_as" if node.args:
+                return tensor.on(self._beside(node, base.device))
         return _shaped(method, len(node.args), tensor)
 
     def _typed(self, node: cst.Call, before: Device) -> Device:
         """Where ``.type(torch.cuda.FloatTensor)`` puts a tensor."""
         after = self._program.devices.of_tensor_type(node.args[0].value)
         return after if after.gpu else before
+
+    def _beside(self, node: cst.Call, before: Device) -> Device:
+        """Where ``.type_as(other)`` puts a tensor: to the other one, wherever that is."""
+        after = self._value(node.args[0].value).device
+        return after if after is not Device.UNKNOWN or before is Device.CPU else before
 
     def moved_to(self, node: cst.Call, before: Device) -> Device:
         """Where ``.to(...)`` with these arguments puts a tensor."""
