@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -360,12 +361,16 @@ class Imports:
         return found
 
     def is_nearby(self, path: str, words: tuple[str, ...]) -> bool:
-        """Whether one of some words occurs in a file that imports a file or that it imports."""
+        """Whether one of some words occurs in a file that imports a file or that it imports.
+
+        Or in one that the former imports as well: a script has its model and its steps elsewhere.
+        """
         key = (path, words)
         if key not in self._nearby:
-            near = (*self.importers(path), *self.targets(path))
-            texts = (self.text(one) for one in near)
-            self._nearby[key] = any(word in text for text in texts for word in words)
+            above = self.importers(path)
+            beside = (other for one in above for other in self.targets(one))
+            near = itertools.chain(above, self.targets(path), beside)
+            self._nearby[key] = not self.having(words).isdisjoint(near)
         return self._nearby[key]
 
     def defined_near(self, path: str, words: tuple[str, ...]) -> tuple[str, ...]:

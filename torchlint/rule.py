@@ -88,7 +88,8 @@ def rule_code(code: str) -> str:
 class Nearby(tuple[str, ...]):
     """Words of a gate that may also stand in a file which imports this one, or which it imports.
 
-    A helper reads a tensor; the file that trains and names the GPU is another.
+    A helper reads a tensor; the file that trains and names the GPU is another, or one that the
+    importing file imports as well.
     """
 
     __slots__ = ()

@@ -176,6 +176,12 @@ def test_words_are_looked_for_on_both_sides_of_an_import(tree: Imports) -> None:
     assert not tree.is_nearby(engine, ("nowhere",))
 
 
+def test_words_are_looked_for_beside_a_file_as_well(tree: Imports) -> None:
+    lr = str(tree.root / "util/lr.py")
+    assert tree.is_nearby(lr, ("import torch",))  # in what `engine.py` imports beside it
+    assert not tree.is_nearby(lr, ("engine import",))  # that imports `engine.py`
+
+
 @pytest.mark.parametrize(
     ("marks", "root"),
     [

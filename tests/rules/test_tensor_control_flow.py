@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
-from tools import check, silent
+from tools import check, check_in, silent
 
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL203"
 
@@ -268,3 +272,48 @@ def test_is_no_wait_that_excuses_a_read_after_it() -> None:
     (found,) = check(loop("assert loss > 0\nprint(loss.item())"), "TL202")
     assert found.severity is Severity.INFO
     assert "as `loss > 0` has just waited" in found.message
+
+
+CRITERION = """\
+import torch
+from torch import nn
+
+class Criterion(nn.Module):
+    def forward(self, out, target):
+        chosen = torch.sum(target > 0)
+        if chosen > 0:
+            out = out / chosen
+        return out.sum()
+"""
+FITTING = """\
+def fit(model, criterion, optimizer, loader):
+    for x, y in loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+MAIN = """\
+import torch
+from criterion import Criterion
+from fitting import fit
+
+model = torch.nn.Linear(4, 4).cuda()
+loader = torch.utils.data.DataLoader(load(), 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+criterion = Criterion()
+for epoch in range(9):
+    fit(model, criterion, optimizer, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "count"),
+    [
+        pytest.param(MAIN, 1, id="trains by a function of a third file"),
+        pytest.param(MAIN.replace("    fit(model", "    show(model"), 0, id="only imports it"),
+    ],
+)
+def test_a_loss_whose_steps_stand_in_a_third_file(tmp_path: Path, main: str, count: int) -> None:
+    files = {"criterion.py": CRITERION, "fitting.py": FITTING, "main.py": main}
+    assert len(check_in(tmp_path, files, "criterion.py", CODE)) == count

@@ -1,4 +1,4 @@
-"""What the files of the project that import a file say, by their texts: none of them is parsed."""
+"""What the files of the project that import a file say, mostly by their texts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def texts_of_importers(program: Program) -> Iterator[str]:
     """Yield the texts of the files that import a file."""
     project = program.project
     return iter(()) if project is None else map(project.imports.text, importers(program))
+
+
+def programs_of_importers(program: Program) -> Iterator[Program]:
+    """Yield the files that import a file, with all that is known of them."""
+    project = program.project
+    if project is not None:
+        found = map(project.program, importers(program))
+        yield from (other for other in found if other is not None)
 
 
 def programs_above(program: Program, word: str) -> Iterator[Program]:

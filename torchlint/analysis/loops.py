@@ -22,7 +22,7 @@ from torchlint.analysis import torch_api
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
-from torchlint.analysis.importing import texts_of_importers
+from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.no_data import lacks_data
@@ -558,10 +558,11 @@ class Loops:
 
     @cached_property
     def trains(self) -> bool:
-        """Whether this file trains, or one that imports it takes steps."""
+        """Whether this file trains, or one that imports it takes steps, or calls what does."""
         texts = texts_of_importers(self._program)
-        here = bool(self.training) or self._has_step
-        return here or any("backward" in text for text in texts)
+        if self.training or self._has_step or any("backward" in text for text in texts):
+            return True
+        return any(other.loops.leads for other in programs_of_importers(self._program))
 
     @cached_property
     def _has_step(self) -> bool:
