@@ -79,6 +79,7 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
@@ -113,8 +114,9 @@ EVALUATES = re.compile(
     r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
 )
 SAYS = re.compile(r"\bDDP\b|[Dd]istributed")
+TORCHRUN = Version("1.10")  # has it
 DISTRIBUTED = (
-    "Start one process a GPU with torchrun, wrap the model in DistributedDataParallel, and give "
+    "Start one process a GPU{}, wrap the model in DistributedDataParallel, and give "
     "the DataLoader a DistributedSampler."
 )
 # What each framework has for it; the first that the file imports counts.
@@ -220,4 +222,5 @@ def is_told(program: Program, call: cst.Call) -> bool:
 def advice(program: Program) -> str:
     """Say what to use instead: the framework's own way, where there is one."""
     own = [OWN[name] for name in sorted(program.frameworks) if name in OWN]
-    return f"Use {own[0]}." if own else DISTRIBUTED
+    started = " with torchrun" if program.reaches(TORCHRUN) else ""
+    return f"Use {own[0]}." if own else DISTRIBUTED.format(started)

@@ -74,6 +74,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
@@ -88,7 +89,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
 
+ASYNC = Version("1.9")  # has `torch._assert_async`
 ASSERT = "ask every n steps, or let the GPU ask (`torch._assert_async`)"
+LATER = "ask every n steps"
 REPORT = "ask every n steps, or keep the answer on the device and read it then"
 PICKS = "ask every n steps, or for the step before, whose answer is there already"
 BESIDE = "keep the answer in a Python attribute as well, and ask that one"
@@ -128,7 +131,7 @@ def finding(program: Program, found: list[Sync]) -> Iterator[Finding]:
 def remedy(program: Program, sync: Sync) -> str:
     """What to write instead."""
     if isinstance(program.smallest_statement(sync.node), cst.Assert):
-        return ASSERT
+        return ASSERT if program.reaches(ASYNC) else LATER
     branch = branch_on(program, sync)
     if branch is not None and reports(program, branch):
         return REPORT

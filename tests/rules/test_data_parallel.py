@@ -334,6 +334,12 @@ def test_reports(wrap, head):
     assert "torchrun" in found.help
 
 
+def test_names_no_command_that_torch_does_not_have_yet() -> None:
+    head = "from torch.utils.serialization import load_lua"
+    [found] = check(script("model = nn.DataParallel(model)", head=head), CODE)
+    assert found.help.startswith("Start one process a GPU, wrap")
+
+
 @pytest.mark.parametrize(
     "step",
     [

@@ -250,6 +250,12 @@ def test_says_what_to_write_instead(statements: str, advice: str) -> None:
     assert advice in found.help
 
 
+def test_names_no_function_that_torch_does_not_have_yet() -> None:
+    old = "from torch._six import inf\nfrom torch.utils.serialization import load_lua\n"
+    (found,) = check(old + loop("assert loss > 0"), CODE)
+    assert found.help == "ask every n steps"
+
+
 def test_knows_what_a_helper_is_given() -> None:
     helper = "\n\ndef check(value):\n    if value > 3:\n        raise RuntimeError\n"
     (found,) = check(loop("check(loss)") + helper, CODE)
@@ -317,3 +323,21 @@ for epoch in range(9):
 def test_a_loss_whose_steps_stand_in_a_third_file(tmp_path: Path, main: str, count: int) -> None:
     files = {"criterion.py": CRITERION, "fitting.py": FITTING, "main.py": main}
     assert len(check_in(tmp_path, files, "criterion.py", CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        pytest.param("y.data.ne(0).sum()", 0, id="the sum of a tensor is a number"),
+        pytest.param("loss.data.max()", 0, id="its maximum"),
+        pytest.param("y.data.ne(0)", 1, id="a tensor"),
+        pytest.param("y.ne(0).sum()", 1, id="the sum of a Variable is a Variable"),
+    ],
+)
+@pytest.mark.parametrize("old", [True, False], ids=["torch 0.3", "torch"])
+def test_what_has_no_dimensions_is_a_number_up_to_torch_03(made, count, old) -> None:
+    step = f"y = Variable(y.cuda(), volatile={old})\nseen = {made}\nassert seen > 0"
+    source = loop(f"{step}\nlogger(loss.mean().data[0])" if old else step)
+    head = "from torch.autograd import Variable\n"
+    source = head + source.replace(".to(device)", ".cuda()")
+    assert len(check(source, CODE)) == (count if old else 1)

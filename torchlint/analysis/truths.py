@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.host_results import gathers, loop_around, picks_step
+from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.queued import decided_by, implied_waits_in
 from torchlint.analysis.syncs import Read, is_frequent, is_sink, sync_of
@@ -27,6 +29,9 @@ _ANSWERS = frozenset(
     greater_equal logical_and logical_or logical_not logical_xor sum max min mean norm nonzero
     count_nonzero bool""".split()
 )
+_OF_ALL = frozenset({"all", "any", "sum", "max", "min", "mean", "norm"})
+_DATA = re.compile(r"\.data\b")
+_ZERO_DIMENSIONS = Version("0.4")  # has tensors without dimensions
 _ONCE = ("__init__", "main")
 _CACHES = re.compile(r"cache|past_key|incremental")
 _STEPS = (Role.TRAIN, Role.FORWARD)
@@ -36,6 +41,8 @@ def truths(program: Program) -> list[Sync]:
     """Every question for the truth of a GPU tensor that training steps and forward passes ask."""
     asked = [one for one in _asked(program) if _may_be_tensor(one) and _may_repeat(program, one)]
     asked = [one for one in asked if program.context(one).role in _STEPS]
+    if asked and ".data" in program.text and not program.reaches(_ZERO_DIMENSIONS):
+        asked = [one for one in asked if not _is_old_number(program, one)]
     if not asked or not program.devices.gpu:
         return []
     found: dict[int, Sync] = {}
@@ -84,6 +91,30 @@ def _may_be_tensor(node: cst.BaseExpression) -> bool:
             return name in _ANSWERS
         case _:
             return not isinstance(node, cst.Call)
+
+
+def _is_old_number(program: Program, node: cst.BaseExpression) -> bool:
+    """``x.data.sum() > 0``, also of a name: up to torch 0.3 what has no dimensions is a number.
+
+    That holds for the sum of a tensor, for which the host has waited where it is made; that of a
+    Variable is a Variable.
+    """
+    match node:
+        case cst.Comparison(left=left):
+            return _is_old_number(program, left)
+        case cst.Name():
+            made = program.flow.reaching(node)
+            return bool(made) and all(
+                one.kind is Bind.ASSIGN
+                and not one.path
+                and isinstance(one.value, cst.Call)
+                and _is_old_number(program, one.value)
+                for one in made
+            )
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(name)), args=[]):
+            return name in _OF_ALL and _DATA.search(program.code(value)) is not None
+        case _:
+            return False
 
 
 def _may_repeat(program: Program, node: cst.CSTNode) -> bool:
