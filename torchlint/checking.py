@@ -44,6 +44,7 @@ STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes m
 RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
 TIME_LIMIT = 120.0  # seconds of CPU time for one file, looked at between the phases
 
+_KEYWORDS = "`async` and `await` are keywords from Python 3.7 on"
 _TEMPLATE = re.compile(r"^\s*\{%.*%\}", re.MULTILINE)
 _deep = threading.local()
 
@@ -282,7 +283,7 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
             clock.look(rule.code)
         placed = _place(source, program, found, errors) if found else []
         clock.look("placing the findings")
-        return _finish(source, options, placed, errors)
+        return _finish(source, options, placed, errors, _old_python(source, program))
     finally:
         if program.project is None:
             program.release()
@@ -303,13 +304,19 @@ def _finish(
     options: Options,
     placed: list[suppress.Placed],
     errors: list[InternalError],
+    invalid: Diagnostic | None = None,
 ) -> Checked:
     """Apply the suppression comments and sort.
 
     Which of them are unused cannot be said where a rule failed.
+
+    ``invalid`` says that the file is no Python that runs today: no comment suppresses that, and
+    nothing in the file gets a fix, whose result no Python at hand could judge.
     """
     selected: Collection[str] = {rule.code for rule in options.rules} if not errors else ()
     kept = suppress.suppress(source, placed, selected)
+    if invalid is not None:
+        kept = [invalid, *(replace(item, fix=None) for item in kept)]
     kept.sort(key=lambda item: (item.span.start, item.span.end, item.code, item.message))
     return Checked(tuple(kept), tuple(errors))
 
@@ -361,22 +368,43 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
             said = better.msg
             if "async" in source.text or "await" in source.text:
                 ast.parse(source.text, feature_version=(3, 6))
-                said = "`async` and `await` are keywords from Python 3.7 on"
+                said = _KEYWORDS
+    start = source.offset(row, column)
+    said = f", so the file was not checked: {said}"
+    return _invalid(source, said, Span(start, start), "Mend it")
+
+
+def _old_python(source: Source, program: Program) -> Diagnostic | None:
+    """Report text that only Python before 3.7 takes, though it was checked."""
+    from torchlint.analysis.parsing import OldKeyword  # noqa: PLC0415 - imports libcst
+    from torchlint.analysis.places import locate  # noqa: PLC0415
+
+    if not (old := program.index.of(OldKeyword)):
+        return None
+    return _invalid(
+        source,
+        f": {_KEYWORDS}; it was checked as what older Python takes, and nothing in it is fixed",
+        locate(program, old[:1]).span(old[0]),
+        "Write `non_blocking`, as torch calls it from 0.4 on",
+    )
+
+
+def _invalid(source: Source, said: str, span: Span, remedy: str) -> Diagnostic:
+    """Return the finding that says of a file that it is not Python."""
     template = "{{" in source.filename or _TEMPLATE.search(source.text) is not None
     what = "a template rather than Python" if template else "not valid Python"
-    start = source.offset(row, column)
     rule = registry.SYNTAX_ERROR
     return Diagnostic(
         source.filename,
         rule.code,
         rule.name,
-        f"this is {what}, so the file was not checked: {said}",
+        f"this is {what}{said}",
         Severity.INFO if template else rule.severity,
-        Span(start, start),
-        source.location(start),
-        source.location(start),
-        source.location(start).row,
-        help="Mend it, or leave the file out with `exclude`.",
+        span,
+        source.location(span.start),
+        source.location(span.end),
+        source.location(span.start).row,
+        help=f"{remedy}, or leave the file out with `exclude`.",
     )
 
 

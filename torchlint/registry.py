@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SYNTAX_ERROR = Rule(
     "TL001",
     "syntax-error",
-    "the file is not valid Python and was not checked",
+    "the file is not valid Python",
     Severity.ERROR,
     None,
     0,
@@ -42,11 +42,15 @@ ENGINE_RULES = (SYNTAX_ERROR, UNUSED_SUPPRESSION)
 
 ENGINE_PAGES = {
     SYNTAX_ERROR.code: """\
-The file is not valid Python and was not checked.
+The file is not valid Python.
 
 ## Why
 A file that cannot be parsed cannot be trained with, and nothing else can be said about it.
 The other files are still checked.  Python 2 code is reported here too.
+
+A script for Python 3.6 and older that passes `x.cuda(async=True)` is checked all the same, where
+that keyword is all that today's Python refuses; `async` is read as `non_blocking`, the name that
+torch gave it.  None of its findings has a fix.
 
 ## Bad
     def train(model:
@@ -59,7 +63,8 @@ Syntax that is newer than the Python which runs torchlint, as long as libcst can
 Templates (`{% if %}` in a line of its own, `{{...}}` in the path) are reported as information.
 
 ## Fix safety
-There is no fix.  This finding cannot be deselected: it would hide that the file was not checked.
+There is no fix.  This finding cannot be deselected, nor suppressed: it would hide that the file was
+not checked, or that no Python of today runs it.
 """,
     UNUSED_SUPPRESSION.code: """\
 A suppression comment that suppresses nothing.

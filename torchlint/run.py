@@ -288,4 +288,8 @@ def _still_shows(file: Checked, text: str, codes: set[str], plan: Plan) -> bool:
     changed = decode_source(source.encode(text), source.filename, source.path)
     quiet = Outcome(complain=lambda _: None)
     again = _check(changed, plan, quiet)
-    return any(f.code in codes or f.code == SYNTAX_ERROR.code for f in again.findings)
+    known = {f.message for f in file.findings if f.code == SYNTAX_ERROR.code}  # yet was checked
+    return any(
+        f.code in codes or (f.code == SYNTAX_ERROR.code and f.message not in known)
+        for f in again.findings
+    )

@@ -224,6 +224,8 @@ def _unused(
 def _can_be_judged(directive: Directive, code: Code, selected: Collection[str]) -> bool:
     """Whether it is ours to say that a code is unused: it was looked for, or is no code at all."""
     codes = [rule.code for rule in all_rules()]
+    if code.text == SYNTAX_ERROR.code:  # found or not, no comment suppresses it
+        return False
     base = code.text[:-1] if code.text[-1:].islower() else code.text
     if not any(known.startswith(base) for known in codes):
         return directive.kind is not Kind.NOQA

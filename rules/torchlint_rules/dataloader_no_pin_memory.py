@@ -102,6 +102,7 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.datasets import made_outside
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 
+RENAMED = Version("0.4")  # has `non_blocking`, which was `async` before
 WRITES = re.compile(r"(save(z|txt|mat|_image|_images)?|im(write|save)|to_file)$")
 
 
@@ -305,20 +307,23 @@ def advised(program: Program, workers: Workers, moves: list[Move], *, framework:
     if workers is Workers.NONE:
         return "Set num_workers above 0 as well: without workers the main thread does the pinning."
     makers = {program.qualified(move.node.func).rpartition(".")[2] for move in moves if move.maker}
-    if all(map(is_queued, moves)):
-        return "The copies wait as they are, though they are passed non_blocking=True."
+    if all(flags := [flag(program, move) for move in moves]):
+        return f"The copies wait as they are, though they are passed {flags[0]}=True."
     copies = "the copies" if len(makers) != 1 else makers.pop()
-    return f"Pinned batches can be copied while the GPU works: pass non_blocking=True to {copies}."
+    name = "non_blocking" if makers or program.reaches(RENAMED) else "async"
+    return f"Pinned batches can be copied while the GPU works: pass {name}=True to {copies}."
 
 
-def is_queued(move: Move) -> bool:
-    """Whether a copy is told not to wait, which it does as long as the memory is not pinned."""
-    return any(
-        arg.keyword is not None
-        and arg.keyword.value == "non_blocking"
-        and literal(arg.value) == "True"
-        for arg in move.node.args
-    )
+def flag(program: Program, move: Move) -> str:
+    """Return the name of what tells a copy not to wait, which it does as long as nothing is pinned.
+
+    It is empty where the copy is not told.
+    """
+    for arg in move.node.args:
+        named = arg.keyword is not None and arg.keyword.value == "non_blocking"
+        if arg.keyword is not None and named and literal(arg.value) == "True":
+            return (move.program or program).code(arg.keyword)
+    return ""
 
 
 def programs_of(program: Program, moves: list[Move]) -> list[Program]:

@@ -352,6 +352,21 @@ def test_a_step_that_asks_a_helper_for_many_rows_of_a_transposed_tensor(tmp_path
     assert not other.reaches(Version("1.7")), "it is run on the torch that runs the other script"
 
 
+@pytest.mark.parametrize("value", ["True", "fast"])
+def test_a_keyword_of_python_36_says_where_the_file_itself_ends(value: str) -> None:
+    limit = parsed(f"import torch\nx = y.cuda(async={value})\n").limit
+    assert limit is not None
+    assert (limit.version, limit.code) == (Version("1.11"), f"async={value}")
+
+
+def test_a_comment_with_that_keyword_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "misc.py").write_text("import torch\nx = 1  # y.cuda(async=True)\n")
+    (tmp_path / "main.py").write_text("import misc\n")
+    main = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main.py"))
+    assert main is not None
+    assert main.limit is None
+
+
 def test_what_shares_a_file_with_such_a_step_runs_on_the_same_torch(tmp_path: Path) -> None:
     (tmp_path / "misc.py").write_text("import torch\n")
     (tmp_path / "old.py").write_text("import misc\nx = y.cuda(async=True)\n")

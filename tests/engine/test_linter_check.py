@@ -188,6 +188,27 @@ def test_syntax_errors(make_rule, code, row, column, said):
     assert said in found.message
 
 
+def test_a_keyword_of_old_python_hides_no_other_finding(make_rule):
+    def check(program):
+        for name in nodes(program, cst.Name):
+            if name.value == "bad":
+                yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "good"),)))
+
+    text = (
+        "import torch\ny = bad  # torchlint: ignore[TL901]\n"
+        "y = x.cuda(async=True) + bad  # torchlint: ignore[TL001]\n"
+        "z = 1  # torchlint: ignore[TL901]\n"
+    )
+    rules = make_rule("TL901", check), *ENGINE_RULES
+    syntax, other, unused = check_source(source(text), options(*rules))
+    assert (syntax.code, syntax.severity) == ("TL001", Severity.ERROR)
+    assert text[syntax.span.start : syntax.span.end] == "async"
+    assert "checked as what older Python takes, and nothing in it is fixed" in syntax.message
+    assert (other.code, other.location) == ("TL901", Location(3, 26))
+    assert (unused.code, unused.location.row) == ("TL002", 4)
+    assert [item.fix for item in (syntax, other, unused)] == [None, None, None]
+
+
 @pytest.mark.parametrize(
     ("filename", "code"),
     [

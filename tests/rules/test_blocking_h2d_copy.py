@@ -862,3 +862,12 @@ def show(batch):
 """
     found = check(script(body, loop="for x in loader:", before=before), CODE)
     assert len(found) == count
+
+
+def test_knows_the_name_of_the_flag_in_older_python() -> None:
+    source = script("x, y = x.cuda(async=True), y.cuda()")
+    copy, syntax = sorted(check(source, CODE), key=lambda one: one.code != CODE)
+    assert (copy.code, copy.fix, syntax.code) == (CODE, None, "TL001")
+    assert "`y.cuda()`" in copy.message
+    (syntax,) = check(script("x = x.cuda(async=True)"), CODE)
+    assert syntax.code == "TL001"

@@ -1433,3 +1433,34 @@ def test_graphs_that_a_script_only_evaluates(arguments, count):
     evaluates = graphs(("held_out, 2", arguments))
     source = evaluates[: evaluates.index("for epoch")] + "test()\n"
     assert len(check(source, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("moves", "said"),
+    [
+        pytest.param(
+            "x, y = x.cuda(async=True), y.cuda(async=True)",
+            "they are passed async=True.",
+            id="both are told",
+        ),
+        pytest.param(
+            "x, y = x.cuda(), y.cuda(async=True)", "pass non_blocking=True", id="one is told"
+        ),
+        pytest.param(
+            "x, y = Variable(x.cuda(), volatile=True), y.cuda()",
+            "pass non_blocking=True",
+            id="on any torch",
+        ),
+        pytest.param(
+            "x, y = Variable(x.cuda(), volatile=True), y.cuda()\n    print(x.mean().data[0])",
+            "pass async=True",
+            id="up to torch 0.3",
+        ),
+    ],
+)
+def test_the_flag_has_the_name_that_torch_gives_it(moves, said) -> None:
+    loop = f"for x, y in loader:\n    {moves}\n    loss = model(x, y)\n    loss.backward()\n"
+    before = "from torch.autograd import Variable\n"
+    found = check(loaded("num_workers=4", before, loop=loop, device=""), CODE)
+    (found,) = [one for one in found if one.code == CODE]
+    assert said in found.help

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.mentions import words
+from torchlint.analysis.parsing import OldKeyword
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
@@ -86,7 +87,7 @@ _WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCro
 _TRACES = re.compile(
     r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|_six\b"
     rf"|{words('Scale', 'RandomSizedCrop')}|\(\s*range\s*=|,\s*range\s*="
-    r"|\(\s*async\s*=\s*(?:True|False)|,\s*async\s*=\s*(?:True|False)"
+    r"|\(\s*async\s*=|,\s*async\s*="
     r"|torch\.(?:symeig|eig|lstsq|solve|matrix_rank|gesv|potrf|trtrs|gels|i?r?fft)\("
     r"|load_lua|torch\.legacy|_DataLoaderIter|torchvision\.models\.utils|\bmodel_urls|\.next\(\)"
     r"|\+=[^\n#]*\.data\n"
@@ -221,11 +222,11 @@ def _of_files(program: Program) -> Iterator[Limit]:
         text = imports.text(name)
         if not _has_traces(text):
             continue
-        if "async" in text and (written := _ASYNC.search(text)):  # not to be parsed
-            yield Limit(_PYTHON_36, written[0][1:].strip())
-        elif (other := project.program(name)) is not None:
+        if (other := project.program(name)) is not None:
             near = name in targets
             yield from (one for one in other.removed if near or not _is_called(one))
+        elif "async" in text and (written := _ASYNC.search(text)):  # Python 2 as well
+            yield Limit(_PYTHON_36, written[0][1:].strip())
 
 
 def _is_called(found: Limit) -> bool:
@@ -243,6 +244,10 @@ def own(program: Program) -> Iterator[Limit]:
     """Yield what a file itself uses, unless it asks first whether it is there."""
     if not _has_traces(program.text):
         return
+    for keyword in program.index.of(OldKeyword):
+        arg = program.parent(keyword)
+        assert isinstance(arg, cst.Arg)
+        yield Limit(_PYTHON_36, f"async={program.brief(arg.value)}")
     for kind in (cst.Attribute, cst.Name):
         for node in program.index.of(kind):
             name = program.qualified(node)
