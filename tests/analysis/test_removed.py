@@ -214,6 +214,8 @@ def test_runs_on_every_version(source: str) -> None:
             "0.4",
             "volatile=True",
         ),
+        ("Variable(x.cuda(async=True), volatile=True)", "0.4", "volatile=True"),
+        ("Variable(x.cuda(async=True), volatile=True)\ny.item()", "1.11", "async=True"),
         (
             "loss.backward()\nprint(loss.data[0])\nVariable(x, volatile=True)\ntorch.no_grad()",
             "1.0",

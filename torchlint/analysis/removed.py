@@ -132,7 +132,8 @@ def limit(program: Program) -> Limit | None:
 
 def _is_volatile(program: Program, found: Limit) -> bool:
     """Whether what torch 1.0 cannot run is written for 0.3: gradients are turned off as there."""
-    if found.version > _INDEXED or _NEWER.search(program.text) or _is_for_04(program, found):
+    dated = found.version <= _INDEXED or found.code.startswith("async")
+    if not dated or _NEWER.search(program.text) or _is_for_04(program, found):
         return False
     project = program.project
     return "volatile=True" in program.text or (
