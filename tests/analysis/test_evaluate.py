@@ -430,6 +430,7 @@ CASES = [
     pytest.param("probe(f().shape[0])", "UNKNOWN", id="the shape of anything"),
     pytest.param("probe(f(x.cuda()).shape[0])", "NUMBER", id="the shape of what is on the GPU"),
     pytest.param("probe(torch.ones(3).ndim)", "NUMBER", id="ndim"),
+    pytest.param("probe(torch.ones(3).name)", "STRING", id="its name"),
     pytest.param("probe(torch.ones(3).is_cuda)", "BOOL", id="is_cuda"),
     pytest.param("probe(torch.ones(3).device)", "DEVICE @CPU", id="its device"),
     pytest.param("probe(torch.ones(3).dtype)", "DTYPE", id="its dtype"),

@@ -1189,6 +1189,33 @@ def test_what_follows_a_step_of_another_kind_is_a_step(test: str, expected: str)
 
 
 @pytest.mark.parametrize(
+    ("test", "step", "other", "expected"),
+    [
+        pytest.param("loss < args.limit", "loss.backward()", "", "TRAIN guarded", id="too large"),
+        pytest.param(
+            "loss.isfinite() and go",
+            "scaler.scale(loss).backward()",
+            "",
+            "TRAIN guarded",
+            id="infinite",
+        ),
+        pytest.param("scaler is None", "loss.backward()", "", "TRAIN", id="says how to train"),
+        pytest.param(
+            "loss < args.limit", "loss.backward()", "(loss / 2).backward()", "TRAIN", id="a step"
+        ),
+        pytest.param("loss < args.limit", "show(loss)", "", "TRAIN", id="no step before"),
+    ],
+)
+def test_what_is_done_in_place_of_a_step_is_rare(
+    test: str, step: str, other: str, expected: str
+) -> None:
+    source = f"loss = f(x)\n    if {test}:\n        {step}\n        optimizer.step()\n    else:\n"
+    assert context(
+        f"for x in loader:\n    {STEP}\n    {source}        {other}\n        probe()"
+    ) == (expected)
+
+
+@pytest.mark.parametrize(
     ("first", "then"),
     [
         pytest.param("pass", STEP, id="no step before"),

@@ -466,6 +466,8 @@ class Evaluator:
                     return Value(Kind.DEVICE, device=base.device)
                 if attr == "dtype":
                     return Value(Kind.DTYPE)
+                if attr == "name" and base.kind is Kind.TENSOR:
+                    return STRING
                 return Value(base.kind, device=base.device)
             case Kind.NDARRAY:
                 return numpy_api.attribute(base, attr)

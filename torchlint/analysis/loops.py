@@ -818,6 +818,7 @@ class Loops:
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
                 rare = _leaves(child.body) or self._is_negative_guard(above.test)
                 rare = rare or lacks_data(self._program, above, child)
+                rare = rare or self._judges_loss(above)
                 return rare or is_unasked(self._program, above, holds=False)
             case cst.IfExp() if child is above.body:
                 return self.is_guard(above.test)
@@ -860,6 +861,18 @@ class Loops:
         for node in self._program.index.below(place, cst.Attribute):
             if node.attr.value == "backward":
                 yield node
+
+    def _judges_loss(self, branch: cst.If) -> bool:
+        """``if loss < limit: loss.backward() ... else:``: what few losses, too large, lead to."""
+        index = self._program.index
+        if any(True for _ in self._backwards(branch.orelse or branch)):
+            return False
+        asked = {name.value for name in index.below(branch.test, cst.Name)} - {"self"}
+        return any(
+            name.value in asked
+            for one in self._backwards(branch.body)
+            for name in index.below(self._program.parent(one) or one, cst.Name)
+        )
 
     def _is_part_of_step(self, branch: cst.If) -> bool:
         """Whether an option says how to train, and not when to look at it.
