@@ -133,7 +133,7 @@ from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.no_data import is_without_data
 from torchlint.analysis.once import runs_once
-from torchlint.analysis.reach import callee
+from torchlint.analysis.reach import received
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.analysis.uses import uses_of
@@ -623,20 +623,11 @@ def may_write(program: Program, use: cst.BaseExpression, depth: int = 0) -> bool
 
 def is_read_by(program: Program, use: cst.BaseExpression, call: cst.Call, depth: int) -> bool:
     """Whether a call runs a function that is seen, and which only reads what it is given."""
-    found = callee(program, call)
-    if found is None or depth > 2:
+    taken = received(program, call, use) if depth <= 2 else None
+    if taken is None:
         return False
-    home, function = found
-    taken = [
-        home.index.bound(param)
-        for param in (*function.params.params, *function.params.kwonly_params)
-        if home.calls.passed(function, param, call) is use
-    ]
-    return (
-        len(taken) == 1
-        and taken[0] is not None
-        and not any(may_write(home, one, depth + 1) for one in uses_of(home, taken[0]))
-    )
+    home, binding = taken
+    return not any(may_write(home, one, depth + 1) for one in uses_of(home, binding))
 
 
 def only_reads(program: Program, call: cst.Call) -> bool:

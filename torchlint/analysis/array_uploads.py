@@ -13,7 +13,7 @@ import libcst as cst
 
 from torchlint.analysis.creation import SAME, goal_of, keywords
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.reach import callee
+from torchlint.analysis.reach import received
 from torchlint.analysis.uses import uses_of
 
 if TYPE_CHECKING:
@@ -105,16 +105,8 @@ def _is_given(program: Program, use: cst.Name, call: cst.CSTNode | None, depth: 
         return False
     if isinstance(call.func, cst.Name) and call.func.value == "len":
         return program.is_builtin(call.func)
-    found = callee(program, call)
-    if found is None:
-        return False
-    home, function = found
-    taken = [
-        home.index.bound(param)
-        for param in (*function.params.params, *function.params.kwonly_params)
-        if home.calls.passed(function, param, call) is use
-    ]
-    return len(taken) == 1 and taken[0] is not None and _is_for_gpu(home, taken[0], depth + 1)
+    taken = received(program, call, use)
+    return taken is not None and _is_for_gpu(*taken, depth + 1)
 
 
 def _is_for_gpu(program: Program, binding: Binding, depth: int) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
 
@@ -33,6 +34,22 @@ def callee(program: Program, call: cst.Call) -> tuple[Program, cst.FunctionDef] 
     if found is not None:
         return found.program, found.function
     return forward_of(program, program.value(call.func))
+
+
+def received(
+    program: Program, call: cst.Call, given: cst.BaseExpression
+) -> tuple[Program, Binding] | None:
+    """Return the one parameter that gets an argument in the function that a call runs."""
+    found = callee(program, call)
+    if found is None:
+        return None
+    home, function = found
+    taken = [
+        home.index.bound(param)
+        for param in (*function.params.params, *function.params.kwonly_params)
+        if home.calls.passed(function, param, call) is given
+    ]
+    return (home, taken[0]) if len(taken) == 1 and taken[0] is not None else None
 
 
 def class_of(program: Program, value: Value) -> tuple[Program, Class] | None:
