@@ -48,7 +48,7 @@ MADE_FOR = {
 }
 # The first torch that there is for each Python 3, be it as a preview (RELEASE.md of PyTorch).
 RUNS_ON = {11: "2.0", 12: "2.2", 13: "2.5", 14: "2.9"}
-LOOSE = (".txt", ".yml", ".yaml")  # what is no metadata of a package
+METADATA = (".toml", ".cfg", ".py", ".lock")  # of a package
 README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
 STATED = re.compile(
     r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:-]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
@@ -56,6 +56,14 @@ STATED = re.compile(
     r"(\d\.\d+(?:\.\d+)?)"
     r"(?:(?:\.x|\.\*)?[`*)\s]*"
     r"(?:\+|以上|(?:or|and) (?:\w+ )?(?:above|greater|higher|later|newer|up)\b))?"
+)
+# folders of what a project is installed by: `docker/Dockerfile`, `scripts/requirements_conda.yaml`
+INSTALLS = ("conda", "docker", "env", "environment", "environments", "envs", "install", "scripts")
+DOCKER_FILE = re.compile(r"(?i)dockerfile.*|.*\.dockerfile")
+IMAGE = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)?(?:docker\.io/)?pytorch/pytorch:v?([0-9][0-9.]*)")
+PINNED = re.compile(
+    r"""(?i)(?:(?<![\w-])(?:py)?torch==?|\b(?:ARG|ENV)\s+(?:PY)?TORCH(?:_VERSION)?\s*=\s*["']?v?)"""
+    r"([0-9]+(?:\.[0-9]+)+)"
 )
 LATER = re.compile(r"[>≥+]|above|greater|higher|later|newer|up\b|以上")
 MAJOR = 2  # code for this torch and later ones is served by the advice for any
@@ -93,8 +101,9 @@ class Targets:
         folder up to the repository's root; of several bounds there, the lowest.  A release of
         torchvision is made for one of torch, and a README that names an older torch than the
         requirements do lowers the bound.  A torch without a bound is at least the first one for the
-        Python that pyproject.toml requires.  Where nothing is declared, a README that names
-        releases before 2.0, and no later ones, is believed.
+        Python that pyproject.toml requires.  A folder that declares nothing may say what it is
+        installed by: a Dockerfile, or an environment in a folder for such.  Where nothing is
+        declared, a README that names releases before 2.0, and no later ones, is believed.
         """
         if settings.torch_version is not None:
             every = settings.torch_version == "any"
@@ -111,17 +120,22 @@ class Targets:
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
-            found = list(self._requirements(folder))
-            bounds = [
-                (bound, f"{file}: {text.strip()}", is_floor(text))
-                for file, text in found
-                if (bound := lower_bound(text)) is not None
-            ]
-            if bounds and all(file.suffix in LOOSE for file, _ in found):
-                bounds += stated_in(folder)
-            lowest = min(bounds, key=lambda each: each[0], default=None)
-            self.declared[folder] = Target(*lowest) if lowest else None
+            declared = self._lowest(folder, _metadata(folder))
+            self.declared[folder] = declared or self._lowest(folder, _installing(folder))
         return self.declared[folder]
+
+    def _lowest(self, folder: Path, metadata: Iterable[tuple[Path, Any]]) -> Target | None:
+        """Return the lowest bound that files of a folder declare, and the README beside them."""
+        found = list(self._requirements(metadata))
+        bounds = [
+            (bound, f"{file}: {text.strip()}", is_floor(text))
+            for file, text in found
+            if (bound := lower_bound(text)) is not None
+        ]
+        if bounds and not any(file.suffix in METADATA for file, _ in found):
+            bounds += stated_in(folder)
+        lowest = min(bounds, key=lambda each: each[0], default=None)
+        return Target(*lowest) if lowest else None
 
     def _asked(self, folder: Path) -> Target | None:
         """Return the latest release that a README names, if that is all that it is for."""
@@ -133,9 +147,9 @@ class Targets:
             self.asked[folder] = Target(*latest) if latest and old else None
         return self.asked[folder]
 
-    def _requirements(self, folder: Path) -> Iterator[tuple[Path, str]]:
-        """Yield every requirement on torch of a folder, as text, with the file it is in."""
-        for file, reader in _metadata(folder):
+    def _requirements(self, metadata: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, str]]:
+        """Yield every requirement on torch of some files, as text, with the file it is in."""
+        for file, reader in metadata:
             try:
                 found = list(reader(file))
             except (OSError, UnicodeDecodeError, ConfigError, ValueError, RecursionError) as error:
@@ -203,6 +217,17 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
             yield folder / name, read_conda
         elif CONDA_LIST.match(name):
             yield folder / name, read_conda_list
+
+
+def _installing(folder: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield what tells of the environment that a folder is installed in, each with its reader."""
+    inside = [name for name in _names(folder) if name in INSTALLS]
+    for here in (folder, *(folder / name for name in inside)):
+        for name in _names(here):
+            if DOCKER_FILE.fullmatch(name) and (here / name).is_file():
+                yield here / name, read_docker
+        if here is not folder:
+            yield from _metadata(here)
 
 
 def lower_bound(text: str) -> Version | None:
@@ -375,6 +400,13 @@ def read_conda_list(file: Path) -> Iterator[str]:
     text = file.read_text("utf-8")
     if "# platform:" in text:  # the head that conda writes
         yield from (f"pytorch={found[1]}" for found in LISTED.finditer(text))
+
+
+def read_docker(file: Path) -> Iterator[str]:
+    """Yield the torch versions that a Dockerfile starts from, or installs."""
+    text = file.read_text("utf-8")
+    for pattern in (IMAGE, PINNED):
+        yield from (f"torch=={found[1]}" for found in pattern.finditer(text))
 
 
 def read_lock(file: Path) -> Iterator[str]:

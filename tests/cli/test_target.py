@@ -158,6 +158,15 @@ DECLARATIONS = [
     ),
     ("Pipfile.lock", "[]", "any"),
     ("environment.yml", "channels:\n  - pytorch\ndependencies:\n  - pytorch-cuda=11.7\n", "any"),
+    ("Dockerfile", "FROM pytorch/pytorch:1.4-cuda10.1-cudnn7-devel\nRUN pip install x\n", "1.4"),
+    ("Dockerfile.gpu", 'ARG PYTORCH="1.6.0"\nFROM pytorch/pytorch:${PYTORCH}-cuda10.1\n', "1.6.0"),
+    ("docker/Dockerfile", "FROM nvidia/cuda\nRUN pip install torch==1.8.1+cu111 x\n", "1.8.1"),
+    ("Dockerfile", "FROM ubuntu:20.04\nRUN pip install torch torchvision==0.9\n", "any"),
+    ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:21.05-py3\n", "any"),
+    ("Dockerfile", "FROM pytorch/pytorch:latest\nRUN pip install pytorch-lightning==1.2\n", "any"),
+    ("scripts/requirements_conda.yaml", "channels:\ndependencies:\n- pytorch=1.9\n", "1.9"),
+    ("scripts/conda.yaml", "channels:\ndependencies:\n- numpy=1.9\n", "any"),
+    ("models/requirements.txt", "torch==1.3\n", "any"),
     ("pyproject.toml", 'project = "torch"\n', "any"),
     ("pyproject.toml", '[project]\nname = "x"\n', "any"),
     ("setup.cfg", "[metadata]\nname = x\n", "any"),
@@ -298,6 +307,18 @@ def test_the_closest_folder_that_declares_a_bound_counts(project) -> None:
     project.write("other/requirements.txt", "torch>=1.8\n")
     assert str(target(project, "example/deep")) == "2.0"
     assert str(target(project, "other")) == "1.8"
+
+
+def test_what_a_project_is_installed_by_counts_where_nothing_is_declared(project) -> None:
+    project.write("docker/Dockerfile", "FROM pytorch/pytorch:1.4-cuda10.1-cudnn7-devel\n")
+    assert str(target(project)) == "1.4"
+    assert str(target(project, "models/deep")) == "1.4"
+    project.write("README.md", "Needs PyTorch 1.1\n")
+    assert str(target(project)) == "1.1"
+    project.write("requirements.txt", "numpy\ntorch>=2.0\n")
+    assert str(target(project)) == "1.1"  # the README says what the requirements leave open
+    (project.root / "README.md").unlink()
+    assert str(target(project)) == "2.0"
 
 
 def test_a_release_in_words_counts_where_nothing_else_does(project) -> None:
