@@ -487,6 +487,16 @@ def test_context(source: str, role: str) -> None:
         ("if self.mode == 'test':\n        show()\n        probe()", "EVAL"),
         ("if phase != 'train': probe()", "EVAL"),
         ("if phase == 'train': show()\n    else: probe()", "EVAL"),
+        ("if stage != sb.Stage.TRAIN: probe()", "EVAL"),
+        ("if stage == Stage.VALID: probe()", "EVAL"),
+        ("if stage == Stage.TRAIN: probe()\n    else: show()", "TRAIN"),
+        ("if kind != other.train: probe()", "TRAIN"),
+        ("if not self.training: probe()", "EVAL"),
+        ("if self.training is False: probe()", "EVAL"),
+        ("if self.training is True: show()\n    else: probe()", "EVAL"),
+        ("if not self.training: show()\n    else: probe()", "TRAIN"),
+        ("if self.training: probe()", "TRAIN"),
+        ("if self.ready is False: probe()", "TRAIN"),
         ("if phase == 'train': probe()", "TRAIN"),
         ("if phase != 'train': show()\n    else: probe()", "TRAIN"),
         ("if phase == 'valid': show()\n    else: probe()", "TRAIN"),
@@ -591,7 +601,8 @@ def test_what_an_instance_was_made_for_guards(test: str, branch: str, guarded: b
     program = Program(source)
     (call,) = (c for c, _ in program.method_calls("item"))
     context = program.context(call)
-    assert context.role is Role.FORWARD
+    evaluates = branch == "else" and test == "self.training"
+    assert context.role is (Role.EVAL if evaluates else Role.FORWARD)
     assert context.guarded is guarded
 
 

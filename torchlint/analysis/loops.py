@@ -81,6 +81,7 @@ _GUARDING = frozenset({
     cst.BooleanOperation, cst.ExceptHandler, cst.ExceptStarHandler, cst.If, cst.IfExp,
     cst.IndentedBlock,
 })  # fmt: skip
+_TRAINING = (Role.TRAIN, Role.FORWARD)
 _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
 
 _GUARD_WORDS = re.compile(
@@ -612,8 +613,8 @@ class Loops:
                 return around if role is Role.OTHER else Context(role, loop=above)
             case cst.FunctionDef() if child is above.body:
                 return self._of_function(above)
-            case cst.If() if around.role is Role.TRAIN and self._is_for_evaluation(above, child):
-                return Context(Role.EVAL, loop=around.loop)
+            case cst.If() if around.role in _TRAINING and self._is_for_evaluation(above, child):
+                return replace(around, role=Role.EVAL)
             case cst.If() if around.role is Role.TRAIN and self._is_kind_of_step(above):
                 return around
             case _ if not around.guarded and self._guards(above, child):
@@ -1319,25 +1320,56 @@ def _is_draw(node: cst.BaseExpression) -> bool:
 
 
 def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
-    """``if phase == "valid":``, or what is no training, in a loop that does both in turn."""
-    match branch.test:
+    """``if phase == "valid":``, ``if not self.training:``: what is no training, of what does both.
+
+    Also ``if stage != Stage.TRAIN:``, and the ``else`` of the opposite.
+    """
+    alone = child is branch.body or isinstance(child, cst.Else)
+    trains = _asks_to_train(branch.test)
+    return alone and trains is (child is not branch.body)
+
+
+def _asks_to_train(test: cst.BaseExpression) -> bool | None:
+    """Whether a condition holds in training alone (True), or in evaluation alone (False)."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=asked):
+            opposite = _asks_to_train(asked)
+            return None if opposite is None else not opposite
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("training")):
+            return True
+        case cst.Comparison(
+            left=cst.Attribute() as asked,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Is() | cst.Equal(), comparator=cst.Name("True" | "False" as to)
+                )
+            ],
+        ):
+            return _asks_to_train(asked) and to == "True"
         case cst.Comparison(
             left=cst.Name() | cst.Attribute(),
             comparisons=[
-                cst.ComparisonTarget(operator=operator, comparator=cst.SimpleString() as to)
+                cst.ComparisonTarget(
+                    operator=cst.Equal() | cst.NotEqual() as operator,
+                    comparator=cst.SimpleString() | cst.Attribute() as to,
+                )
             ],
         ):
-            phase = str(to.evaluated_value)
+            phase = _phase(to)
         case _:
-            return False
+            return None
     if isinstance(operator, cst.Equal):
-        chosen = _EVALUATES.fullmatch(phase) if child is branch.body else _TRAINS.fullmatch(phase)
-    elif isinstance(operator, cst.NotEqual) and child is branch.body:
-        chosen = _TRAINS.fullmatch(phase)
-    else:
-        return False
-    alone = child is branch.body or isinstance(child, cst.Else)
-    return chosen is not None and alone
+        found = {True: _TRAINS, False: _EVALUATES}
+        return next((is_it for is_it, one in found.items() if one.fullmatch(phase)), None)
+    # what is no evaluation may yet be neither
+    return False if _TRAINS.fullmatch(phase) else None
+
+
+def _phase(named: cst.SimpleString | cst.Attribute) -> str:
+    """Return the text of ``"train"``, the name of the constant ``Stage.TRAIN``."""
+    if isinstance(named, cst.SimpleString):
+        return str(named.evaluated_value)
+    return named.attr.value if named.attr.value.isupper() else ""
 
 
 def _is_kept_mode(node: cst.BaseExpression) -> bool:
