@@ -1087,6 +1087,9 @@ def fit(model, optimizer, loader, counts):
         pytest.param("weighted(model(x), y)", "", 1, id="of the caller"),
         pytest.param("weighted(model(x), y)", "counts = np.ones(3)", 1, id="made before the loop"),
         pytest.param("weighted(model(x), y) / len(counts)", "", 1, id="of which the size is asked"),
+        pytest.param(
+            "weighted(model(x), y) / len(counts)", "from a import len", 0, id="by another function"
+        ),
         pytest.param("weighted(model(x), y.mul_(2))", "", 0, id="changed in place"),
         pytest.param("other(model(x), y)", "", 0, id="given to what is not seen"),
         pytest.param("weighted(model(x), y) * counts.sum()", "", 0, id="used otherwise"),

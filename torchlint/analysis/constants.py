@@ -76,8 +76,9 @@ def _is_looked_at(program: Program, use: cst.CSTNode) -> bool:
     above = program.parent(use)
     call = program.parent(above) if isinstance(above, cst.Arg) else None
     if isinstance(call, cst.Call):
-        counted = isinstance(call.func, cst.Name) and call.func.value == "len"
-        return counted or program.qualified(call.func) in MAKERS
+        func = call.func
+        counted = isinstance(func, cst.Name) and func.value == "len" and program.is_builtin(func)
+        return counted or program.qualified(func) in MAKERS
     return isinstance(above, cst.Attribute) and above.attr.value in _LOOKS
 
 

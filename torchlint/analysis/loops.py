@@ -1094,7 +1094,7 @@ class Loops:
         if _last(statement.body, (cst.Continue,)):
             # `if i == 0: continue` leaves out one turn: the others are the rule
             rare = self.is_guard(statement.test, few=False) or self._waits(statement.test)
-            return rare and not (self._is_other_step(statement) or self._resumes(statement))
+            return rare and not (self._is_other_step(statement) or self._precedes_step(statement))
         block = self._program.parent(statement)
         return (
             block is not None
@@ -1126,7 +1126,7 @@ class Loops:
             for one in self._backwards(block)
         )
 
-    def _resumes(self, branch: cst.If) -> bool:
+    def _precedes_step(self, branch: cst.If) -> bool:
         """``if loss == 0 or isnan(loss): continue``: the turns that go on take the whole step.
 
         Whatever the others are left out for: a batch without a target, steps that a resumed run
