@@ -49,7 +49,11 @@ MADE_FOR = {
 # The first torch that there is for each Python 3, be it as a preview (RELEASE.md of PyTorch).
 RUNS_ON = {11: "2.0", 12: "2.2", 13: "2.5", 14: "2.9"}
 METADATA = (".toml", ".cfg", ".py", ".lock")  # of a package
-README = frozenset({"readme.md", "readme.rst", "readme.txt", "readme", "install.md"})
+README = frozenset({
+    "readme.md", "readme.rst", "readme.txt", "readme", "install.md", "installation.md",
+    "get_started.md", "getting_started.md",
+})  # fmt: skip
+READ = ("", "readme", "docs", "doc")  # folders of what is written for readers
 STATED = re.compile(
     r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:-]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
     r"[=~<>≥v]{0,3}[ `]*v?"
@@ -160,8 +164,8 @@ class Targets:
 
 
 def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
-    """Yield the versions of torch that a README names, or one of its parts in ``readme/``."""
-    for file in [*_readmes(folder), *_readmes(folder / "readme")]:
+    """Yield the versions of torch that a README names, or the guide to the installation."""
+    for file in [file for name in READ for file in _readmes(folder / name)]:
         try:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):

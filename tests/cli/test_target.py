@@ -242,6 +242,11 @@ def test_python_says_what_torch_there_is(project, python: str, torch: str, bound
             id="an older one in a part of the README",
         ),
         pytest.param(
+            {"requirements.txt": "torch==1.13\n", "docs/INSTALL.md": "pytorch 1.1\n"},
+            "1.1",
+            id="an older one in the guide to the installation",
+        ),
+        pytest.param(
             {"requirements.txt": "torch==1.13\n", "README.md": "We use `torch>=2.1`.\n"},
             "1.13",
             id="words raise nothing",
