@@ -508,6 +508,12 @@ def test_the_branch_for_an_evaluation_of_a_loop_that_does_both(lines: str, role:
     assert context(TRAINING + lines) == role
 
 
+def test_a_default_is_made_for_a_key_that_is_not_there_yet() -> None:
+    made = "from collections import defaultdict\n" + TRAINING
+    assert context(made + "found = defaultdict(lambda: probe())") == "TRAIN guarded"
+    assert context(made + "found = default(lambda: probe())") == "TRAIN"
+
+
 def test_only_unguarded_steps_are_per_step() -> None:
     program = parsed(TRAINING + "probe()\n    if i % 9 == 0:\n        probe()\nprobe()", HEAD)
     assert [program.context(call).per_step for call in probes(program)] == [True, False, False]

@@ -79,7 +79,7 @@ _PLAIN = frozenset({
 })  # fmt: skip
 _GUARDING = frozenset({
     cst.BooleanOperation, cst.ExceptHandler, cst.ExceptStarHandler, cst.If, cst.IfExp,
-    cst.IndentedBlock,
+    cst.IndentedBlock, cst.Lambda,
 })  # fmt: skip
 _TRAINING = (Role.TRAIN, Role.FORWARD)
 _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
@@ -827,8 +827,19 @@ class Loops:
                 return self.is_guard(above.left)
             case cst.ExceptHandler() | cst.ExceptStarHandler():
                 return True
+            case cst.Lambda():
+                return self._is_default_factory(above)
             case _:
                 return False
+
+    def _is_default_factory(self, function: cst.Lambda) -> bool:
+        """``defaultdict(lambda: ...)``: called for a key that is not there yet."""
+        given = self._program.parent(function)
+        call = self._program.parent(given) if isinstance(given, cst.Arg) else None
+        return (
+            isinstance(call, cst.Call)
+            and self._program.qualified(call.func) == "collections.defaultdict"
+        )
 
     def _guards_body(self, branch: cst.If) -> bool:
         """Whether a block runs now and then, and is no part of every step of some trainings."""
