@@ -468,6 +468,8 @@ CASES = [
     ),
     pytest.param("probe(torch.ones(3).type_as(x))", "TENSOR", id="as what may be anywhere"),
     pytest.param("probe(torch.ones(3).cuda().type_as(x))", "TENSOR @CUDA", id="as something else"),
+    pytest.param("probe(torch.ones(3).cuda().get_field('size'))", "UNKNOWN", id="of no tensor"),
+    pytest.param("probe(torch.ones(3).cuda().add_(1))", "TENSOR @CUDA", id="in place"),
     pytest.param(
         "a, b = map(lambda t: t.cuda(), f())\nprobe(b)", "UNKNOWN @CUDA", id="what map moves"
     ),

@@ -106,6 +106,12 @@ def test_tensors_have_it(method):
     assert hasattr(torch, method)
 
 
+def test_no_method_of_a_tensor_is_missing():
+    methods = {name for name in dir(torch.Tensor) if callable(getattr(torch.Tensor, name, None))}
+    named = {name.rstrip("_") for name in methods if not name.startswith("_")}
+    assert named <= torch_api.TENSOR_METHODS
+
+
 @pytest.mark.parametrize("method", sorted(torch_api.MODULE_SELF))
 def test_modules_give_themselves_back(method):
     if method != "to":  # overloaded: it has no annotation of its own

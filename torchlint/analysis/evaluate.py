@@ -849,6 +849,8 @@ class Evaluator:
             return NONE
         if base.kind is Kind.BATCH and method in ("items", "values", "get", "pop"):
             return _batch_method(base, method)
+        if method.rstrip("_") not in torch_api.TENSOR_METHODS:
+            return UNKNOWN  # of an object that is moved as a tensor is
         match method:
             case "cpu":
                 return tensor.on(Device.CPU)
