@@ -50,8 +50,8 @@ processes prepare the next batches while the current one is computed.
             optimizer.step()
 
 ## Leaves alone
-- Loaders whose `num_workers` comes from a variable, an option or a dictionary, and `num_workers=0`
-  with a comment beside it.
+- Loaders whose `num_workers` comes from a variable, a dictionary or an option that is not 0 by
+  default, and those where a comment stands beside the 0.
 - Datasets that are not seen to do work for a sample (read, decode, transform, tokenize), and those
   that cannot be seen at all, unless a module outside of the project makes them.  For tensors in
   memory (`TensorDataset`, lists, arrays) workers make it slower: each batch has to be sent from
@@ -64,9 +64,10 @@ processes prepare the next batches while the current one is computed.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
   (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
 
-Reported as information, without a fix: loaders with a `collate_fn` and a sampler (or shuffling) of
-a dataset that a module outside of the project makes, in files that use a GPU.  What a sample costs
-is not seen there.
+Reported as information, without a fix: loaders that have workers only where an option of the
+command line says so (`default=0`).  So are loaders with a `collate_fn` and a sampler (or shuffling)
+of a dataset that a module outside of the project makes, in files that use a GPU: what a sample
+costs is not seen there.
 
 Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
@@ -109,7 +110,7 @@ from torchlint.analysis.passes import draws
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
-from torchlint.analysis.workers import in_hook, runs_on_import, unpicklable
+from torchlint.analysis.workers import in_hook, runs_on_import, unasked_option, unpicklable
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -123,6 +124,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 ASKS_MACHINE = "min(4, os.cpu_count() or 1)"
+TRY = "How many workers are best depends on the machine: try a few numbers."
+DEFAULT = "The option has 0 as its default: give it a few workers for who does not ask."
 STEPS = frozenset((Role.TRAIN, Role.EVAL, Role.EPOCH))
 
 
@@ -137,10 +140,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slow:
-    """A loader without workers whose samples cost, and what goes through it."""
+    """A loader without workers whose samples cost, and what goes through it.
+
+    ``option``: what has to be asked for workers, on the command line; or "".
+    """
 
     call: cst.Call
     given: Argument
+    option: str
     datasets: tuple[Dataset, ...]
     steps: tuple[Step, ...]
 
@@ -148,16 +155,16 @@ class Slow:
 def dataloader_no_workers(program: Program) -> Iterator[Finding]:
     """Find loaders that prepare costly samples in the main process."""
     for call in program.loaders.calls:
-        given = program.argument(call, "num_workers")
-        if not (given.absent or refused(program, given, "0")):
+        given, option = program.argument(call, "num_workers"), unasked_option(program, call)
+        if not (given.absent or option or refused(program, given, "0")):
             continue
         datasets = program.datasets.of_loader(call)
         cost = cost_of(program, call, datasets)
         hidden = not datasets and is_hidden(program, call)
         if not (cost or hidden) or yields_gpu_tensors(program, call) or may_have_few(program, call):
             continue
-        slow = Slow(call, given, datasets, tuple(steps(program, call)))
-        if hidden and slow.steps:
+        slow = Slow(call, given, option, datasets, tuple(steps(program, call)))
+        if hidden and slow.steps and not option:
             yield unseen(slow)
         elif cost and (slow.steps or in_hook(program, call)):
             yield finding(program, slow, cost)
@@ -217,13 +224,14 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
     files = [program, *(step.program for step in slow.steps)]
     gpu = any(one.devices.gpu for one in files) and not any(one.wrappers for one in files)
     roles = {step.role for step in slow.steps}
+    unless = f", unless `{slow.option}` is above 0" if slow.option else ""
     return Finding(
         slow.call,
-        f"this DataLoader prepares its samples (`{cost}`) in the main process: "
+        f"this DataLoader prepares its samples (`{cost}`) in the main process{unless}: "
         f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
-        None if first else fix(program, slow.call, slow.given),
-        None if gpu and not is_plain(program, cost) else Severity.INFO,
-        help=first or "How many workers are best depends on the machine: try a few numbers.",
+        None if first or slow.option else fix(program, slow.call, slow.given),
+        None if gpu and not (slow.option or is_plain(program, cost)) else Severity.INFO,
+        help=first or (DEFAULT if slow.option else TRY),
     )
 
 

@@ -215,6 +215,54 @@ def test_reported(call: str, cost: str) -> None:
     assert found.fix.safety is Safety.UNSAFE
 
 
+# -- an option that is 0 by default -----------------------------------------------------------
+
+
+def by_option(asked: str = "args.workers", default: str = "default=0", before: str = "") -> str:
+    """Return a script whose loader has as many workers as the command line says."""
+    option = f"parser = options()\nparser.add_argument('--workers', {default})\n"
+    return option + loaded(f"DataLoader(Photos(p), num_workers={asked})", before)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(by_option(default="default=2"), id="some workers by default"),
+        pytest.param(by_option(default="type=int"), id="no default"),
+        pytest.param(by_option().replace("'--workers'", "'--threads'"), id="another option"),
+        pytest.param(by_option().replace("=0)", "=0)  # more fail here"), id="with a reason"),
+        pytest.param(
+            by_option().replace("parser.", "# fork fails here\nparser."), id="a reason above"
+        ),
+        pytest.param(by_option("args.workers or 4"), id="not as it is"),
+        pytest.param(by_option("self.workers"), id="kept by an object"),
+        pytest.param(by_option(before="args.workers = count()"), id="set by the code"),
+        pytest.param(by_option(before="args.workers += 4"), id="counted up by the code"),
+        pytest.param(by_option(before="parser.set_defaults(**read())"), id="other defaults"),
+        pytest.param(by_option(before="vars(args).update(read())"), id="options of a file"),
+        pytest.param(by_option(before="vars(args)['workers'] = count()"), id="an entry of them"),
+        pytest.param(by_option(before="args.__dict__.update(read())"), id="of a file, below"),
+        pytest.param(by_option(before="setattr(args, key, value)"), id="set by a name"),
+        pytest.param(by_option().replace("Photos(p)", "TensorDataset(x)"), id="tensors in memory"),
+    ],
+)
+def test_options_left_alone(source: str) -> None:
+    silent(source, CODE)
+
+
+def test_an_option_that_is_none_by_default_is_information() -> None:
+    (found,) = check(by_option(), CODE)
+    assert found.severity is Severity.INFO
+    assert found.fix is None
+    assert "in the main process, unless `workers` is above 0: training waits" in found.message
+    assert found.help.startswith("The option has 0 as its default")
+
+
+def test_what_stands_in_the_way_of_an_option() -> None:
+    (found,) = check(by_option() + "train(model, optimizer)\n", CODE)
+    assert '`if __name__ == "__main__":`' in found.help
+
+
 def test_work_of_collate_fn_counts() -> None:
     source = loaded("DataLoader(Numbers(x), collate_fn=pad)").replace(
         "def train", "def pad(rows):\n    return tokenizer.pad(rows)\ndef train"
@@ -560,6 +608,12 @@ def test_what_samples_from_outside_of_the_project_cost_is_not_seen(
     [
         pytest.param(
             "data = corpora.load()", "DataLoader(data, 8, shuffle=True)", HEAD, id="no collate_fn"
+        ),
+        pytest.param(
+            "parser.add_argument('--workers', default=0)\ndata = corpora.load()",
+            OUTSIDE_CALL.replace("collate)", "collate, num_workers=args.workers)"),
+            HEAD,
+            id="perhaps with workers",
         ),
         pytest.param(
             "data = corpora.load()",

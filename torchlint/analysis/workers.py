@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,7 +13,8 @@ from torchlint.analysis.device_names import option_default
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding, ScopeKind, dotted
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.uses import uses_of
+from torchlint.analysis.reasons import explained
+from torchlint.analysis.uses import is_label, uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _DEPTH = 8
 _COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count",
            "os.process_cpu_count", "psutil.cpu_count")  # fmt: skip
+# What gives options values that are written elsewhere: in a file, or in a dictionary.
+_CHANGES_OPTIONS = re.compile(r"set_defaults\(|setattr\(|__dict__|vars\([\w.]+\)(\[|\.update)")
 
 
 class Workers(enum.Enum):
@@ -41,6 +45,31 @@ def workers_of(program: Program, loader: cst.Call) -> Workers:
     if given.given is not Given.YES:
         return Workers.NONE if given.absent else Workers.UNSURE
     return _joined([_count(program, value, 0) for value in given.values])
+
+
+def unasked_option(program: Program, loader: cst.Call) -> str:
+    """Return the option of the command line that gives a loader no workers unless it is asked to.
+
+    It is "" where a comment stands beside the default, and where the code may change the option.
+    """
+    match program.argument(loader, "num_workers", LOADER).values:
+        case [cst.Attribute(value=cst.Name(value=holder), attr=cst.Name(value=name)) as option]:
+            default = option_default(program, name)
+        case _:
+            return ""
+    if default is None or holder == "self" or _count(program, option, 0) is not Workers.UNASKED:
+        return ""
+    return "" if explained(program, default) or _may_change(program, name) else name
+
+
+def _may_change(program: Program, name: str) -> bool:
+    """Whether a file gives an option another value: ``args.workers = 4``, or other defaults."""
+    stored = any(
+        isinstance(program.parent(program.parent(node) or node), cst.AssignTarget | cst.AugAssign)
+        for node in program.index.named.get(name, ())
+        if is_label(program, node)
+    )
+    return stored or _CHANGES_OPTIONS.search(program.text) is not None
 
 
 def _joined(found: list[Workers]) -> Workers:
