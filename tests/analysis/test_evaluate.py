@@ -272,6 +272,24 @@ CASES = [
     ),
     pytest.param("class A: pass\nprobe(A())", "INSTANCE .A", id="an instance"),
     pytest.param("class A: pass\nprobe(A)", "CLASS", id="a class"),
+    pytest.param(
+        "class A: pass\nT = {'a': A, 'b': A}\nprobe(T[k]())", "INSTANCE .A", id="a class of a table"
+    ),
+    pytest.param(
+        "class A: pass\nclass B: pass\nT = {'a': A, 'b': B}\nprobe(T[k]())",
+        "UNKNOWN",
+        id="one class of two",
+    ),
+    pytest.param(
+        "class A: pass\nT = {'a': A, 'b': f}\nprobe(T[k]())", "UNKNOWN", id="or a function"
+    ),
+    pytest.param(
+        "class A: pass\nT = {'a': A}\nT[x] = f\nprobe(T[k]())", "UNKNOWN", id="or another, put in"
+    ),
+    pytest.param(
+        "class A: pass\nT = {'a': A}\nT.update(x)\nprobe(T[k]())", "UNKNOWN", id="or another's"
+    ),
+    pytest.param("T = {'a': 1}\nprobe(T[k])", "UNKNOWN", id="a table of numbers"),
     pytest.param("class A: pass\nprobe(A.x)", "UNKNOWN", id="an attribute of a class"),
     pytest.param("class A:\n    def f(self): return 1\nprobe(A().f())", "NUMBER", id="a method"),
     pytest.param("class A:\n    def f(self): probe(self)", "INSTANCE .A", id="self"),

@@ -717,6 +717,50 @@ def test_options_that_another_file_passes(tmp_path, made, given, other, count):
     assert len(check_in(tmp_path, files, "train.py", CODE)) == count
 
 
+TABLE = """
+from torch.utils.data import DataLoader
+
+class Digits:
+    def __init__(self, gpu):
+        pin = True if gpu else False
+        self.loader = DataLoader(read(), 64, pin_memory=pin)
+
+DATA = {"digits": Digits}
+
+def create(name, gpu):
+    return DATA[name](gpu)
+"""
+TAKEN = """
+import torch
+import data
+
+def main():
+    images = data.create(args.data, torch.cuda.is_available())
+    train(images.loader, net)
+
+def train(loader, model):
+    for x, y in loader:
+        x = x.cuda()
+        model(x, y).backward()
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        pytest.param("pin_memory=pin", "num_workers=4", 0, id="not pinned"),
+        pytest.param(": Digits}", ": Digits}\nDATA.update(more)", 0, id="or another"),
+        pytest.param(": Digits}", ": Digits, 'x': other}", 0, id="or what another gives"),
+        pytest.param(": Digits}", ": Digits}", 1, id="the one class of the table"),
+    ],
+)
+def test_a_loader_kept_by_an_object_of_a_class_from_a_table(tmp_path, old, new, count):
+    files = {"train.py": TAKEN, "data.py": TABLE.replace(old, new)}
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == count
+
+
 ENDLESS = """
 class Endless:
     def __init__(self, dataset, **kwargs):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.classes import is_placeholder
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.entries import key_of
+from torchlint.analysis.entries import key_of, written_out
 from torchlint.analysis.index import Bind, ScopeKind
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
@@ -131,38 +130,11 @@ class Calls:
                 method = self._method_of(node)
                 return [] if method is None else [method]
             case cst.Subscript(value=cst.Name() as table) if depth < _DEPTH:
-                entries = self._entries(table, key_of(node))
+                entries = written_out(self._program, table, key_of(node))
                 found = [self._functions(one, depth + 1) for one in entries]
             case _:
                 return []
         return list(dict.fromkeys(chain(*found))) if all(found) else []
-
-    def _entries(self, table: cst.Name, key: str | None) -> list[cst.BaseExpression]:
-        """Return what a dictionary has under a key, or has at all, if it is written out at once."""
-        match [(one.kind, one.path, one.value) for one in self._program.flow.reaching(table)]:
-            case [(Bind.ASSIGN, (), cst.Dict(elements=elements))] if not self._is_filled(table):
-                pass
-            case _:
-                return []
-        if not all(isinstance(one, cst.DictElement) for one in elements):
-            return []
-        keys = [literal(one.key) for one in elements if isinstance(one, cst.DictElement)]
-        pairs = zip(keys, elements, strict=True)
-        return [one.value for own, one in pairs if None in (own, key) or own == key]
-
-    def _is_filled(self, table: cst.Name) -> bool:
-        """Whether entries of a dictionary are set after it is made."""
-        for use in self._program.index.named[table.value]:
-            match above := self._program.parent(use):
-                case cst.Subscript():
-                    if isinstance(self._program.parent(above), cst.AssignTarget):
-                        return True
-                case cst.Attribute(value=value, attr=cst.Name("update" | "setdefault")):
-                    if value is use:
-                        return True
-                case _:
-                    pass
-        return False
 
     def _bound(self, binding: Binding, depth: int) -> list[cst.FunctionDef]:
         if isinstance(binding.value, cst.FunctionDef) and binding.kind is Bind.DEFINITION:

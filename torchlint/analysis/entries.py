@@ -1,4 +1,7 @@
-"""What the entries of a dictionary are given that starts empty: ``means[key] = loss``."""
+"""The entries of dictionaries: of those that are written out, and of those that start empty.
+
+What entries of the second are given is seen where they are set: ``means[key] = loss``.
+"""
 
 from __future__ import annotations
 
@@ -99,3 +102,32 @@ def key_of(node: cst.Subscript) -> str | None:
             return literal(value)
         case _:
             return None
+
+
+def written_out(program: Program, table: cst.Name, key: str | None) -> list[cst.BaseExpression]:
+    """Return what a dictionary has under a key, or has at all, if it is written out at once."""
+    match [(one.kind, one.path, one.value) for one in program.flow.reaching(table)]:
+        case [(Bind.ASSIGN, (), cst.Dict(elements=elements))] if not _is_filled(program, table):
+            pass
+        case _:
+            return []
+    if not all(isinstance(one, cst.DictElement) for one in elements):
+        return []
+    keys = [literal(one.key) for one in elements if isinstance(one, cst.DictElement)]
+    pairs = zip(keys, elements, strict=True)
+    return [one.value for own, one in pairs if None in (own, key) or own == key]
+
+
+def _is_filled(program: Program, table: cst.Name) -> bool:
+    """Whether entries of a dictionary are set after it is made."""
+    for use in program.index.named[table.value]:
+        match above := program.parent(use):
+            case cst.Subscript():
+                if isinstance(program.parent(above), cst.AssignTarget):
+                    return True
+            case cst.Attribute(value=value, attr=cst.Name("update" | "setdefault")):
+                if value is use:
+                    return True
+            case _:
+                pass
+    return False

@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.classes import is_placeholder
-from torchlint.analysis.entries import Entries, key_of
+from torchlint.analysis.entries import Entries, key_of, written_out
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
@@ -591,12 +591,20 @@ class Evaluator:
             return base.member(None)
         if self._entries.are_seen(node.value):
             return self._given(node)
+        if key is None and isinstance(node.value, cst.Name):
+            return self._class_in(node.value)
         if key is None or not isinstance(base.made, cst.Dict):
             return UNKNOWN
         for element in base.made.elements:
             if isinstance(element, cst.DictElement) and literal(element.key) == key:
                 return self._value(element.value)
         return UNKNOWN
+
+    def _class_in(self, table: cst.Name) -> Value:
+        """Return the class that a table has under each of its names: ``DATA[args.data]``."""
+        entries = [self._value(one) for one in written_out(self._program, table, None)]
+        classes = bool(entries) and all(one.kind is Kind.CLASS for one in entries)
+        return join(entries) if classes else UNKNOWN
 
     def _given(self, node: cst.Subscript) -> Value:
         """Return what an entry of a dictionary that starts empty is given, by its key or by any."""
