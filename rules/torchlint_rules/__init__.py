@@ -21,6 +21,13 @@ READS = (
     ".item", ".data[0]", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf",
     "print(", "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
 )  # fmt: skip
+# What spreads a model over several GPUs: a class of the project may be derived from it.
+SPREADS = Nearby(
+    (
+        ".DataParallel", " DataParallel", "(DataParallel", ",DataParallel", "\nDataParallel",
+        "data_parallel",
+    )
+)  # fmt: skip
 # What makes a tensor or an array.
 MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
          "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
@@ -436,16 +443,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=8,
-        words=(
-            (
-                ".DataParallel",
-                " DataParallel",
-                "(DataParallel",
-                ",DataParallel",
-                "\nDataParallel",
-                "data_parallel",
-            ),
-        ),
+        words=(SPREADS,),
         in_tests=False,
     ),
     Rule(

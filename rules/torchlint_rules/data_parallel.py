@@ -48,7 +48,8 @@ still running.  It is also what works on more than one machine.
   of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
   DistributedDataParallel only works with gradients that `backward()` adds up.
 - Branches that tell their user to start processes instead, and those that run without a GPU.
-- `isinstance(model, nn.DataParallel)`, classes derived from it, and wrappers of other libraries.
+- `isinstance(model, nn.DataParallel)`, classes derived from it that run or copy the model in their
+  own way (`forward`, `replicate`), and wrappers of other libraries.
 
 Under a training framework it is information: the framework has its own way to start processes.  So
 it is in a file that can also be started with a process a GPU, in one that scripts import where the
@@ -76,6 +77,7 @@ On a GPU: not measured yet.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -85,6 +87,7 @@ from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_one
 from torchlint.analysis.loops import ends_script
+from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unrolled import is_unrolled
@@ -99,9 +102,7 @@ if TYPE_CHECKING:
 WRAPPER, FUNCTION = "torch.nn.DataParallel", "torch.nn.parallel.data_parallel"
 # Where each of the two can be imported from.
 NAMES = {
-    WRAPPER: WRAPPER,
-    "torch.nn.parallel.DataParallel": WRAPPER,
-    "torch.nn.parallel.data_parallel.DataParallel": WRAPPER,
+    **dict.fromkeys(sorted(DATA_PARALLEL), WRAPPER),
     FUNCTION: FUNCTION,
     "torch.nn.parallel.data_parallel.data_parallel": FUNCTION,
 }
@@ -130,14 +131,22 @@ OWN = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Wrap:
+    """One call that spreads a model; ``one``: on one device, ``asked``: on more on request only."""
+
+    call: cst.Call
+    function: str
+    one: bool
+    asked: bool
+
+
 def data_parallel(program: Program) -> Iterator[Finding]:
     """Find models that one process trains on several GPUs."""
-    calls = [call for call in program.calls_of(*NAMES) if call.args]
-    if not calls or not trains(program):
-        return
-    for call in calls:
-        function = NAMES[program.qualified(call.func)]
-        if on_one_device(program, call, function) or in_test(program, call):
+    found = list(wraps(program))
+    for wrap in found if found and trains(program) else ():
+        call, function = wrap.call, wrap.function
+        if wrap.one or in_test(program, call):
             continue
         if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
             continue
@@ -149,9 +158,23 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             call,
             f"`{program.brief(call.func)}` copies {what} to every GPU in each forward pass, and "
             "one Python process drives them all",
-            severity=severity(program, call, function),
+            severity=severity(program, wrap),
             help=advice(program),
         )
+
+
+def wraps(program: Program) -> Iterator[Wrap]:
+    """Yield the calls of torch's two, and of the project's classes that are derived from one."""
+    for call in program.calls_of(*NAMES):
+        function = NAMES[program.qualified(call.func)]
+        named = program.argument(call, "device_ids", function).values
+        one = bool(named) and all(is_one_device(program, node) for node in named)
+        asked = bool(named) and all(by_default_one(program, node) for node in named)
+        if call.args:
+            yield Wrap(call, function, one, asked)
+    for call, devices in own_wraps(program):
+        one = any(is_one_device(*place) for place in devices)
+        yield Wrap(call, WRAPPER, one, any(by_default_one(*place) for place in devices))
 
 
 def is_spared(program: Program, wrap: cst.Call) -> bool:
@@ -163,11 +186,9 @@ def is_spared(program: Program, wrap: cst.Call) -> bool:
     )
 
 
-def severity(program: Program, call: cst.Call, function: str) -> Severity | None:
+def severity(program: Program, wrap: Wrap) -> Severity | None:
     """Information where the file has another way, or names several GPUs on request only."""
-    devices = program.argument(call, "device_ids", function).values
-    asked = bool(devices) and all(by_default_one(program, node) for node in devices)
-    asked = asked or sees_one(program)
+    asked = wrap.asked or sees_one(program)
     known = program.frameworks or BETTER.search(program.text) or has_sibling(program)
     return Severity.INFO if known or asked else None
 
@@ -182,12 +203,6 @@ def has_sibling(program: Program) -> bool:
 def trains(program: Program) -> bool:
     """Whether the file is seen to train, itself or in what its loops call in other files."""
     return any(program.method_calls("backward", "manual_backward")) or program.loops.leads
-
-
-def on_one_device(program: Program, call: cst.Call, function: str) -> bool:
-    """Whether the call names a single device, or none: it then does nothing of the kind."""
-    devices = program.argument(call, "device_ids", function)
-    return bool(devices.values) and all(is_one_device(program, node) for node in devices.values)
 
 
 def is_not_trained(program: Program, call: cst.Call) -> bool:

@@ -50,10 +50,6 @@ for x in data:
         ),
         pytest.param(script("wrapped = isinstance(model, nn.DataParallel)"), id="only asked about"),
         pytest.param(
-            script("model = Mine(model)", head="class Mine(nn.DataParallel):\n    pass"),
-            id="a class of its own",
-        ),
-        pytest.param(
             script("model = DataParallel(model)", head="from geometry import DataParallel"),
             id="another library's",
         ),
@@ -425,6 +421,91 @@ class Manager:
             self.net(x.cuda()).sum().backward()
             optimizer.step()
 """
+
+
+OWN = """
+class Base(nn.DataParallel):
+    def __init__(self, module, count=2, ids=None):
+        super().__init__(module, ids)
+    def scatter(self, inputs, kwargs, ids):
+        return split(inputs, ids)
+
+class Mine(Base):
+    def gather(self, outputs, device):
+        return outputs
+"""
+COPY = "    def replicate(self, module, ids):\n        "
+
+
+@pytest.mark.parametrize(
+    ("wrap", "more"),
+    [
+        pytest.param("", "", id="never made"),
+        pytest.param("model = Mine()", "", id="no model"),
+        pytest.param("ok = isinstance(model, Mine)", "", id="only asked about"),
+        pytest.param("model = Mine(model, 2, [0])", "", id="one device"),
+        pytest.param("model = Mine(model, ids=(rank,))", "", id="one device, by name"),
+        pytest.param(
+            "model = Mine(model)",
+            "    def __init__(self, module):\n        super().__init__(module, device_ids=[0])\n",
+            id="one device, always",
+        ),
+        pytest.param(
+            "model = Mine(model)",
+            "    def forward(self, x):\n        return self.module(x)\n",
+            id="runs it in its own way",
+        ),
+        pytest.param(
+            "model = Mine(model)",
+            "    def __call__(self, x):\n        return self.module(x)\n",
+            id="is called in its own way",
+        ),
+        pytest.param("model = Mine(model)", f"{COPY}return self.kept\n", id="copies it once"),
+        pytest.param(
+            "model = Mine(model)",
+            "    def parallel_apply(self, copies, inputs, kwargs):\n        return queue(inputs)\n",
+            id="runs the copies in its own way",
+        ),
+        pytest.param("model = Other(model)", "class Other(nn.Module):\n    pass\n", id="a module"),
+        pytest.param(
+            "model = Other(model)",
+            "class Other(nn.parallel.DistributedDataParallel):\n    pass\n",
+            id="one process a GPU",
+        ),
+    ],
+)
+def test_a_class_of_the_project_is_left_alone(wrap: str, more: str) -> None:
+    silent(script(wrap, OWN + more), CODE)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("", id="the batch in its own way"),
+        pytest.param(f"{COPY}return marked(super().replicate(module, ids))\n", id="marks copies"),
+    ],
+)
+def test_a_class_of_the_project_copies_the_model_as_well(more: str) -> None:
+    (found,) = check(script("model = Mine(model, 4).cuda()", OWN + more), CODE)
+    assert found.message.startswith("`Mine` copies `model` to every GPU in each forward pass")
+    assert found.severity is Severity.WARNING
+
+
+def test_a_class_of_the_project_on_several_gpus_on_request() -> None:
+    head = f"parser.add_argument('--count', default=1)\n{OWN}"
+    (found,) = check(script("model = Mine(model, args.count)", head), CODE)
+    assert found.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(("name", "count"), [("Mine", 1), ("Loss", 0)])
+def test_a_class_of_another_file(tmp_path: Path, name: str, count: int) -> None:
+    own = f"{OWN}\nclass Loss(Base):\n    def forward(self, x):\n        return apart(x)\n"
+    wrap = f"model = {name}(model)"
+    files = {
+        "own.py": f"from torch import nn\n{own}",
+        "train.py": script(wrap, f"from own import {name}"),
+    }
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == count
 
 
 @pytest.mark.parametrize(
