@@ -225,12 +225,14 @@ def evaluates(program: Program, branch: cst.If) -> bool:
 
 def is_told(program: Program, call: cst.Call) -> bool:
     """Whether the branch itself says that processes are better: a last resort, and known as one."""
+    child: cst.CSTNode = call
     for above in program.index.ancestors(call):
-        if isinstance(above, cst.If):
-            texts = program.index.below(above.body, cst.SimpleString)
-            return any(SAYS.search(text.value) for text in texts)
+        if isinstance(above, cst.If) and child is not above.test:
+            texts = program.index.below(child, cst.SimpleString)
+            return any(SAYS.search(text.value) for text in texts if " " in text.value)
         if isinstance(above, cst.FunctionDef):
             return False
+        child = above
     return False
 
 

@@ -97,6 +97,13 @@ for x in data:
         ),
         pytest.param(
             script(
+                "if count < 2:\n    model = model.cuda()\nelse:\n    warn('DDP is faster')\n"
+                "    model = nn.DataParallel(model)"
+            ),
+            id="a last resort in the other branch that says so",
+        ),
+        pytest.param(
+            script(
                 "if torch.cuda.is_available():\n    model = model.cuda()\nelse:\n"
                 "    model = nn.DataParallel(model)"
             ),
@@ -328,6 +335,25 @@ def test_reports(wrap, head):
     assert (found.severity, found.fix) == (Severity.WARNING, None)
     assert "copies `model` to every GPU" in found.message
     assert "torchrun" in found.help
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        pytest.param(
+            "if count > 1:\n    start('a distributed run')\nelse:\n"
+            "    model = nn.DataParallel(model)",
+            id="the other branch speaks of it",
+        ),
+        pytest.param(
+            "if count > 1:\n    log(getattr(flags, 'distributed_log'))\n"
+            "    model = nn.DataParallel(model)",
+            id="the name of an option",
+        ),
+    ],
+)
+def test_what_tells_nobody_to_start_processes(wrap: str) -> None:
+    assert len(check(script(wrap), CODE)) == 1
 
 
 def test_names_no_command_that_torch_does_not_have_yet() -> None:
