@@ -89,7 +89,8 @@ in every step; what runs now and then is a note, where it is given something oth
 the step, and so is what runs between the epochs, whatever its function is called:
 `images = generator(fixed).cpu().data.numpy()`, and what runs beside `torch.autograd.grad()` in a
 loop, wherever that loop is: some models are tuned before they are tested.  A module without
-parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch.
+parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch, and a
+single layer without any (`nn.Softmax(dim=1)(out).argmax(1)`) little that is worth a line.
 
 TL401b is also a forward pass, whose result goes into a loss, of a network that nobody trains, such
 as a target network: all that is done with it is to run it and to copy or load its parameters

@@ -364,6 +364,26 @@ def test_a_module_without_parameters_records_what_comes_from_a_model():
     assert (found.code, found.severity) == ("TL401b", Severity.INFO)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param("nn.Softmax(dim=1)", id="keeps its result"),
+        pytest.param("nn.Sequential(nn.Flatten(), nn.Sigmoid())", id="two of them"),
+        pytest.param("nn.MSELoss()", id="a loss"),
+    ],
+)
+def test_a_layer_without_parameters_is_not_worth_a_line(layer):
+    body = f"out = model(x)\nloss = f(out)\nprint({layer}(out).argmax(1))\nloss.backward()\n"
+    silent(step(body), CODE)
+
+
+def test_layers_of_which_one_has_parameters_are_worth_one():
+    head = "head = nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=1))\n"
+    body = "out = model(x)\nloss = f(out)\nprint(head(out).argmax(1))\nloss.backward()\n"
+    (found,) = check(head + step(body), CODE)
+    assert found.code == "TL401b"
+
+
 def test_a_module_whose_parameters_are_not_seen_is_advice():
     body = "z = teacher(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
     source = step(body).replace("self.fc = nn.Linear(8, 2)", "self.fc = make_layers(8, 2)")

@@ -213,11 +213,12 @@ def _is_wasted(program: Program, forward: cst.Call) -> bool:
     model = model_of(program, forward)
     if model is None:
         return False
-    if model.type.startswith("torch.nn.") and model.type.endswith("Loss"):
-        return False
     if records_nothing(program, forward):
         return False
-    if has_parameters(program, model) is False and not _may_be_given_a_graph(program, forward):
+    # a layer of torch, such as a softmax, keeps little more than its result; others run several
+    if has_parameters(program, model) is False and (
+        model.type.startswith("torch.nn.") or not _may_be_given_a_graph(program, forward)
+    ):
         return False
     found = callee(program, forward)
     return found is None or not (differentiates(*found) or _keeps(*found))
