@@ -85,8 +85,9 @@ used: `fake = generator(z).detach()`, or `features = extractor(x)` of which all 
 `features.detach()`, or of which only numbers and labels are read: `q_values.argmax()`, and what is
 drawn, as in `Categorical(policy(state)).sample()`.  A method that runs layers of its module is a
 forward pass as well: `value = policy.value(state).item()`.  Its graph is recorded and thrown away,
-in every step; what runs now and then is a note, where it is given something other than the batch of
-the step, and so is what runs between the epochs, whatever its function is called:
+in every step, or in those where an option asks for one more term of the loss
+(`if args.perceptual: ...`); what runs now and then is a note, where it is given something other
+than the batch of the step, and so is what runs between the epochs, whatever its function is called:
 `images = generator(fixed).cpu().data.numpy()`, and what runs beside `torch.autograd.grad()` in a
 loop, wherever that loop is: some models are tuned before they are tested.  A module without
 parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch, and a

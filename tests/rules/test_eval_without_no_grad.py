@@ -673,6 +673,52 @@ def test_reports_other_dropped_graphs_without_a_fix(body):
     assert (found.code, found.fix) == ("TL401b", None)
 
 
+def for_an_option(condition: str, *lines: str) -> str:
+    """Return a training step with a block under a condition before its update."""
+    block = textwrap.indent("\n".join(lines), "    ")
+    return step(
+        f"loss = f(model(x))\nif {condition}:\n{block}\nloss.backward()\noptimizer.step()\n"
+    )
+
+
+TERM = ("z = teacher(y).detach()", "extra = F.mse_loss(model(x), z)", "extra.backward()")
+
+
+@pytest.mark.parametrize(
+    ("condition", "lines"),
+    [
+        pytest.param("args.log_features", TERM, id="to look at it"),
+        pytest.param("epoch % 5 == 0", TERM, id="now and then"),
+        pytest.param(
+            "args.shown", ("z = teacher(y).detach()", "show(z)"), id="no term of the loss"
+        ),
+        pytest.param(
+            "args.perceptual", ("z = teacher(y).detach() if late else y", *TERM[1:]), id="chosen"
+        ),
+        pytest.param("args.perceptual", ("if late:", f"    {TERM[0]}", *TERM[1:]), id="decided"),
+        pytest.param(
+            "args.perceptual", ("if i % 9:", "    continue", *TERM), id="some turns go on"
+        ),
+    ],
+)
+def test_leaves_alone_what_an_option_asks_for_seldom_or_to_look(condition, lines):
+    silent(for_an_option(condition, *lines), CODE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(TERM, id="a pass back of its own"),
+        pytest.param((*TERM[:2], "loss = loss + extra"), id="added to the loss"),
+        pytest.param(("z = teacher(y)", "loss += F.mse_loss(model(x), z.detach())"), id="in place"),
+    ],
+)
+def test_an_option_that_asks_for_a_term_of_the_loss_asks_in_each_step(lines):
+    (found,) = check(for_an_option("args.perceptual", *lines), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert "teacher(y)" in found.message
+
+
 def test_a_network_of_another_file_may_keep_what_it_computes():
     body = "z = other(x).detach()\nloss = f(model(x), z)\nloss.backward()\n"
     (found,) = check(f"other = load()\nother.parameters()\n{step(body)}", CODE)

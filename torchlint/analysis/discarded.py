@@ -46,7 +46,7 @@ def discarded(program: Program) -> Iterator[cst.Call]:
         for forward in _forwards(program, cut):
             if (
                 id(forward) not in found
-                and program.context(forward).per_step
+                and (program.context(forward).per_step or program.loops.adds_term(forward))
                 and _is_wasted(program, forward)
             ):
                 found[id(forward)] = forward

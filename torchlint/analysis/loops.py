@@ -903,6 +903,23 @@ class Loops:
             for call in self._program.index.below(branch.body, cst.Call)
         )
 
+    def adds_term(self, call: cst.Call) -> bool:
+        """Whether a call is part of one more term of the loss, for which an option asks.
+
+        ``if args.perceptual: ...``: where it is asked for, each step computes it.
+        """
+        line = self._program.statement(call)
+        block = self._program.parent(line)
+        branch = None if block is None else self._program.parent(block)
+        if not isinstance(branch, cst.If) or not isinstance(block, cst.IndentedBlock):
+            return False
+        option = _asked_option(branch.test)
+        if option is None or _GUARD_WORDS.search(dotted(option)) or not self._makes_loss(block):
+            return False
+        always = any(one is call for one in self._calls_always(line))
+        skipped = self._skipped_before(block, line)
+        return always and not skipped and self.context(branch).per_step
+
     def _weighs(self, place: cst.CSTNode, option: cst.Attribute) -> bool:
         """Whether a place multiplies by an option: ``loss = loss + args.decay * norm``."""
         return any(
