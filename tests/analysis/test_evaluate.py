@@ -493,6 +493,19 @@ CASES = [
     ),
     pytest.param("a, b = map(f, x)\nprobe(b)", "UNKNOWN", id="what map may do"),
     pytest.param("probe(torch.nn.utils.clip_grad_norm_(x, 1))", "TENSOR", id="the norm"),
+    pytest.param(
+        "probe(torch.nn.utils.clip_grad_norm(x, 1))", "TENSOR", id="the norm, by its old name"
+    ),
+    pytest.param(
+        "from torch.nn.utils.clip_grad import clip_grad_norm_\nprobe(clip_grad_norm_(x, 1))",
+        "TENSOR",
+        id="the norm, by its module",
+    ),
+    pytest.param(
+        "x = torch.gesv(a, b)\nprobe(torch.nn.utils.clip_grad_norm_(x, 1))",
+        "NUMBER",
+        id="the norm, in code that ends before torch 1.5",
+    ),
     pytest.param("probe(torch.min(x, torch.exp(x)))", "TENSOR", id="the lesser of two"),
     pytest.param("probe(torch.max(x, other=torch.exp(x)))", "TENSOR", id="the greater of two"),
     pytest.param("probe(torch.max(x, 1))", "TUPLE", id="the greatest along a dimension"),

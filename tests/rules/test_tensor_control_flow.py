@@ -123,6 +123,28 @@ def test_leaves_alone(statements: str) -> None:
     silent(loop(statements), CODE)
 
 
+def clipped(clip: str, condition: str) -> str:
+    """Return a training step that asks for the norm that it clips by, where an option says so."""
+    ask = f"if {condition}:\n    norm = nn.utils.{clip}(model.parameters(), args.clip)\n"
+    ask += "    if norm > args.clip: bad += 1"
+    update = "        loss.backward()\n"
+    source = loop("")
+    assert update in source
+    return source.replace(update, update + textwrap.indent(ask, " " * 8) + "\n")
+
+
+@pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_norm"])
+def test_a_norm_to_clip_by_is_asked_about(clip: str) -> None:
+    (found,) = check(clipped(clip, "args.clip is not None"), CODE)
+    assert found.severity is Severity.WARNING
+    silent(clipped(clip, "step % 9 == 0"), CODE)
+
+
+def test_a_norm_of_torch_before_1_5_is_a_number() -> None:
+    source = clipped("clip_grad_norm", "args.clip is not None")
+    silent(source + "\n\nbest = torch.gesv(make(), make())\n", CODE)
+
+
 def test_leaves_a_cpu_script_alone() -> None:
     source = loop("assert loss > 0").replace('"cuda" if torch.cuda.is_available() else ', "")
     silent(source, CODE)

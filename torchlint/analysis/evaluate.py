@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis import environments, numpy_api, torch_api
 from torchlint.analysis.arguments import literal
@@ -61,6 +62,7 @@ _LEGACY_TENSORS = frozenset(
     {"Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
      "HalfTensor", "ByteTensor"}
 )  # fmt: skip
+_NORM_ON_DEVICE = Version("1.5")  # its `clip_grad_norm_` leaves the norm on the device
 _PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 _DEQUE = "collections.deque"
 _LONG = 40  # parts of an expression that is worked through from the inside
@@ -1098,8 +1100,8 @@ class Evaluator:
                 )
             pair = last.endswith("_with_indices") or last == "multi_head_attention_forward"
             return _shaped(last, len(node.args) - 1, self._result(node)) if not pair else UNKNOWN
-        if name == "torch.nn.utils.clip_grad_norm_":
-            return self._result(node)
+        if name in torch_api.NORM_CLIPS:
+            return self._result(node) if self._program.reaches(_NORM_ON_DEVICE) else NUMBER
         if space == "torch.nn.utils.rnn" and last in ("pad_sequence", "pad_packed_sequence"):
             tensor = self._result(node)
             return tensor if last == "pad_sequence" else Value(Kind.TUPLE, items=(tensor, tensor))

@@ -203,12 +203,22 @@ OPTIMIZERS = frozenset(
     for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS",
                  "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam")
 )  # fmt: skip
-# What cuts off gradients, in place, before an optimizer's step.
-CLIPS = frozenset(
+# What cuts off gradients by their norm, and gives that; up to torch 1.4 as a Python number.
+NORM_CLIPS = frozenset(
     f"torch.nn.utils.{module}{name}"
     for module in ("", "clip_grad.")
-    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
-) | {f"timm.utils.{name}" for name in ("dispatch_clip_grad", "adaptive_clip_grad")}
+    for name in ("clip_grad_norm_", "clip_grad_norm")
+)
+# What cuts off gradients, in place, before an optimizer's step.
+CLIPS = (
+    NORM_CLIPS
+    | {
+        f"torch.nn.utils.{module}{name}"
+        for module in ("", "clip_grad.")
+        for name in ("clip_grad_value_", "clip_grads_with_norm_")
+    }
+    | {f"timm.utils.{name}" for name in ("dispatch_clip_grad", "adaptive_clip_grad")}
+)
 GRAD_SCALERS = frozenset(
     {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cpu.amp.GradScaler"}
 )
