@@ -67,6 +67,14 @@ def shown(program: Program, node: cst.BaseExpression) -> str:
     return text if value.device.name == "UNKNOWN" else f"{text} @{value.device.name}"
 
 
+KEEPING = """\
+def scale(x): return torch.exp(x)
+class Keeping(nn.Module):
+    def __init__(self, other):
+        super().__init__()
+        self.fc, self.rnn = nn.Linear(3, 4), nn.LSTM(3, 4)
+        self.all, self.scale, self.other = nn.Sequential(nn.Linear(3, 4)), scale, other
+    def forward(self, x): probe("""
 CASES = [
     # literals and operators
     pytest.param("probe(1)", "NUMBER", id="a number"),
@@ -614,6 +622,12 @@ CASES = [
         "TENSOR @CPU",
         id="what is made of itself, and was a tensor before",
     ),
+    pytest.param(KEEPING + "self.fc(x))", "TENSOR", id="what a layer that it keeps gives"),
+    pytest.param(KEEPING + "self.fc(x.cuda()))", "TENSOR @CUDA", id="of what is on a GPU"),
+    pytest.param(KEEPING + "self.rnn(x))", "TUPLE", id="what a recurrent layer gives"),
+    pytest.param(KEEPING + "self.all(x))", "UNKNOWN @MAYBE", id="of a container: who knows"),
+    pytest.param(KEEPING + "self.scale(x))", "TENSOR", id="what a function that it keeps gives"),
+    pytest.param(KEEPING + "self.other(x))", "UNKNOWN @MAYBE", id="what something unknown gives"),
     pytest.param(NET + "probe(net(x))", "TENSOR", id="its output"),
     pytest.param(NET + "probe(net(x.cuda()))", "TENSOR @CUDA", id="its output on a GPU"),
     pytest.param(NET + "probe(net.both(x)[1])", "NUMBER", id="another method"),

@@ -955,6 +955,11 @@ class Evaluator:
         kept = self._kept(base, method)
         if kept.kind is Kind.MODULE and kept.device is Device.CPU:
             return self._forward(kept, node)  # a part that was put on the host
+        if kept.kind is Kind.FUNCTION or _is_layer(kept):
+            result = self._called(kept, node)
+            # what a forward pass is given is only taken to be on the GPU: its call knows better
+            assumed = result.kind is Kind.TENSOR and result.device is Device.MAYBE
+            return result.on(Device.UNKNOWN) if assumed else result
         return self.derived(node)
 
     def _own_method(self, base: Value, method: str, node: cst.Call) -> Value:

@@ -226,13 +226,27 @@ def _arms(program: Program, sync: Sync) -> list[cst.CSTNode]:
 
 
 def _is_for_cache(program: Program, sync: Sync) -> bool:
-    """``if kv_cache is not None: ...`` around a question: no training has a cache."""
-    return any(
-        isinstance(above, cst.If)
-        and program.index.inside(sync.node, above.body)
-        and _CACHES.search(program.code(above.test))
-        for above in program.index.ancestors(sync.node)
-    )
+    """``if kv_cache is not None: ...`` around a question: no training has a cache.
+
+    Or ``if kv_cache is not None and x[-1] > 0``.
+    """
+    for above in program.index.ancestors(sync.node):
+        match above:
+            case cst.If(test=first, body=held):
+                pass
+            case cst.BooleanOperation(
+                operator=cst.And(),
+                left=cst.Comparison(
+                    comparisons=[cst.ComparisonTarget(operator=cst.IsNot())]
+                ) as first,
+                right=held,
+            ):
+                pass
+            case _:
+                continue
+        if program.index.inside(sync.node, held) and _CACHES.search(program.code(first)):
+            return True
+    return False
 
 
 # -- what an answer is for ------------------------------------------------------------------------
