@@ -117,6 +117,23 @@ CASES = [
     ),
     pytest.param("for v in {k: 1 for k in x}.values(): probe(v)", "NUMBER", id="its values"),
     pytest.param("for k, v in {'a': 1}.items(): probe(v)", "NUMBER", id="items"),
+    pytest.param(
+        "d = {'a': 1}\nd['b'] = torch.ones(3)\nfor v in d.values(): probe(v)",
+        "UNKNOWN",
+        id="items of several kinds",
+    ),
+    pytest.param(
+        "d = {'a': 1, **x}\nfor v in d.values(): probe(v)", "UNKNOWN", id="items of another"
+    ),
+    pytest.param(
+        "d = {'a': 1}\nfill(d)\nfor v in d.values(): probe(v)", "UNKNOWN", id="filled elsewhere"
+    ),
+    pytest.param(
+        "def f():\n    d = {'a': 1}\n    d['b'] = 2\n    return 3, d\n"
+        "for k, v in f()[1].items(): probe(v)",
+        "NUMBER",
+        id="items of what is returned",
+    ),
     pytest.param("probe({'a': 1}.get('a'))", "UNKNOWN", id="get"),
     pytest.param("probe([1 for x in y][0])", "NUMBER", id="a list comprehension"),
     pytest.param("for v in (1 for x in y): probe(v)", "NUMBER", id="a generator"),

@@ -1680,3 +1680,44 @@ PARAMETERS = "for p in model.parameters(): total"
 def test_a_total_of_one_step_is_read_after_its_own_loop(use: str, adds: bool) -> None:
     (found,) = check(NORM.format(use=use), CODE)
     assert ("add up `total` on the device" in found.help) == adds
+
+
+DICTIONARY = """\
+import torch
+from torch import nn
+
+class Losses(nn.Module):
+    def forward(self, out, y):
+        losses = {"first": torch.mean(out - y)}
+        losses["second"] = torch.sum(out)
+        LINE
+        return losses["first"] + losses["second"], losses
+"""
+GONE_THROUGH = """\
+import torch
+from losses import Losses
+
+model = torch.nn.Linear(4, 1).cuda()
+criterion = Losses()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    loss, losses = criterion(model(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+    for name, value in losses.items():
+        print(f"{name} {value:.4f}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param("pass", 1, id="of losses"),
+        pytest.param("losses['third'] = loss.item()", 0, id="of which one is a number"),
+        pytest.param("losses['third'] = weigh(out)", 0, id="of which one may be anything"),
+        pytest.param("fill(losses)", 0, id="that another may fill"),
+    ],
+)
+def test_a_dictionary_that_a_module_of_another_file_returns(tmp_path, line, found):
+    files = {"losses.py": DICTIONARY.replace("LINE", line), "train.py": GONE_THROUGH}
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == found

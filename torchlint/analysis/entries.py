@@ -1,6 +1,6 @@
-"""The entries of dictionaries: of those that are written out, and of those that start empty.
+"""The entries of dictionaries: those that are written out, and those that are set afterwards.
 
-What entries of the second are given is seen where they are set: ``means[key] = loss``.
+The second are seen where they are set: ``means[key] = loss``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READERS = frozenset({"print", "len", "str", "dict", "sorted", "list", "sum"})
 
 
 class Entries:
-    """The entries of the dictionaries of one module that a name of a function is given empty."""
+    """The entries of the dictionaries of one module that a name of a function stands for."""
 
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
@@ -51,6 +51,39 @@ class Entries:
             same = key is None or wanted is None or key == wanted
             if same and binding is not None and self._made(target.value) is binding:
                 yield value
+
+    def held(self, made: cst.Dict) -> list[cst.BaseExpression] | None:
+        """Return all that a dictionary holds that is written out, and then may be filled by name.
+
+        None where another may fill it as well; whoever it is returned to gets it as it is there.
+        """
+        elements = [one for one in made.elements if isinstance(one, cst.DictElement)]
+        if len(elements) < len(made.elements):
+            return None
+        found = [one.value for one in elements]
+        match self._program.parent(made):
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+                binding = self._program.index.bound(name)
+            case cst.Assign() | cst.AnnAssign() | cst.Arg():
+                return None
+            case _:
+                return found
+        if binding is None:
+            return None
+        uses = [use for use in self._program.index.named[name.value] if self._has(use, binding)]
+        if not all(self._keeps(use) or self._is_returned(use) for use in uses):
+            return None
+        return found + [value for target, value in self._stores if self._has(target.value, binding)]
+
+    def _has(self, use: cst.BaseExpression, binding: Binding) -> bool:
+        return isinstance(use, cst.Name) and binding in self._program.flow.reaching(use)
+
+    def _is_returned(self, use: cst.Name) -> bool:
+        """``return means`` and ``return loss, means``."""
+        above = self._program.parent(use)
+        if isinstance(above, cst.Element):
+            above = self._program.parent(self._program.parent(above) or above)
+        return isinstance(above, cst.Return)
 
     def _made(self, kept: cst.BaseExpression) -> Binding | None:
         """Return the binding of a name whose only value is an empty dictionary."""

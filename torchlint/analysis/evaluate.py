@@ -973,12 +973,14 @@ class Evaluator:
         kept = self._kept(base, method)
         return self._called(kept, node) if kept.known else self.derived(node)
 
+    def held(self, kept: Value) -> Value | None:
+        """Return what any value of a dictionary is; None where nothing is known of it."""
+        made = kept.made
+        given = self._entries.held(made) if isinstance(made, cst.Dict) else None
+        return kept.element if given is None else join(self._value(one) for one in given)
+
     def _dict_method(self, base: Value, method: str) -> Value:
-        values = base.element or UNKNOWN
-        if isinstance(base.made, cst.Dict) and all(
-            isinstance(e, cst.DictElement) for e in base.made.elements
-        ):
-            values = join(self._value(e.value) for e in base.made.elements)
+        values = self.held(base) or UNKNOWN
         if method == "items":
             return Value(Kind.ITERATOR, element=Value(Kind.TUPLE, items=(UNKNOWN, values)))
         if method == "values":
@@ -1286,6 +1288,8 @@ def _placed(value: Value, device: Device) -> Value:
         return Value(Kind.TUPLE, items=tuple(_placed(item, device) for item in value.items))
     if value.kind is Kind.UNKNOWN:
         return Value(Kind.TENSOR, device=device)
+    if value.element is not None and value.kind is Kind.DICT and value.element.is_tensor:
+        return replace(value, element=_placed(value.element, device))
     return value
 
 

@@ -19,6 +19,7 @@ from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.names import last_of_namesakes
 from torchlint.analysis.targets import Target
+from torchlint.analysis.values import Kind
 from torchlint.depth import too_deep
 from torchlint.imports import MANY
 
@@ -395,7 +396,8 @@ def portable(value: Value, source: Program, target: Program) -> Value:
     elif kind.startswith(f"{target.path}:"):
         kind = kind.rpartition(":")[2]
     items = value.items and tuple(portable(item, source, target) for item in value.items)
-    element = value.element and portable(value.element, source, target)
+    held = source.values.held(value) if value.kind is Kind.DICT else value.element
+    element = held and portable(held, source, target)
     made = None
     if kind.startswith(".") and (owner := target.classes.named(kind)) is not None:
         made = owner.node
