@@ -90,7 +90,8 @@ without a `dtype` since torch 1.7.
 
 No fix where the move also asks for a dtype that other values would be made in, or for that of
 another tensor (`.to(other)`, `.type_as(other)`), for a memory format, or for a GPU by a variable
-that may be None or by a type of tensors (`.type(torch.cuda.FloatTensor)`).
+that may be None or by a type of tensors (`.type(torch.cuda.FloatTensor)`). And none after
+`.expand(...)`: the move gives each row memory of its own, which may be written into.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.
@@ -121,6 +122,7 @@ from torchlint.analysis.creation import (
     factory,
     goal_of,
     is_repeated,
+    is_spread,
     keywords,
 )
 from torchlint.analysis.debugging import in_test
@@ -419,6 +421,8 @@ def severity(program: Program, context: Context) -> Severity | None:
 def fix(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Fix | None:
     """Return the fix: the tensor is made where it is wanted."""
     if goal.device is None or not goal.plain or is_repeated(program, made):
+        return None
+    if is_spread(move, made):
         return None
     dtype = typed(program, move, made, goal)
     if dtype is None:

@@ -166,7 +166,6 @@ def evaluate(model, batches):
         pytest.param(step("z = torch.zeros_like(x).to(device)"), id="made where another is"),
         pytest.param(step("z = torch.normal(mean, std).to(device)"), id="made where others are"),
         pytest.param(step("z = torch.zeros(3).add(x).to(device)"), id="computed on the host"),
-        pytest.param(step("z = torch.ones(3).expand(9, 3).to(device)"), id="copied as a whole"),
         pytest.param(step("z = torch.tensor([1.0, 2.0]).to(device)"), id="copied anyway"),
         pytest.param(step("z = torch.tensor(values, device=device)"), id="values of a variable"),
         pytest.param(step("z = torch.tensor(1.0)"), id="a number on the host"),
@@ -573,6 +572,10 @@ def test_to_the_device_of_a_tensor_there_and_in_its_dtype(move, like):
         pytest.param("torch.zeros(3).cuda(args.gpu)", id="a GPU that may be None"),
         pytest.param("torch.zeros(3).to(torch.device(\n        'cuda'))", id="a long device"),
         pytest.param("(torch.zeros(3)  # of them\n        .to(device))", id="a comment between"),
+        pytest.param(
+            "torch.zeros(1, 3).expand(n, -1).to(device)", id="rows of memory of their own"
+        ),
+        pytest.param("torch.zeros(3).expand_as(x).long().to(device)", id="a copy of each row"),
     ],
 )
 def test_reports_without_a_fix(line):
@@ -828,6 +831,7 @@ def test_old_code_makes_tensors_there_where_it_is_seen_to_be_for_torch_0_4(tmp_p
         pytest.param("z = torch.rand(3)\nz = z.to(device)\nnet(z)", id="under its name"),
         pytest.param("z = torch.rand(3)\nnet(z.to(device))", id="for a call"),
         pytest.param("z = torch.rand(3).view(1, 3)\ny = z.cuda()", id="under another name"),
+        pytest.param("z = torch.rand(3).expand(n, 3)\ny = z.cuda()", id="as the same rows"),
         pytest.param(
             "z = torch.rand(3)\nif use_gpu:\n    x, z = x.cuda(), z.cuda()\nnet(x, z)",
             id="beside the batch, where there is a GPU",
@@ -897,6 +901,8 @@ def test_a_tensor_that_is_moved_now_and_then() -> None:
         pytest.param("z = torch.zeros(0)\nz = z.to(device)", id="without elements"),
         pytest.param("z = torch.zeros(3)\nz = z.to('cpu')", id="stays on the host"),
         pytest.param("z = 3\nz = z.to(device)", id="a number"),
+        pytest.param("z = x.expand(n, -1)\nz = z.to(device)", id="rows of what is not seen"),
+        pytest.param("z = shape.expand(torch.zeros(3)).to(device)", id="spread by another"),
     ],
 )
 def test_what_the_host_needs_before_it_is_moved(lines: str) -> None:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 EXACT = frozenset({"zeros", "ones", "full", "empty", "eye"})
 RANGES = frozenset({"arange", "linspace"})
 RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
+# Methods that give a tensor more rows in the memory of the first: a move makes memory for each.
+SPREAD = frozenset({"expand", "expand_as"})
 # Methods that do to a tensor on a GPU what they do to it on the host, bit for bit.
-SAME = frozenset(
+SAME = SPREAD.union(
     {"view", "reshape", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "repeat",
      "contiguous", "float", "double", "long", "int", "bool"}
 )  # fmt: skip
@@ -90,6 +92,19 @@ def is_repeated(program: Program, call: cst.Call) -> bool:
 def _may_be_setting(value: cst.BaseExpression) -> bool:
     """``self.classes``, ``args.label``: an option of a script, of which there is one number."""
     return isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name)
+
+
+def is_spread(move: cst.Call, made: cst.Call) -> bool:
+    """Whether a tensor gets more rows in the memory of one before it is moved.
+
+    ``torch.arange(n).expand(m, -1).to(device)``: without the move its rows would share memory.
+    """
+    node: cst.BaseExpression = move
+    while node is not made and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value in SPREAD:
+            return True
+        node = node.func.value
+    return False
 
 
 def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
