@@ -187,6 +187,69 @@ def test_what_a_star_import_of_a_file_brings(tmp_path, source, files, name) -> N
     assert program.qualified(probed(program)) == name
 
 
+@pytest.mark.parametrize(
+    ("source", "files", "name"),
+    [
+        pytest.param(
+            "from nets import Net\nprobe(Net)", {"nets.py": "class Net:\n    pass\n"},
+            "nets.Net", id="what the file defines",
+        ),
+        pytest.param(
+            "from nets import Linear\nprobe(Linear)",
+            {"nets.py": "from torch.nn import Linear\n\nclass Linear(Linear):\n    pass\n"},
+            "nets.Linear", id="what the file defines in the place of the library's",
+        ),
+        pytest.param(
+            "from nets import nn\nprobe(nn.Linear)",
+            {"nets.py": "if new:\n    import torch.nn as nn\nelse:\n    import other as nn\n"},
+            "nets.nn.Linear", id="one of two modules",
+        ),
+        pytest.param(
+            "from nets import nn\nprobe(nn.Linear)",
+            {"nets.py": "def f():\n    import torch.nn as nn\n"},
+            "nets.nn.Linear", id="in a function",
+        ),
+        pytest.param(
+            "from nets import Thing\nprobe(Thing)", {"nets.py": "from things import Thing\n"},
+            "nets.Thing", id="of a library that no rule knows",
+        ),
+        pytest.param(
+            "from nets import a\nprobe(a)", {"nets.py": "from main import a\n"},
+            "nets.a", id="a circle",
+        ),
+        pytest.param(
+            "from nets import Linear\nprobe(Linear)", {"nets.py": "import torch\nLinear = 1 +\n"},
+            "nets.Linear", id="a file that cannot be parsed",
+        ),
+        pytest.param(
+            "from nets import nn as layers\nprobe(layers.Linear)", NETS,
+            "torch.nn.Linear", id="a module under another name",
+        ),
+        pytest.param(
+            "from nets import Linear\nprobe(Linear)",
+            {"nets.py": "from torch.nn import (\n    Conv2d,\n    Linear,\n)\n"},
+            "torch.nn.Linear", id="from an import of several lines",
+        ),
+        pytest.param(
+            "from nets import torch\nprobe(torch.ones)", NETS, "torch.ones", id="torch itself"
+        ),
+        pytest.param(
+            "from nets import F\nprobe(F.relu)",
+            {
+                "nets/__init__.py": "from .a import F",
+                "nets/a.py": "import torch.nn.functional as F",
+            },
+            "torch.nn.functional.relu", id="by way of a package",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_imported_from_a_file_that_has_it_from_a_library(
+    tmp_path, source, files, name
+) -> None:
+    program = starred(tmp_path, source, files)
+    assert program.qualified(probed(program)) == name
+
+
 def test_the_frameworks_that_a_star_import_brings(tmp_path) -> None:
     files = {"nets.py": "import pytorch_lightning as pl\nimport torch\nimport accelerate\n"}
     program = starred(tmp_path, "from nets import *\npl.Trainer()\n", files)

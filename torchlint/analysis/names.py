@@ -67,16 +67,22 @@ class Names:
     """Qualified names of the expressions of one module."""
 
     def __init__(
-        self, index: Index, flow: Flow, brought: Callable[[str, str], str] | None = None
+        self,
+        index: Index,
+        flow: Flow,
+        brought: Callable[[str, str], str] | None = None,
+        taken: Callable[[str], str] | None = None,
     ) -> None:
         """Nothing is computed before it is asked for.
 
         ``brought`` tells what a star import of a module, which may be another file of the project,
-        brings under a name that is bound nowhere in this file, or "".
+        brings under a name that is bound nowhere in this file, or "".  ``taken`` tells what of a
+        library such a file has under a name that this file imports from there, or "".
         """
         self._index = index
         self._flow = flow
         self._brought = brought
+        self._taken = taken
         self._cache: dict[int, str] = {}
         self._roots: dict[tuple[int, str], str] = {}
         self._rebound: set[tuple[int, str]] = set()  # imports whose names stand for more
@@ -193,7 +199,8 @@ class Names:
                 return ""
             module = self.module_of(statement)
             name = dotted(value.name)
-            return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
+            full = f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
+            return (self._taken and self._taken(full)) or full
         if binding.kind is Bind.ASSIGN and not binding.path:
             if isinstance(value, (cst.Name, cst.Attribute)):
                 return self.qualified(value)

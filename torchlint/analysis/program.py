@@ -116,10 +116,13 @@ class Program:
     @cached_property
     def names(self) -> Names:
         """Which import a name stands for."""
-        return Names(self.index, self.flow, self._brought)
+        return Names(self.index, self.flow, self._brought, self._taken)
 
     def _brought(self, module: str, name: str) -> str:
         return "" if self.project is None else self.project.brought(self, module, name)
+
+    def _taken(self, name: str) -> str:
+        return "" if self.project is None else self.project.taken(self, name)
 
     def _is_defined(self, name: str) -> bool:
         return self.project is not None and self.project.define(self, name) is not None

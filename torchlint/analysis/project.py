@@ -8,6 +8,7 @@ never enter the tables of another: values that cross lose the node they were mad
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,7 @@ _LIBRARIES = (
 # Methods that are not called by their names.
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _CALLS = ("def ",)  # stands in what is handed objects to call
+_IMPORT = r"(?m)^[ \t]*(?:from\s[ \t\w.]+)?import\b(?:[^\n(]*|[ \t]*\([^)]*)\b{}\b"
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -189,6 +191,21 @@ class Project:
             return ""
         in_project = meant[0] == "@" or self.imports.find(str(other.path), meant) is not None
         return here if in_project else meant
+
+    def taken(self, program: Program, name: str) -> str:
+        """Return what of a library another file of the project has under a name, or "".
+
+        ``from data import DataLoader``, of a file that has imported it from torch.
+        """
+        if program.path is None or name.startswith(_LIBRARIES) or not self.imports.may_have(name):
+            return ""
+        path = str(program.path)
+        file, rest = self.imports.find(path, name) or (path, "")
+        if file == path or not rest.isidentifier() or not _imports(self.imports.text(file), rest):
+            return ""
+        other = self.program(file)
+        meant = "" if other is None else other.names.root(rest, other.index.root)
+        return meant if f"{meant}.".startswith(_LIBRARIES) else ""
 
     def function(self, program: Program, name: str) -> Target | None:
         """Return the function of another file that a call of this name runs."""
@@ -381,6 +398,11 @@ class Project:
             other = self.program(path)
             if other is not None:
                 yield other
+
+
+def _imports(text: str, name: str) -> bool:
+    """Whether a text may import a name: it costs less to look than to parse each such file."""
+    return name in text and re.search(_IMPORT.format(name), text) is not None
 
 
 def _takes_device(function: cst.FunctionDef) -> bool:
