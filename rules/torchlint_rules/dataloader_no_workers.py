@@ -52,9 +52,10 @@ processes prepare the next batches while the current one is computed.
 ## Leaves alone
 - Loaders whose `num_workers` comes from a variable, a dictionary or an option that is not 0 by
   default, and those where a comment stands beside the 0.
-- Datasets that are not seen to do work for a sample (read, decode, transform, tokenize), and those
-  that cannot be seen at all, unless a module outside of the project makes them.  For tensors in
-  memory (`TensorDataset`, lists, arrays) workers make it slower: each batch has to be sent from
+- Datasets that are not seen to do work for a sample (read, decode, transform, tokenize, or, in a
+  `collate_fn`, a loop in Python through the elements of each: `[i + 1 for i in range(n)]`), and
+  those that cannot be seen at all, unless a module outside of the project makes them.  For tensors
+  in memory (`TensorDataset`, lists, arrays) workers make it slower: each batch has to be sent from
   process to process.
 - Single rows of Hugging Face `datasets` (`batch_size=1`) that nothing transforms.
 - Datasets that may have four samples or fewer (`def __len__(self): return 1`, also through a

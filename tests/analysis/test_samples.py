@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 from probing import parsed, probed
 
+from torchlint.analysis.project import Project
 from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """\
 import cv2, h5py, json, lmdb, os, torch
@@ -266,3 +272,68 @@ def test_a_library_keeps_its_file_open(source: str) -> None:
     program = parsed(source, HEAD)
     (one,) = program.datasets.of(probed(program))
     assert keeps_handle(one) == "torchvision.datasets.LSUN"
+
+
+TURNS = "def collate(b):\n    rows = []\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("for i in range(len(b)): rows.append(b[i])", "", id="through the samples"),
+        pytest.param(
+            "for x in b:\n        for i in range(len(x)): rows[i].append(x[i])",
+            "",
+            id="through the fields of each",
+        ),
+        pytest.param(
+            "for x in b:\n        for i in range(3): rows[i].append(x[i])",
+            "",
+            id="of a fixed number",
+        ),
+        pytest.param(
+            "for k in range(9): rows += [b[i] for i in range(k)]", "", id="a number counted off"
+        ),
+        pytest.param(
+            "for k, x in enumerate(b): rows += [x for _ in range(k)]", "", id="the place of each"
+        ),
+        pytest.param("for n in b: rows.append(torch.arange(n))", "", id="torch counts"),
+        pytest.param("for n in b: rows.append(range(n))", "", id="no loop"),
+        pytest.param("n = len(b)\n    rows = [b[i] for i in range(n)]", "", id="of no loop"),
+        pytest.param(
+            "for n in b: rows.append([i + 1 for i in range(int(n))])",
+            "[i + 1 for i in range(int(n))]",
+            id="as long as each sample",
+        ),
+        pytest.param(
+            "for x in b:\n        for i in range(x.size(0)): rows.append(i)",
+            "range(x.size(0))",
+            id="through its elements",
+        ),
+        pytest.param(
+            "return [[0 for _ in range(most - n)] for n in b]",
+            "[0 for _ in range(most - n)]",
+            id="what is left of each",
+        ),
+        pytest.param("return other(b)", "[i for i in range(n)]", id="in another function"),
+    ],
+)
+def test_what_a_collate_fn_counts_off(lines: str, expected: str) -> None:
+    other = "def other(b): return [[i for i in range(n)] for n in b]\n"
+    program = parsed(f"{other}{TURNS}    {lines}\nDataLoader(d, collate_fn=collate)", HEAD)
+    assert collate_work(program, program.loaders.calls[0]) == expected
+
+
+def test_what_a_collate_fn_counts_off_in_another_file(tmp_path: Path) -> None:
+    files = {
+        "requirements.txt": "",
+        "main.py": "from pads import collate\nfrom torch.utils.data import DataLoader\n"
+        "DataLoader(d, collate_fn=collate)",
+        "pads.py": "from more import pad\ndef collate(b): return pad(b)\n",
+        "more.py": "def pad(b): return [[i for i in range(n)] for n in b]\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "main.py"))
+    assert program is not None
+    assert collate_work(program, program.loaders.calls[0]) == "[i for i in range(n)]"

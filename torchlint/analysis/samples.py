@@ -14,6 +14,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.origins import origins
+from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.datasets import Dataset
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
 _DEPTH = 4  # functions that call functions
@@ -67,12 +69,91 @@ def work(dataset: Dataset) -> str:
 
 
 def collate_work(program: Program, loader: cst.Call) -> str:
-    """Return what the ``collate_fn`` of a loader does, as `work` does."""
+    """Return what the ``collate_fn`` of a loader does, as `work` does.
+
+    Or the loop in which it counts off the elements of each sample.
+    """
     for node in program.argument(loader, "collate_fn", LOADER).values:
         home, function = _function_of(program, node)
-        if function is not None and (found := _working_call(home, function, None, frozenset())):
+        if function is None:
+            continue
+        found = _working_call(home, function, None, frozenset())
+        if found := found or _counting_loop(home, function, frozenset()):
             return found
     return ""
+
+
+def _counting_loop(
+    program: Program, function: cst.FunctionDef | cst.Lambda, way: frozenset[int]
+) -> str:
+    """Return what takes a turn for each element of each sample, in a function or what it calls.
+
+    ``for n in lengths: rows.append([i + 1 for i in range(n)])``: of a hundred samples with some
+    hundred elements each, that takes Python a millisecond and more.
+    """
+    if id(function) in way or len(way) > _DEPTH:
+        return ""
+    for call in program.index.below(function.body, cst.Call):
+        loop = _counted(program, call)
+        if loop is not None and _is_of_sample(program, call, function):
+            return program.brief(call if isinstance(loop, cst.For) else loop)
+        called = callee(program, call)
+        if called is not None and (found := _counting_loop(*called, way | {id(function)})):
+            return found
+    return ""
+
+
+def _counted(program: Program, call: cst.Call) -> cst.CSTNode | None:
+    """Return the loop or comprehension that goes through a ``range(...)``."""
+    if not (isinstance(call.func, cst.Name) and call.func.value == "range"):
+        return None
+    match program.parent(call):
+        case cst.For(iter=iterated) as loop if iterated is call:
+            return loop
+        case cst.CompFor(iter=iterated) as part if iterated is call:
+            return program.parent(part)
+        case _:
+            return None
+
+
+def _is_of_sample(program: Program, call: cst.Call, function: cst.FunctionDef | cst.Lambda) -> bool:
+    """Whether a ``range(...)`` ends at a number that each turn of a loop around it has another of.
+
+    ``range(n)``, ``range(int(n))``, ``range(x.size(0))``; ``range(len(x))`` may be of the few
+    fields of a sample, and a number that is counted off itself is none of a sample.
+    """
+    bindings = (
+        binding
+        for name in program.index.below(call, cst.Name)
+        if not _is_measured(program, name)
+        for binding in program.flow.reaching(name)
+    )
+    return any(
+        one.kind is Bind.FOR
+        and program.index.inside(one.node, function)
+        and not _is_counted_off(one)
+        for one in bindings
+    )
+
+
+def _is_measured(program: Program, name: cst.Name) -> bool:
+    """Whether a name stands in ``len(x)``."""
+    match program.parent(program.parent(name) or name):
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case _:
+            return False
+
+
+def _is_counted_off(binding: Binding) -> bool:
+    """Whether a loop counts a number off: ``range(9)``, or the first of ``enumerate(x)``."""
+    match binding.value:
+        case cst.Call(func=cst.Name("range")):
+            return True
+        case cst.Call(func=cst.Name("enumerate")):
+            return binding.path[:1] == (0,)
+        case _:
+            return False
 
 
 def _function_of(
