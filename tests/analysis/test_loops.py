@@ -1469,3 +1469,35 @@ def test_either_arm_that_clips_is_a_kind_of_step() -> None:
     assert context(start + arms.format("args.fp16", one, "y = 0")) == "TRAIN guarded"
     assert context(start + arms.format("args.fp16", "y = 0", other)) == "TRAIN guarded"
     assert context(start + arms.format("i % 9", one, other)) == "TRAIN guarded"
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        pytest.param("", "TRAIN guarded", id="one arm"),
+        pytest.param("else:\n        return x", "TRAIN guarded", id="the other does not"),
+        pytest.param("elif x:\n        return show(x)", "TRAIN guarded", id="no last arm"),
+        pytest.param(
+            "else:\n        return show(x) if x else x", "TRAIN guarded", id="perhaps in the other"
+        ),
+        pytest.param(
+            "else:\n        return later(lambda: show(x))", "TRAIN guarded", id="later in the other"
+        ),
+        pytest.param(
+            "else:\n        for y in x: show(y)\n        return x", "TRAIN guarded", id="of no turn"
+        ),
+        pytest.param("else:\n        return show(x)", "TRAIN", id="two arms"),
+        pytest.param(
+            "elif x:\n        return 2 * show(x)\n    else:\n        return show(x, x)",
+            "TRAIN",
+            id="three arms",
+        ),
+    ],
+)
+def test_a_function_that_each_arm_calls_runs_in_each_turn(other: str, found: str) -> None:
+    source = (
+        "def show(x, y=0): probe()\n"
+        f"def run(x, y):\n    if y is not None:\n        return show(y)\n    {other}\n"
+        f"for x in loader:\n    {STEP}\n    run(x, y)\n"
+    )
+    assert context(source) == found

@@ -695,6 +695,7 @@ class Loops:
         contexts += self._contexts_elsewhere(function)
         if not contexts:
             return _NOWHERE
+        contexts += [self.context(branch) for branch in self._choices(sites)]
         best = min(contexts, key=lambda c: (_RANK[c.role], c.guarded))
         if best.role is Role.TRAIN and self._trains_in_siblings(function):
             return Context(Role.EVAL, loop=function) if self.evaluates(function) else _NOWHERE
@@ -703,6 +704,15 @@ class Loops:
         if best.role is Role.EVAL and self._holds_evaluation(function):
             return _NOWHERE
         return best
+
+    def _choices(self, sites: list[cst.Call]) -> Iterator[cst.If]:
+        """Yield the branches of which each arm calls a function: one of the calls always runs."""
+        for site in sites if len(sites) > 1 else ():
+            for above in self._program.index.ancestors(site):
+                if isinstance(above, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
+                    break
+                if isinstance(above, cst.If) and dotted(site.func) in self._called_in_each(above):
+                    yield above
 
     def _of_engine(self, function: cst.FunctionDef) -> Context | None:
         """How often an engine of Ignite runs a function: for each batch, or as a handler."""
@@ -938,33 +948,33 @@ class Loops:
             return False
         both = self._makes_loss(branch.body) and self._makes_loss(other)
         both = both or (self._clips(branch.body) and self._clips(other))
-        both = both or bool(self._read_in_each(branch))
+        both = both or any(name.endswith(".item") for name in self._called_in_each(branch))
         return both and not _leaves(branch.body)
 
-    def _read_in_each(self, branch: cst.If) -> set[str]:
-        """Return what each arm of a choice, down to its ``else``, reads by ``.item()``."""
+    def _called_in_each(self, branch: cst.If) -> set[str]:
+        """Return the names of what each arm of a choice, down to its ``else``, always calls."""
         match branch.orelse:
             case cst.If() as other:
-                return self._read(branch.body) & self._read_in_each(other)
+                return self._called_always(branch.body) & self._called_in_each(other)
             case cst.Else(body=body):
-                return self._read(branch.body) & self._read(body)
+                return self._called_always(branch.body) & self._called_always(body)
             case _:
                 return set()
 
-    def _read(self, block: cst.BaseSuite) -> set[str]:
-        """Return the names of what a block reads whenever it runs."""
+    def _called_always(self, block: cst.BaseSuite) -> set[str]:
+        """Return the names of what a block calls whenever it runs."""
         found: set[str] = set()
         for line in block.body:
             match line:
                 case cst.If():
-                    found |= self._read_in_each(line)
+                    found |= self._called_in_each(line)
                 case cst.With(body=body):
-                    found |= self._read(body)
+                    found |= self._called_always(body)
                 case cst.SimpleStatementLine() | cst.BaseSmallStatement():
                     found |= {dotted(call.func) for call in self._calls_always(line)}
                 case _:
                     pass
-        return {name for name in found if name.endswith(".item")}
+        return found - {""}
 
     def _calls_always(self, line: cst.CSTNode) -> Iterator[cst.Call]:
         """Yield the calls of a statement that no part of it decides about or puts off."""
