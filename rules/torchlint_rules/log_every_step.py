@@ -4,7 +4,8 @@
 Printing, logging or storing a number needs it on the host, and `.item()` (or formatting a tensor)
 waits until the GPU has finished everything that was queued. In every step that keeps the CPU from
 preparing the next kernels; every hundredth step it costs nothing that can be seen.
-`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
+`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read, and so is the use
+of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`, `range(count)`.
 
 ## Bad
     import torch
@@ -153,6 +154,7 @@ DECIDE = (
     "call `backward()` first, and decide by the value after it whether the optimizer takes the "
     "step (clear the gradients either way)"
 )
+SIZE = "hand the number on from where the host knows it, or count up to it on the device"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -182,7 +184,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     more = len(found) - 1 - sum(_is_other_arm(program, one, found) for one in found)
     if more:
         read += f" and {more} more"
-    reason = purpose(program, sync)
+    reason = "as a number " if sync.read is Read.SIZE else purpose(program, sync)
     what = "formatting" if sync.read is Read.SHOWN else "reading"
     if sync.read is Read.SHOWN and reason == "to log it ":
         what, reason = "logging", ""
@@ -194,7 +196,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     yield Finding(
         sync.node,
         f"{what} {read} {reason}{costs(program, sync, before, after)}{late}",
-        None if decides else fix(program, sync, reading),
+        None if decides or sync.read is Read.SIZE else fix(program, sync, reading),
         severity=Severity.INFO if advice or decides else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
         more=tuple(one.node for one in found[1:]),
@@ -233,6 +235,8 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
     """What to write instead."""
     if before is not None and reads_again(program, before, sync):
         return AGAIN
+    if sync.read is Read.SIZE:
+        return SIZE
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
     if delays_backward(program, sync):

@@ -1501,3 +1501,43 @@ def test_a_function_that_each_arm_calls_runs_in_each_turn(other: str, found: str
         f"for x in loader:\n    {STEP}\n    run(x, y)\n"
     )
     assert context(source) == found
+
+
+@pytest.mark.parametrize(
+    ("files", "trains"),
+    [
+        pytest.param(
+            {"net.py": "from parts import Part\ndef forward(x): pass\n"}, False, id="alone"
+        ),
+        pytest.param(
+            {"net.py": "from parts import Part\n", "main.py": "import net\nloss.backward()\n"},
+            False,
+            id="of no model",
+        ),
+        pytest.param(
+            {
+                "net.py": "from parts import Part\ndef forward(x): pass\n",
+                "main.py": "import net\nnet.run()\n",
+            },
+            False,
+            id="of a model that nobody trains",
+        ),
+        pytest.param(
+            {
+                "net.py": "from parts import Part\ndef forward(x): pass\n",
+                "main.py": "import net\nloss.backward()\n",
+            },
+            True,
+            id="of a model that another file trains",
+        ),
+    ],
+)
+def test_what_trains_a_model_trains_its_parts(
+    tmp_path: Path, files: dict[str, str], trains: bool
+) -> None:
+    parts = "class Part(Module):\n    def forward(self, x): return x\n"
+    for name, text in {"requirements.txt": "", "parts.py": parts, **files}.items():
+        (tmp_path / name).write_text(text)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "parts.py"))
+    assert program is not None
+    assert program.loops.trains is trains

@@ -1721,3 +1721,16 @@ for x, y in batches:
 def test_a_dictionary_that_a_module_of_another_file_returns(tmp_path, line, found):
     files = {"losses.py": DICTIONARY.replace("LINE", line), "train.py": GONE_THROUGH}
     assert len(check_in(tmp_path, files, "train.py", CODE)) == found
+
+
+def test_a_number_that_the_gpu_has_counted() -> None:
+    [found] = check(loop("z = torch.arange(torch.max(y), device=device)"), CODE)
+    assert (
+        found.message
+        == "reading `torch.max(y)` as a number waits for the GPU in every training step"
+    )
+    assert found.help is not None
+    assert found.help.startswith("hand the number on from where the host knows it")
+    assert found.fix is None
+    silent(loop("if step % 9 == 0:\n    z = torch.arange(torch.max(y), device=device)"), CODE)
+    silent(loop("z = torch.arange(y.size(0), device=device)"), CODE)

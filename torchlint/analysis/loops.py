@@ -563,7 +563,10 @@ class Loops:
         texts = texts_of_importers(self._program)
         if self.training or self._has_step or any("backward" in text for text in texts):
             return True
-        return any(other.loops.leads for other in programs_of_importers(self._program))
+        importers = list(programs_of_importers(self._program))
+        if any(other.loops.leads for other in importers):
+            return True
+        return any(_is_part(self._program, other) for other in importers)
 
     @cached_property
     def _has_step(self) -> bool:
@@ -1487,6 +1490,14 @@ def _holds_turns(loop: Loop, below: Event) -> bool:
     Those are several steps, or parts of one, of the same batch.
     """
     return isinstance(loop, cst.For) and not _is_count(loop) and Event.PASS not in below
+
+
+def _is_part(program: Program, other: Program) -> bool:
+    """Whether the modules of a file are parts of those of another, which a third one trains."""
+    texts = (program.text, other.text)
+    return all("def forward(" in text for text in texts) and any(
+        "backward" in text for text in texts_of_importers(other)
+    )
 
 
 def _over_parameters(iterated: cst.BaseExpression) -> bool:

@@ -49,6 +49,7 @@ class Read(enum.Enum):
     SCALAR = enum.auto()  # .item(), float(t), int(t), loss.data[0]
     COPY = enum.auto()  # .cpu(), .to("cpu"), .tolist()
     SHOWN = enum.auto()  # a tensor given to print, a logger or a progress bar as it is
+    SIZE = enum.auto()  # torch.zeros(n), range(n)
     TRUTH = enum.auto()  # `if loss > 1:`, `not mask.any()`
 
 
@@ -105,8 +106,18 @@ _SHOWS = frozenset(
      "set_postfix_str", "set_description_str", "log", "log_metric", "log_metrics", "log_scalar"}
 )  # fmt: skip
 _STEPS = (Role.TRAIN, Role.EVAL, Role.FORWARD)
+# What makes a tensor of some sizes, or goes through as many numbers: each is read as it is called.
+_SIZED = frozenset(
+    {"zeros", "ones", "empty", "full", "eye", "arange", "rand", "randn", "randint", "randperm"}
+)
+_MAKERS = frozenset(f"torch.{name}" for name in _SIZED)
+_NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
 _LOOKED_AT = _SHOWS.union(
-    _SCALARS, ("item", "cpu", "tolist", "to", "isnan", "isfinite", "isinf", "print")
+    _SCALARS,
+    _SIZED,
+    _NEW,
+    ("range",),
+    ("item", "cpu", "tolist", "to", "isnan", "isfinite", "isinf", "print"),
 )  # the last names of all calls below
 
 
@@ -252,10 +263,23 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
                 tensor = call.args[0].value
                 yield from sync_of(program, call, tensor, Read.SCALAR, proved=True)
         case _:
-            pass
+            for size in _sizes(program, call):
+                yield from sync_of(program, size, size, Read.SIZE, proved=True)
     if is_sink(program, call):
         for shown in _shown(program, call):
             yield from sync_of(program, shown, shown, Read.SHOWN, proved=True)
+
+
+def _sizes(program: Program, call: cst.Call) -> list[cst.BaseExpression]:
+    """Return what a call takes for numbers: ``torch.arange(lengths.max())``, ``range(count)``."""
+    name, last = program.qualified(call.func), _last_name(call.func)
+    counts = isinstance(call.func, cst.Name) and last == "range" and program.is_builtin(call.func)
+    if not (counts or name in _MAKERS or (last in _NEW and not name)):
+        return []
+    given = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    if given and isinstance(given[0], cst.Tuple | cst.List):
+        given[:1] = [one.value for one in given[0].elements]
+    return given
 
 
 def _uncopied(program: Program, tensor: cst.BaseExpression) -> cst.BaseExpression:
