@@ -243,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=6,
-        words=((".eval(", "backward", "volatile"), ("for ", "while ", "volatile")),
+        words=((".eval(", ".train(False", "backward", "volatile"), ("for ", "while ", "volatile")),
         in_tests=False,
     ),
     Rule(
@@ -253,7 +253,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=2,
-        words=(("backward", ".eval("), ("+", "append", ".update(", ".add(")),
+        words=(("backward", ".eval(", ".train(False"), ("+", "append", ".update(", ".add(")),
         in_tests=False,
     ),
     Rule(

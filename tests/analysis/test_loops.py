@@ -275,6 +275,16 @@ CASES = [
         id="by .eval()",
     ),
     pytest.param(
+        "def run():\n    model.train(False)\n    for x in loader:\n        probe()",
+        "EVAL",
+        id="by .train(False)",
+    ),
+    pytest.param(
+        "def run():\n    model.train(True)\n    for x in loader:\n        probe()",
+        "OTHER",
+        id="by .train(True)",
+    ),
+    pytest.param(
         "def train_and_test():\n    model.eval()\n    for x in loader:\n        probe()",
         "OTHER",
         id="training by its name",

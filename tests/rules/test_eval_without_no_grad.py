@@ -133,6 +133,13 @@ def step(body: str) -> str:
         pytest.param(evaluation(switch=""), id="named for evaluation, but without eval()"),
         pytest.param(evaluation(switch="other.eval()"), id="another model is switched"),
         pytest.param(evaluation(switch="model.eval(mode)"), id="another method"),
+        pytest.param(evaluation(switch="model.train(mode)"), id="a mode that is not known"),
+        pytest.param(evaluation(switch="model.train(True)"), id="put into training"),
+        pytest.param(evaluation(switch="model.train(False, x)"), id="another method that trains"),
+        pytest.param(evaluation(switch="model.train(*[False])"), id="a mode behind a star"),
+        pytest.param(
+            evaluation(switch="model.train(False)\nmodel.train(True)"), id="switched there and back"
+        ),
         pytest.param(
             evaluation(switch="if quick:\n    model.eval()"), id="switched under a condition"
         ),
@@ -408,6 +415,11 @@ WARNED = [
     pytest.param(
         evaluation(switch="model = model.to(0).eval()"), id="switched where it gets its name"
     ),
+    pytest.param(evaluation(switch="model.train(False)"), id="switched by the mode"),
+    pytest.param(evaluation(switch="model.train(mode=False)"), id="by the mode, with its name"),
+    pytest.param(
+        evaluation(switch="model.eval()\nmodel.train(False)"), id="switched by both, one by one"
+    ),
     pytest.param(evaluation(switch="model.eval(), other.eval()"), id="switched beside another"),
     pytest.param(
         evaluation(switch="other, model = other.eval(), model.eval()"),
@@ -459,6 +471,12 @@ def test_informs(source):
     assert found.severity is Severity.INFO
     assert found.fix is not None
     assert found.fix.safety is Safety.UNSAFE or "caller" in found.message
+
+
+def test_a_file_that_only_evaluates_may_say_so_by_the_mode():
+    head, tail = HEAD.partition("def train(")[0], "\n\nevaluate(model, batches)\n"
+    source = evaluation(switch="model.train(False)", tail=tail).replace(HEAD, head)
+    assert len(check(source, CODE)) == 1
 
 
 def test_a_script_with_accelerate_is_only_told():

@@ -1,7 +1,8 @@
 """Evaluations that need no gradients, though autograd records them.
 
-The evidence is ``model.eval()``, and after it a loop that calls the model, in which nothing, and
-nothing that it calls, asks for a gradient; or a function named for evaluation, called in a loop.
+The evidence is ``model.eval()``, or ``model.train(False)``, and after it a loop that calls the
+model, in which nothing, and nothing that it calls, asks for a gradient; or a function named for
+evaluation, called in a loop.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torchlint.analysis.asked import differentiates
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
 from torchlint.analysis.reach import callee, callers, class_of, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
@@ -83,7 +85,7 @@ _NO_TRAINING = (Role.EVAL, Role.OTHER)
 
 def evaluations(program: Program) -> Iterator[Evaluation]:
     """Find the recorded evaluations of a file in their order; of nested ones the outer."""
-    switches = [call for call, _ in program.method_calls("eval") if not call.args]
+    switches = list(evaluation_switches(program))
     if not switches or asks_for_gradients(program):
         return
     found: dict[int, Evaluation] = {}
@@ -394,6 +396,7 @@ def _trains(program: Program, place: cst.CSTNode, name: str) -> bool:
         if (
             isinstance(func, cst.Attribute)
             and func.attr.value == "train"
+            and not puts_into_evaluation(call)
             and dotted(func.value) == name
         ):
             return True

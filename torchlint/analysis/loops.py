@@ -25,6 +25,7 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
+from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
 from torchlint.analysis.rare import is_rare
@@ -510,9 +511,10 @@ class Loops:
         """Whether a function only evaluates: by decorator, by name, or by ``.eval()``."""
         if any(self.is_no_grad(item.decorator) for item in function.decorators):
             return True
+        calls = list(self._program.index.below(function, cst.Call))
         methods = {
             call.func.attr.value
-            for call in self._program.index.below(function, cst.Call)
+            for call in calls
             if isinstance(call.func, cst.Attribute) and not call.args
         }
         if "backward" in methods:
@@ -521,7 +523,9 @@ class Loops:
         trains = _TRAIN_NAME.search(name) is not None
         if _EVAL_NAME.search(name) and not trains:
             return True
-        return "eval" in methods and not trains and not methods & {"zero_grad", "step"}
+        if trains or methods & {"zero_grad", "step"}:
+            return False
+        return any(puts_into_evaluation(call) for call in calls)
 
     def role(self, loop: Loop) -> Role:
         """Return what a loop is for."""
@@ -772,11 +776,9 @@ class Loops:
         )
 
     def _switches(self, function: cst.FunctionDef) -> bool:
-        """Whether a function calls ``model.eval()`` itself."""
+        """Whether a function puts a model into evaluation itself."""
         return any(
-            self._program.function(call) is function
-            for call, _ in self._program.method_calls("eval")
-            if not call.args
+            self._program.function(call) is function for call in evaluation_switches(self._program)
         )
 
     def _passes(self, loop: cst.BaseCompoundStatement) -> bool:

@@ -65,7 +65,7 @@ def retentions(program: Program) -> Iterator[Retention]:
     """Find the sums and lists of a file that keep graphs alive, in training and evaluation."""
     found = [one for one in _growing(program) if not _is_cut(one.term)]
     asked = list(differentiated(program))
-    places = list(evaluations(program)) if found and ".eval(" in program.text else []
+    places = list(evaluations(program)) if found else []
     if not found or not (asked or places):
         return
     wanted = sources(program, asked)
