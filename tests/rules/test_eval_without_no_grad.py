@@ -1052,6 +1052,56 @@ def test_leaves_a_function_for_both_alone(old, new):
     silent(BOTH.replace(old, new), CODE)
 
 
+# The same, by a flag that says what is left out.
+NEGATED = (
+    BOTH.replace("training=True", "validating=False")
+    .replace("if training", "if not validating")
+    .replace("training=False", "validating=True")
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("validating=True", "validating=False", id="it always trains"),
+        pytest.param("validating=True", "validating=validating", id="not known"),
+        pytest.param("(held_out, validating=True)", "(held_out)", id="it trains by default"),
+        pytest.param(
+            "        total +=",
+            "        else:\n            scaler.scale(loss).backward()\n        total +=",
+            id="the other way asks for gradients",
+        ),
+        pytest.param(
+            "        total +=",
+            "        else:\n            engine.learn(loss)\n        total +=",
+            id="the other way is not seen",
+        ),
+    ],
+)
+def test_leaves_a_function_alone_that_may_go_back_either_way(old, new):
+    assert old in NEGATED
+    silent(NEGATED.replace(old, new), CODE)
+
+
+def test_a_function_that_trains_unless_a_flag_is_up():
+    (found,) = check(NEGATED, CODE)
+    assert (found.code, found.severity, found.fix) == (CODE, Severity.WARNING, None)
+    assert "`run(held_out, validating=True)` runs it" in found.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("print(loss)", id="shown"),
+        pytest.param("meter.update(loss.item(), len(x))", id="numbers"),
+        pytest.param("worst = torch.max(worst, loss.detach())", id="torch"),
+    ],
+)
+def test_the_other_way_may_look_at_the_loss(line):
+    other = f"        else:\n            {line}\n        total +="
+    assert len(check(NEGATED.replace("        total +=", other), CODE)) == 1
+
+
 # -- what is only read between the epochs -------------------------------------------------------
 
 EPOCHS = """

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.asked import ASKING, differentiates
+from torchlint.analysis.attached import Held, held
 from torchlint.analysis.escapes import escapes
 from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
 from torchlint.analysis.reach import callee, callers
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 _RECORDED = (Recording.ON, Recording.ASSUMED)
 _OFF = frozenset({"False", "None", "0"})
+_ON = frozenset({"True", "1"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Flag:
+    """A parameter by which a branch is taken, and what it is where the branch is left out."""
+
+    param: cst.Param
+    leaves_out: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,14 +63,17 @@ def shared_passes(program: Program) -> Iterator[SharedPass]:
                 yield SharedPass(forward, *found)
 
 
-def _flag(program: Program, function: cst.FunctionDef, branch: cst.If) -> cst.Param | None:
+def _flag(program: Program, function: cst.FunctionDef, branch: cst.If) -> _Flag | None:
     """Return the parameter by which a branch is taken, if all that asks for gradients is there.
 
     None as well where something leaves the function with its graph: its caller may ask.
     """
+    leaves_out = _OFF
     match branch.test:
         case cst.Name() as test:
             pass
+        case cst.UnaryOperation(operator=cst.Not(), expression=cst.Name() as test):
+            leaves_out = _ON
         case cst.Comparison(
             left=cst.Name() as test,
             comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=cst.Name("None"))],
@@ -73,7 +86,7 @@ def _flag(program: Program, function: cst.FunctionDef, branch: cst.If) -> cst.Pa
     match program.flow.reaching(test):
         case (binding,) if isinstance(binding.value, cst.Param):
             own = program.function(binding.value) is function
-            return binding.value if own else None
+            return _Flag(binding.value, leaves_out) if own else None
         case _:
             return None
 
@@ -85,10 +98,24 @@ def _asks_beside(program: Program, function: cst.FunctionDef, branch: cst.If) ->
         if name.value in ASKING and not index.inside(name, branch.body):
             return True
     for call in index.below(function, cst.Call):
-        found = None if index.inside(call, branch.body) else callee(program, call)
-        if found is not None and found[1] is not function and differentiates(*found):
+        if index.inside(call, branch.body):
+            continue
+        found = callee(program, call)
+        if found is None and branch.orelse is not None and index.inside(call, branch.orelse):
+            if _may_go_back(program, call):
+                return True
+        elif found is not None and found[1] is not function and differentiates(*found):
             return True
     return False
+
+
+def _may_go_back(program: Program, call: cst.Call) -> bool:
+    """Whether what is not seen gets a tensor with its graph: ``engine.learn(loss)``."""
+    if program.qualified(call.func).startswith("torch."):
+        return False
+    if isinstance(call.func, cst.Name) and program.is_builtin(call.func):
+        return False
+    return any(held(program, arg.value) is not Held.NO for arg in call.args)
 
 
 def _forward(program: Program, function: cst.FunctionDef, branch: cst.If) -> cst.Call | None:
@@ -109,12 +136,12 @@ def _forward(program: Program, function: cst.FunctionDef, branch: cst.If) -> cst
 
 
 def _evaluating(
-    program: Program, function: cst.FunctionDef, flag: cst.Param
+    program: Program, function: cst.FunctionDef, flag: _Flag
 ) -> Iterator[tuple[Program, cst.Call]]:
-    """Yield the calls that leave the flag off, with the files they stand in."""
+    """Yield the calls that leave the branch out, with the files they stand in."""
     for home, site in callers(program, function):
         if any(arg.star for arg in site.args):
             continue
-        given = program.calls.passed(function, flag, site) or flag.default
-        if literal(given) in _OFF and home.recordings.at(site) in _RECORDED:
+        given = program.calls.passed(function, flag.param, site) or flag.param.default
+        if literal(given) in flag.leaves_out and home.recordings.at(site) in _RECORDED:
             yield home, site
