@@ -201,8 +201,9 @@ def has_sibling(program: Program) -> bool:
 
 
 def trains(program: Program) -> bool:
-    """Whether the file is seen to train, itself or in what its loops call in other files."""
-    return any(program.method_calls("backward", "manual_backward")) or program.loops.leads
+    """Whether the file is seen to train, itself or in what it calls in other files."""
+    loops = program.loops
+    return any(program.method_calls("backward", "manual_backward")) or loops.leads or loops.starts
 
 
 def is_not_trained(program: Program, call: cst.Call) -> bool:

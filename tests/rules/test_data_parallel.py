@@ -373,6 +373,61 @@ def test_what_shows_training(step):
     [_] = check(script("model = nn.DataParallel(model)", step=step), CODE)
 
 
+SOLVER = """
+class Solver:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def train(self):
+        for epoch in range(9):
+            self.run_epoch()
+
+    def run_epoch(self):
+        for x in data:
+            self.model(x).sum().backward()
+            {step}
+
+    def attack(self):
+        for x in data:
+            self.model(x).sum().backward()
+
+    def test(self):
+        for x in data:
+            show(self.model(x))
+"""
+STARTING = """
+import torch
+from torch import nn
+from solver import Solver
+
+model = nn.DataParallel(nn.Linear(4, 2))
+solver = Solver(model, torch.optim.SGD(model.parameters(), 0.1))
+{start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "found"),
+    [
+        pytest.param("", "self.optimizer.step()", 0, id="nothing is called"),
+        pytest.param("solver.test()", "self.optimizer.step()", 0, id="it only tests"),
+        pytest.param("solver.attack()", "self.optimizer.step()", 0, id="no step is taken"),
+        pytest.param("solver.train()", "pass", 0, id="no step is taken by what that calls"),
+        pytest.param("unknown.train()", "self.optimizer.step()", 0, id="of what is not known"),
+        pytest.param(
+            "def test_it():\n    solver.train()", "self.optimizer.step()", 0, id="by a test"
+        ),
+        pytest.param("solver.train()", "self.optimizer.step()", 1, id="it trains"),
+        pytest.param(
+            "def main():\n    solver.train()", "self.optimizer.step()", 1, id="by a function"
+        ),
+    ],
+)
+def test_a_training_of_another_file(tmp_path: Path, start: str, step: str, found: int) -> None:
+    files = {"solver.py": SOLVER.format(step=step), "main.py": STARTING.format(start=start)}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == found
+
+
 def test_a_model_behind_a_star():
     [found] = check(script("model = nn.DataParallel(*parts)"), CODE)
     assert "`the model`" not in found.message

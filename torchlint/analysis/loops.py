@@ -586,6 +586,15 @@ class Loops:
         """Whether a loop of the file trains, or calls what does, be it in another file."""
         return any(role in (Role.TRAIN, Role.EPOCH) for role in self._roles.values())
 
+    @cached_property
+    def starts(self) -> bool:
+        """Whether the file calls a whole training of another file: ``trainer.fit(model)``."""
+        return any(
+            _UPDATE in other.program.loops.loops_of(other.function)
+            for call, other in self._leaving
+            if not in_test(self._program, call)
+        )
+
     # -- how often a node runs ---------------------------------------------------------------
 
     def context(self, node: cst.CSTNode) -> Context:
