@@ -312,6 +312,56 @@ def test_batches_do_not(loop):
     assert "a" not in moved(f"device = 'cpu'\nA = DataLoader(a)\nB = DataLoader(b)\n{loop}")
 
 
+SELDOM = """
+A = DataLoader(a)
+
+def check(turns=100):
+    {setup}
+    it = iter(A)
+    {loop}
+        {draw}
+
+for step, y in enumerate(ys):
+    loss(y).backward()
+    optimizer.step()
+    if step % 500 == 0:
+        check()
+"""
+SWITCHED, DRAWN = "model.eval()", "x = next(it).cuda()"
+SHORTER = "model.eval(); turns = min(turns, len(A))"
+
+
+@pytest.mark.parametrize(
+    ("setup", "loop", "draw", "found"),
+    [
+        pytest.param(SWITCHED, "for i in range(turns):", DRAWN, [], id="as many as are asked for"),
+        pytest.param(SWITCHED, "for i in range(len(names)):", DRAWN, [], id="as many as others"),
+        pytest.param("pass", "for i in range(len(A)):", DRAWN, [], id="no evaluation"),
+        pytest.param(
+            SWITCHED, "for i in range(len(A)):", f"if i == k: {DRAWN}", [], id="now and then"
+        ),
+        pytest.param(
+            SWITCHED,
+            "for i in range(len(A)):",
+            f"def one(): {DRAWN}\n        if i == k: one()",
+            [],
+            id="by a function, now and then",
+        ),
+        pytest.param(SWITCHED, "if len(A):", DRAWN, [], id="once"),
+        pytest.param(SWITCHED, "for i in range(len(A)):", DRAWN, ["a"], id="all"),
+        pytest.param(SWITCHED, "while i < len(A):", DRAWN, ["a"], id="all, one by one"),
+        pytest.param(SHORTER, "for i in range(turns):", DRAWN, ["a"], id="by a name"),
+        pytest.param(
+            SHORTER, "for i in range(turns):", "x = it.next().cuda()", ["a"], id="by a method"
+        ),
+    ],
+)
+def test_an_evaluation_now_and_then_that_draws_all_batches(
+    setup: str, loop: str, draw: str, found: list[str]
+) -> None:
+    assert moved(SELDOM.format(setup=setup, loop=loop, draw=draw)) == found
+
+
 @pytest.mark.parametrize(
     ("source", "lines"),
     [

@@ -682,8 +682,38 @@ class Loaders:
         """Whether ``next()`` runs again and again, not once or now and then to look at a batch."""
         context = self._program.context(node)
         if context.guarded:
-            return False
+            return self._goes_through(node)
         return context.role is not Role.OTHER or self._runs_again(node)
+
+    def _goes_through(self, node: cst.CSTNode) -> bool:
+        """Whether each turn of an evaluation draws, for as many as there are batches.
+
+        That may be done now and then, but goes through the loader as a loop over it does.
+        """
+        loops = self._program.loops
+        for above in self._program.index.ancestors(node):
+            match above:
+                case cst.For(iter=turns) | cst.While(test=turns):
+                    return loops.role(above) is Role.EVAL and self._counts_batches(turns)
+                case cst.If() | cst.FunctionDef():
+                    return False
+                case _:
+                    pass
+        return False
+
+    def _counts_batches(self, turns: cst.BaseExpression) -> bool:
+        """``range(len(loader))``, also by a name: ``turns = min(turns, len(loader))``."""
+        program = self._program
+        named = (program.flow.reaching(name) for name in program.index.below(turns, cst.Name))
+        given = (one.value for found in named for one in found if one.kind is Bind.ASSIGN)
+        return any(
+            isinstance(call.func, cst.Name)
+            and call.func.value == "len"
+            and any(program.value(arg.value).kind is Kind.LOADER for arg in call.args)
+            for place in (turns, *given)
+            if place is not None
+            for call in program.index.below(place, cst.Call)
+        )
 
     def _runs_again(self, node: cst.CSTNode, depth: int = 0) -> bool:
         """Whether a place stands in a loop, or in a function that is called in one."""
