@@ -333,6 +333,141 @@ def test_a_readme_that_names_an_older_torch_makes_it_information(tmp_path):
     assert "README" in found.message
 
 
+OPTION = METHODS.replace(
+    "        self.scheduler.step()",
+    "        if self.args.decay:\n            self.scheduler.step()",
+).replace(
+    "        self.loader = loader\n", "        self.loader = loader\n        self.args = args\n"
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(f"{OPTION}        self.args = self.next_args()\n", id="a method changes it"),
+        pytest.param(
+            f"{OPTION}\nclass Late(Trainer):\n    def end(self):\n        self.args = 1\n",
+            id="a class that extends it changes it",
+        ),
+        pytest.param(
+            f"{OPTION}\ndef begin(trainer):\n    trainer.args = 1\n", id="somebody else changes it"
+        ),
+        pytest.param(
+            OPTION.replace("        self.args = args\n", ""), id="nobody is seen to set it"
+        ),
+        pytest.param(OPTION.replace("self.args.decay", "self.args.warm"), id="it asks for a turn"),
+        pytest.param(
+            OPTION.replace("self.args.decay", "ready(self)"), id="it asks for all there is"
+        ),
+    ],
+)
+def test_an_object_may_change_its_mind(source):
+    silent(source, CODE)
+
+
+def test_an_option_that_an_object_keeps_is_the_same_in_each_epoch():
+    assert check(OPTION, CODE)
+
+
+def option(given: str) -> str:
+    """Return an epoch in a function of its own, which moves a schedule on where it is told to."""
+    function = f"""\
+def one_epoch(loader, optimizer, scheduler, decay):
+    if decay:
+        {MOVE}
+{textwrap.indent(STEPS, "    ")}
+"""
+    return train(f"one_epoch(loader, optimizer, scheduler, {given})", top=function)
+
+
+@pytest.mark.parametrize("given", ["epoch > 3", "ready", "*args.all"])
+def test_what_decides_may_be_another_in_each_epoch(given):
+    silent(option(given).replace(HEAD, f"{HEAD}\n        ready = args.at()"), CODE)
+
+
+@pytest.mark.parametrize("given", ["args.decay", "True"])
+def test_an_option_is_passed_to_each_epoch(given):
+    assert check(option(given), CODE)
+
+
+KEEPS = f"""\
+{IMPORTS}
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(9, 9)
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        self.scheduler = StepLR(self.optimizer, 30)
+"""
+EPOCH = """\
+def run(model, loader):
+    model.scheduler.step()
+    for x in loader:
+        model(x).backward()
+        model.optimizer.step()
+"""
+CUDA = """\
+def to_gpu(x):
+    return x.cuda() if torch.cuda.is_available() else x
+"""
+
+
+def kept(made: str = "Net()", more: str = "") -> str:
+    """Return a training whose model keeps its scheduler."""
+    main = f"model = {made}\n{more}\n{HEAD}\n    run(model, loader)\n"
+    return f"{KEEPS}\n{EPOCH}\n{CUDA}\n{main}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(kept("load()"), id="a model of an unknown class"),
+        pytest.param(kept("wrap(Net())"), id="a function that is not seen gives another"),
+        pytest.param(kept("Net() if a else load()"), id="perhaps of an unknown class"),
+        pytest.param(
+            kept(more="model.scheduler = load()"), id="somebody else gives it a scheduler"
+        ),
+        pytest.param(
+            kept(more="model.optimizer.step()"), id="its optimizer has stepped before the loop"
+        ),
+        pytest.param(kept().replace("self.scheduler =", "scheduler ="), id="it keeps none"),
+        pytest.param(
+            kept().replace("self.scheduler = StepLR", "self.scheduler = make"),
+            id="of whatever kind",
+        ),
+        pytest.param(kept("model.next"), id="made of itself"),
+        pytest.param(
+            kept()
+            .replace("self.optimizer = torch.optim.SGD", "self.optimizer, self.other_opt = make")
+            .replace("model.optimizer", "model.other_opt"),
+            id="two optimizers from one function",
+        ),
+    ],
+)
+def test_what_an_object_keeps_is_not_known(source):
+    silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "made", ["Net()", "Net().cuda()", "to_gpu(Net())", "Net() if a else Net().to('cuda')"]
+)
+def test_a_model_keeps_its_scheduler(made):
+    (found,) = check(kept(made), CODE)
+    assert "`model.scheduler.step()` comes before" in found.message
+
+
+def test_a_model_of_another_file_keeps_its_scheduler(tmp_path):
+    files = {
+        "net.py": f"{KEEPS}\n{CUDA}",
+        "steps.py": f"import torch\n\n{EPOCH}",
+        "main.py": f"from net import Net, to_gpu\nfrom steps import run\nimport torch\n"
+        f"model = to_gpu(Net())\n{HEAD}\n    run(model, loader)\n",
+    }
+    assert [one.location.row for one in check_in(tmp_path, files, "steps.py", CODE)] == [4]
+    files["net.py"] += "\ndef swap(net):\n    net.scheduler = None\n"
+    assert not check_in(tmp_path, files, "steps.py", CODE)
+
+
 # -- TL605: once an epoch, what counts batches ------------------------------------------------
 
 LOADER = "loader = DataLoader(data, 8)\n"

@@ -15,6 +15,7 @@ import libcst as cst
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.index import dotted
+from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import passed
 from torchlint.analysis.scaling import exclusive
@@ -24,7 +25,9 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.hoisting import Loop
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
 Place: TypeAlias = "tuple[Program, cst.CSTNode]"
@@ -58,7 +61,7 @@ _COUNTERS = re.compile(
 )
 
 
-def made_of(program: Program, node: cst.CSTNode) -> list[Place]:
+def made_of(program: Program, node: cst.CSTNode, depth: int = 0) -> list[Place]:
     """Return the expressions that a value may be, each with its file, arguments in others too."""
     found: dict[int, Place] = {}
     seen: set[int] = set()
@@ -69,7 +72,7 @@ def made_of(program: Program, node: cst.CSTNode) -> list[Place]:
             continue
         seen.add(id(current))
         for one in origins(home, current):
-            given = list(_given(home, one))
+            given = list(_given(home, one)) or list(_kept(home, one, depth))
             todo += given
             if not given and dotted(one) != "None":
                 found[id(one)] = home, one
@@ -84,6 +87,58 @@ def _given(program: Program, node: cst.CSTNode) -> Iterator[Place]:
             function = program.parent(program.parent(binding.value) or binding.value)
             if isinstance(function, cst.FunctionDef):
                 yield from passed(program, function, binding.value)
+
+
+def _kept(program: Program, node: cst.CSTNode, depth: int) -> Iterator[Place]:
+    """Yield what an object keeps under a name: ``model.scheduler``, where its class is seen.
+
+    Nothing where somebody else gives objects something of that name.
+    """
+    if not isinstance(node, cst.Attribute) or depth > _DEPTH:
+        return
+    name, owners = node.attr.value, list(_classes(program, node.value, depth + 1))
+    for found in owners:
+        if found is None or any(_is_given(home, name) for home in (program, found[0])):
+            return
+    for home, owner in filter(None, owners):
+        for store in home.classes.stores(owner, name):
+            if store.value is not None and not store.path:
+                yield home, store.value
+
+
+def _classes(
+    program: Program, node: cst.CSTNode, depth: int
+) -> Iterator[tuple[Program, Class] | None]:
+    """Yield the classes that an object may be of, wherever it is moved; None for one not seen."""
+    for home, made in made_of(program, node, depth):
+        inner = _moved(home, made)
+        if inner is not None and depth <= _DEPTH:
+            yield from _classes(home, inner, depth + 1)
+        else:
+            name = home.qualified(made.func) if isinstance(made, cst.Call) else ""
+            yield home.class_named(name) if name else None
+
+
+def _moved(program: Program, made: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return what a call only puts on a device: ``net`` in ``net.cuda()`` and ``to_gpu(net)``."""
+    match made:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("cuda" | "to"))):
+            return inner
+        case cst.Call(args=[cst.Arg(value=inner), *_]) if is_moved_by(program, made, inner):
+            return inner
+        case _:
+            return None
+
+
+def _is_given(program: Program, name: str) -> bool:
+    """``model.scheduler = ...``: an object gets something of a name from somebody else."""
+    return any(
+        isinstance(above := program.parent(one), cst.Attribute)
+        and above.attr is one
+        and dotted(above.value) != "self"
+        and isinstance(program.parent(above), cst.AssignTarget)
+        for one in program.index.named.get(name, ())
+    )
 
 
 def schedulers(program: Program, receiver: cst.BaseExpression) -> list[tuple[Program, cst.Call]]:
@@ -201,7 +256,7 @@ class Schedule:
         """Look for the loop in which both stand: around the place, or around what calls it."""
         loop = next(loops_around(program, node), None)
         function = program.function(node)
-        region = loop.body if loop is not None else function
+        region = _turn(program, node)
         if region is None or depth > _DEPTH or self._steps_before(program, region, node):
             return None
         after = self._step_after(program, region, node)
@@ -412,11 +467,45 @@ def _trains_by_name(call: cst.Call) -> bool:
     return _TRAINS.fullmatch(name) is not None
 
 
-def _is_option(program: Program, test: cst.BaseExpression, region: cst.CSTNode) -> bool:
+def _is_option(
+    program: Program, test: cst.BaseExpression, region: cst.CSTNode, depth: int = 0
+) -> bool:
     """Whether a condition is one of options, which is the same in all turns of a region."""
     names = list(program.index.below(test, cst.Name))
     return not any(_COUNTERS.search(name.value) for name in names) and not any(
-        program.index.inside(binding.node, region)
+        program.index.inside(binding.node, region) and not _is_fixed(program, name, binding, depth)
         for name in names
         for binding in program.flow.reaching(name)
     )
+
+
+def _is_fixed(program: Program, name: cst.Name, binding: Binding, depth: int) -> bool:
+    """Whether a parameter is the same in each call: an option, or what an object never changes."""
+    param = binding.value
+    function = program.function(name)
+    if not isinstance(param, cst.Param) or function is None or depth > _DEPTH:
+        return False
+    if name.value == "self":
+        return _is_never_set(program, name)
+    given = list(passed(program, function, param))
+    return bool(given) and all(
+        _is_option(home, node, _turn(home, node) or home.module, depth + 1) for home, node in given
+    )
+
+
+def _is_never_set(program: Program, name: cst.Name) -> bool:
+    """``self.args.decay``: what an object is made with, and nobody sets later."""
+    above, owner = program.parent(name), program.classes.around(name)
+    if not isinstance(above, cst.Attribute) or above.value is not name or owner is None:
+        return False
+    kept = above.attr.value
+    stores = program.classes.stores(owner, kept)
+    stores += [one for heir in program.classes.heirs(owner) for one in heir.stores.get(kept, ())]
+    made = bool(stores) and all(store.method.name.value == "__init__" for store in stores)
+    return made and not _is_given(program, kept)
+
+
+def _turn(program: Program, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the loop around a node, or the function where there is none."""
+    loop = next(loops_around(program, node), None)
+    return loop.body if loop is not None else program.function(node)
