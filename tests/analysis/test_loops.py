@@ -1388,6 +1388,22 @@ for x in loader:
 """
 
 
+@pytest.mark.parametrize(
+    ("test", "other", "role"),
+    [
+        pytest.param("time.time() < end", "continue", "TRAIN guarded", id="it goes on"),
+        pytest.param("args.time > 9", "break", "TRAIN guarded", id="an option"),
+        pytest.param("i % 9 == 0", "break", "TRAIN guarded", id="every n steps"),
+        pytest.param("time.time() < end", "save()\n        sys.exit(0)", "TRAIN", id="it ends"),
+        pytest.param("time.time() - start < args.time", "break", "TRAIN", id="the loop ends"),
+        pytest.param("time.time() < end", "raise TimeoutError", "TRAIN", id="it fails"),
+    ],
+)
+def test_turns_until_a_time_are_all_turns(test: str, other: str, role: str) -> None:
+    branch = f"if {test}:\n        probe()\n    else:\n        {other}"
+    assert context(f"import time\n{TRAINING}{branch}") == role
+
+
 @pytest.mark.parametrize("test", ["args.fp16", "self.args.use_amp", "cfg.clip > 0"])
 def test_either_arm_with_the_loss_is_a_kind_of_step(test: str) -> None:
     assert context(KINDS.format(test=test, other="loss = g(x)")) == "TRAIN"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 CODE = "TL204"
 
@@ -877,3 +877,80 @@ def test_parts_of_a_batch_that_are_not_moved_stay_on_the_host(source: str) -> No
 )
 def test_parts_of_a_batch_that_may_be_on_the_gpu(source: str) -> None:
     assert check(source, CODE)
+
+
+BASE = """\
+import torch
+
+class Base:
+    def __init__(self):
+        self.device = torch.device("cuda")
+
+    def train(self, loader):
+        for batch in loader:
+            batch = {MOVED}
+            self.step(batch)
+
+    def step(self, batch):
+        raise NotImplementedError
+"""
+HEIR = """\
+import torch
+from base import Base
+
+torch.cuda.set_device(0)
+
+class Own(Base):
+    def step(self, batch):
+        self.model.train()
+        self.table[batch["id"].cpu()] = 1
+        loss = self.model(batch["x"])
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+MOVED = "{k: v.to(self.device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}"
+
+
+def base(moved: str = MOVED, then: str = "") -> dict[str, str]:
+    """Return two files: a loop that moves the entries of a batch, and the step that gets them."""
+    text = BASE.replace("{MOVED}", moved)
+    return {
+        "base.py": text.replace("self.step(batch)", f"{then}self.step(batch)"),
+        "own.py": HEIR,
+        "main.py": "from own import Own\n\nOwn().train(loader)\n",
+    }
+
+
+FILL = "batch['id'] = torch.arange(9)\n            "
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(base("{k: v for k, v in batch.items()}"), id="nobody moves them"),
+        pytest.param(base("{k: v.cpu() for k, v in batch.items()}"), id="they go to the host"),
+        pytest.param(base("{'x': batch['x'].to(self.device), 'id': batch['id']}"), id="one stays"),
+        pytest.param(base(then=FILL), id="an entry is set before"),
+        pytest.param(base(then="batch.update(ids())\n            "), id="entries are added before"),
+    ],
+)
+def test_entries_that_another_function_does_not_move(tmp_path, files):
+    assert not check_in(tmp_path, files, "own.py", CODE)
+
+
+def test_entries_that_the_loop_of_a_base_class_has_moved(tmp_path):
+    (found,) = check_in(tmp_path, base(), "own.py", CODE)
+    assert found.location.row == 9
+
+
+def test_entries_that_several_loops_have_moved(tmp_path):
+    files = base()
+    files["base.py"] += (
+        BASE[BASE.index("    def train") : BASE.index("    def step")]
+        .replace("def train", "def again")
+        .replace("{MOVED}", MOVED)
+    )
+    assert check_in(tmp_path, files, "own.py", CODE)
+    files["base.py"] = files["base.py"].replace(MOVED, "dict(batch)", 1)
+    assert not check_in(tmp_path, files, "own.py", CODE)

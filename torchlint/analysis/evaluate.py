@@ -264,6 +264,8 @@ class Evaluator:
                 found = shown.on(value.device) if shown.device is Device.UNKNOWN else shown
                 return self._unmoved(found, bindings)
         value = self._narrowing.narrowed(node, value)
+        if value.kind is Kind.DICT and value.element is not None and self._is_refilled(node):
+            value = replace(value, element=None)  # for whoever is given it as well
         if value.kind is Kind.BATCH and self._is_moved(self._refilled.before(node)):
             # its entries are no longer the loader's
             return Value(Kind.UNKNOWN, device=Device.MAYBE)
@@ -589,8 +591,8 @@ class Evaluator:
 
     def _entry(self, base: Value, node: cst.Subscript) -> Value:
         key = key_of(node)
-        if isinstance(base.made, cst.DictComp) and not self._is_refilled(node.value):
-            return base.member(None)
+        if base.element is not None and not self._is_refilled(node.value):
+            return base.element
         if self._entries.are_seen(node.value):
             return self._given(node)
         if key is None and isinstance(node.value, cst.Name):
@@ -614,7 +616,7 @@ class Evaluator:
         return join(given) if given else UNKNOWN
 
     def _is_refilled(self, kept: cst.BaseExpression) -> bool:
-        """Whether entries of a dictionary are set where it is kept: ``sums[k] = 0``."""
+        """Whether a dictionary gets entries where it is kept: ``sums[k] = 0``, ``d.update(e)``."""
         program, code = self._program, self._program.code(kept)
         below = program.index.below
         place = program.function(kept) or program.module
@@ -623,6 +625,9 @@ class Evaluator:
         return any(
             isinstance(one.target, cst.Subscript) and program.code(one.target.value) == code
             for one in targets
+        ) or any(
+            program.code(func.value) == code and program.index.inside(func, place)
+            for _, func in program.method_calls("update")
         )
 
     # -- iteration ---------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.classes import is_placeholder
+from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
@@ -868,7 +869,16 @@ class Loops:
     def _guards_body(self, branch: cst.If) -> bool:
         """Whether a block runs now and then, and is no part of every step of some trainings."""
         return self.is_guard(branch.test) and not (
-            self._is_part_of_step(branch) or self._takes_step(branch)
+            self._is_part_of_step(branch) or self._takes_step(branch) or self._ends_else(branch)
+        )
+
+    def _ends_else(self, branch: cst.If) -> bool:
+        """``if time.time() < end: step() else: sys.exit()``: all turns but the last do that."""
+        other = branch.orelse
+        return (
+            isinstance(other, cst.Else)
+            and (_last(other.body, (cst.Break, cst.Raise)) or ends_script(other.body))
+            and reads_clock(self._program, branch.test)
         )
 
     def _takes_step(self, branch: cst.If) -> bool:

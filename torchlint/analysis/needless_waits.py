@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.conditions import is_statement, past_device_checks
 from torchlint.analysis.loops import Role
 from torchlint.analysis.queued import WAITS
@@ -17,7 +18,6 @@ from torchlint.analysis.timing import (
     measures,
     orders_by_hand,
     profiled,
-    reads_clock,
     times_loop,
     times_rarely,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.clocks import clock_reads, own_calls, reads_clock
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
@@ -14,14 +15,8 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchlint.analysis.program import Program
 
-_CLOCKS = re.compile(
-    r"time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?|timeit\.default_timer|"
-    r"datetime\.(datetime\.)?(now|utcnow)|torch\.(cuda|mps|xpu)\.(event\.)?Event|torch\.Event"
-)
 _TIMER_WORDS = re.compile(
     r"timer|stopwatch|elapsed|profil|benchmark|throughput|latency|(^|_)(tic|toc)(_|$)",
     re.IGNORECASE,
@@ -61,7 +56,7 @@ def times_rarely(program: Program, places: list[cst.CSTNode]) -> bool:
     """Whether functions and loops read clocks in every step, and the times now and then alone."""
     if is_named_for_it(program, places) or any(_names_timer(program, place) for place in places):
         return False
-    clocks = [clock for place in places for clock in _clocks(program, place)]
+    clocks = [clock for place in places for clock in clock_reads(program, place)]
     return bool(clocks) and all(_is_read_rarely(program, clock) for clock in clocks)
 
 
@@ -91,17 +86,12 @@ def is_named_for_it(program: Program, places: list[cst.CSTNode]) -> bool:
     return any(_MEASURES.search(name) for name in (*names, stem))
 
 
-def reads_clock(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a clock is read, or an event made, at or below a node."""
-    return next(_clocks(program, node), None) is not None
-
-
 def times_loop(program: Program, place: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Whether a function reads clocks before a loop and after it, beside what it does.
 
     One that makes an event of the GPU, or returns the time, is there to measure.
     """
-    clocks = list(_clocks(program, place))
+    clocks = list(clock_reads(program, place))
     if any(program.qualified(clock.func).startswith("torch.") for clock in clocks):
         return False
     if isinstance(place, cst.FunctionDef) and _returns_time(program, place):
@@ -123,13 +113,6 @@ def _returns_time(program: Program, function: cst.FunctionDef) -> bool:
         if binding.kind is Bind.ASSIGN and binding.value is not None
     ]
     return any(reads_clock(program, value) for value in (*values, *named))
-
-
-def _clocks(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
-    """Yield where a function or loop reads a clock, or makes an event."""
-    for call in _own(program, place):
-        if _CLOCKS.fullmatch(program.qualified(call.func)):
-            yield call
 
 
 def _names_timer(program: Program, place: cst.CSTNode) -> bool:
@@ -228,7 +211,7 @@ def communicates(program: Program, place: cst.CSTNode) -> bool:
     But for what PyTorch puts in order: collectives that are done when they return, and those whose
     handle is waited for.
     """
-    for call in _own(program, place):
+    for call in own_calls(program, place):
         name = program.qualified(call.func)
         if name.startswith("torch.distributed.") and not (
             _SETS_UP.match(name) or (_COLLECTIVES.fullmatch(name) and _is_awaited(program, call))
@@ -255,13 +238,6 @@ def _is_awaited(program: Program, call: cst.Call) -> bool:
             )
         case _:
             return False
-
-
-def _own(program: Program, place: cst.CSTNode) -> Iterator[cst.Call]:
-    """Yield calls at or below a place; in a module, those outside of functions."""
-    for call in program.index.below(place, cst.Call):
-        if not isinstance(place, cst.Module) or program.function(call) is None:
-            yield call
 
 
 def copies_without_waiting(program: Program, call: cst.Call) -> bool:
