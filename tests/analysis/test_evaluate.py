@@ -513,6 +513,10 @@ CASES = [
     pytest.param("probe(torch.ones(3).cuda().type_as(x))", "TENSOR @CUDA", id="as something else"),
     pytest.param("probe(torch.ones(3).cuda().get_field('size'))", "UNKNOWN", id="of no tensor"),
     pytest.param("probe(torch.ones(3).cuda().add_(1))", "TENSOR @CUDA", id="in place"),
+    pytest.param("probe(torch.ones(3) != None)", "BOOL", id="compared with None"),
+    pytest.param("probe(torch.ones(3) == 'all')", "BOOL", id="compared with a text"),
+    pytest.param("probe(torch.ones(3) == torch.ones(3))", "TENSOR @CPU", id="compared"),
+    pytest.param("probe(np.ones(3) == None)", "UNKNOWN", id="an array compared with None"),
     pytest.param(
         "a, b = map(lambda t: t.cuda(), f())\nprobe(b)", "UNKNOWN @CUDA", id="what map moves"
     ),

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-_PLAIN = (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.NONE)
+_PLAIN = frozenset(
+    {Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.NONE}
+)
 # What functions are seen to return says more of these than their annotation does.
 _SEEN = (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE, Kind.NUMBER, Kind.BOOL, Kind.STRING)
 _SCALARS = {"int": NUMBER, "float": NUMBER, "bool": BOOL, "str": STRING}
@@ -197,13 +199,15 @@ class Evaluator:
         ):
             return BOOL
         result = self._value(node.left)
-        for item in node.comparisons:
-            result = self._arithmetic(result, self._value(item.comparator))
+        others = [self._value(item.comparator) for item in node.comparisons]
+        kinds = {result.kind, *(other.kind for other in others)}
+        for other in others:
+            result = self._arithmetic(result, other)
         if result.kind is Kind.NDARRAY:
             return replace(result, dtype="bool")
-        plain = all(self._value(side).kind in _PLAIN for side in
-                    (node.left, *(item.comparator for item in node.comparisons)))  # fmt: skip
-        return BOOL if plain else result
+        # a tensor is never equal to None, or to a text: nothing is compared
+        unlike = result.is_tensor and not kinds.isdisjoint((Kind.NONE, Kind.STRING))
+        return BOOL if unlike or kinds <= _PLAIN else result
 
     def operation(self, node: cst.BinaryOperation, left: Value, right: Value) -> Value:
         """Return the value of ``left op right``."""
