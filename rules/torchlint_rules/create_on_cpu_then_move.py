@@ -36,7 +36,7 @@ training step the difference is paid again and again.
 - `.to(other)` and `.type_as(other)`, where the other tensor is not known to be on the GPU,
   `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.  For
-  names of constants see TL301b.
+  constants see TL301b.
 - Tensors that are given to functions that are not seen, or do more than move them.
 - What is not seen to run in the steps of a training or an evaluation, or in forward passes: an
   example (also one that a model is exported or measured with), noise to look at, what is called
@@ -68,10 +68,10 @@ file does not name a GPU.
 
 **TL301b**: `torch.tensor(0.5, device=device)`, or with `.to(device)`, copies one number to the GPU
 in every step; `torch.full((), 0.5, device=device)` fills it in there.  A literal number only.
-`torch.tensor(MEAN).to(device)` in training steps, of a name that is a tuple of numbers, copies
-those again and again: made once, before the loop, it is copied once.  No fix, and information where
-it is a constant of a library, whose numbers are not seen.  So does a tensor of a sequence or an
-array that is there before the loop of the steps, which only reads it
+`torch.tensor([0.5, 1]).to(device)` in training steps, of numbers that stand there or of a name for
+a tuple of such, copies those again and again: made once, before the loop, it is copied once.  No
+fix, and information where it is a constant of a library, whose numbers are not seen.  So does a
+tensor of a sequence or an array that is there before the loop of the steps, which only reads it
 (`torch.from_numpy(weights).cuda()`), also where a later line moves the tensor.  Left alone where
 the step may write into the tensor, or hands it to functions that are neither torch's nor seen to
 read.

@@ -166,7 +166,7 @@ def evaluate(model, batches):
         pytest.param(step("z = torch.zeros_like(x).to(device)"), id="made where another is"),
         pytest.param(step("z = torch.normal(mean, std).to(device)"), id="made where others are"),
         pytest.param(step("z = torch.zeros(3).add(x).to(device)"), id="computed on the host"),
-        pytest.param(step("z = torch.tensor([1.0, 2.0]).to(device)"), id="copied anyway"),
+        pytest.param(step("z = torch.tensor([1.0, x.size(0)]).to(device)"), id="copied anyway"),
         pytest.param(step("z = torch.tensor(values, device=device)"), id="values of a variable"),
         pytest.param(step("z = torch.tensor(1.0)"), id="a number on the host"),
         pytest.param(step("z = torch.tensor(1.0, device='cpu')"), id="a number kept on the host"),
@@ -1031,6 +1031,8 @@ MEAN += "seen = held.seen\nlast = []\ndef keep(x):\n    last.append(x)\n"
         "mean = torch.as_tensor(MEAN).to(device)[None, :, None]\nx = x - mean",
         "mean = torch.tensor(MEAN, dtype=torch.float32, device=device)",
         "weight = torch.FloatTensor(ROWS).cuda()\nloss = torch.sum(x, weight)",
+        "y = x + torch.tensor([1.0, -2.0]).to(device)",
+        "if wide:\n    y = x\nelse:\n    y = torch.tensor([0]).float().to(device)",
     ],
 )
 def test_the_same_numbers_in_every_step(line: str) -> None:
@@ -1043,6 +1045,9 @@ def test_the_same_numbers_in_every_step(line: str) -> None:
     "line",
     [
         pytest.param("y = torch.tensor([step, 2]).to(device)", id="not the same in every step"),
+        pytest.param(
+            "y = torch.tensor([1, 2]).to(device)\ny[0] = 2", id="one that is written into"
+        ),
         pytest.param("y = torch.tensor(odd).to(device)\nodd[0] = 2", id="a list that changes"),
         pytest.param("y = torch.tensor(odd).to(device)\nshow(odd)", id="a list that is handed on"),
         pytest.param("y = torch.tensor(last).to(device)", id="a list that a function changes"),

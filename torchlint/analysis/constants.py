@@ -29,9 +29,9 @@ class Constant(enum.Enum):
 
 
 def constant(program: Program, node: cst.BaseExpression) -> Constant | None:
-    """Return how a name is known to be that of such a sequence; None where it is not."""
+    """Return how an expression is known to be such a sequence, or a name; None where it is not."""
     if not isinstance(node, cst.Name):
-        return None
+        return Constant.SEEN if _is_literal(node) else None
     match program.flow.reaching(node):
         case (binding,) if binding.kind is Bind.ASSIGN:
             return Constant.SEEN if _is_fixed(binding) else None
