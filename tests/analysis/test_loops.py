@@ -518,6 +518,33 @@ def test_the_branch_for_an_evaluation_of_a_loop_that_does_both(lines: str, role:
     assert context(TRAINING + lines) == role
 
 
+BESIDE = """\
+def fit(model, loader, others):
+    for x in loader:
+        model(x).backward()
+        opt.step()
+    for x in {}:
+        with torch.no_grad():
+            {}
+        probe()
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "role"),
+    [
+        ("val_loader", "y = model(x)", "EVAL"),
+        ("others", "y = model(x)", "OTHER"),  # nobody knows of what
+        ("val_loader", "x.mul_(2)", "OTHER"),
+        ("range(9)", "y = model(x)", "OTHER"),
+    ],
+)
+def test_turns_that_run_a_model_without_gradients_beside_a_training(
+    data: str, line: str, role: str
+) -> None:
+    assert context(BESIDE.format(data, line)) == role
+
+
 def test_a_default_is_made_for_a_key_that_is_not_there_yet() -> None:
     made = "from collections import defaultdict\n" + TRAINING
     assert context(made + "found = defaultdict(lambda: probe())") == "TRAIN guarded"
@@ -797,9 +824,9 @@ def test_a_turn_that_makes_its_optimizer_is_no_step(
     assert context(f"from helpers import fit, make, SGD\n{before}\n{loop}") == expected
 
 
-def test_gradients_dropped_where_none_are_recorded_are_no_step() -> None:
+def test_gradients_dropped_where_none_are_recorded_are_no_step_of_a_training() -> None:
     source = "for x in loader:\n    with {}:\n        opt.zero_grad()\n        probe(model(x))\n"
-    assert context(source.format("torch.no_grad()")) == "OTHER"
+    assert context(source.format("torch.no_grad()")) == "EVAL"
     assert context(source.format("autocast()")) == "TRAIN"
 
 

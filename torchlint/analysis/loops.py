@@ -474,10 +474,18 @@ class Loops:
             if isinstance(above, cst.With) and self.turns_gradients_off(above):
                 return True
             if isinstance(above, cst.FunctionDef):
-                return self.evaluates(above) and not self._is_of_optimizer(above)
+                evaluates = self.evaluates(above) or self._runs_without_gradients(loop)
+                return evaluates and not self._is_of_optimizer(above)
             if Event.BACKWARD in self._events.get(id(above), Event.NOTHING):
                 return False  # inside a training loop, whose own context decides
-        return False
+        return self._runs_without_gradients(loop)
+
+    def _runs_without_gradients(self, loop: Loop) -> bool:
+        """``for x in loader: ...; with torch.no_grad(): y = model(x)``, beside a training."""
+        return self._passes(loop) and any(
+            self.turns_gradients_off(block) and runs_model(self._program, block.body)
+            for block in self._program.index.below(loop.body, cst.With)
+        )
 
     def is_without_gradients(self, node: cst.CSTNode) -> bool:
         """Whether a node stands in a ``with`` block of its function that turns gradients off."""
