@@ -1729,6 +1729,26 @@ def test_a_function_for_both_that_an_evaluation_hands_the_model() -> None:
     [
         pytest.param("    model.eval()\n", "", id="not in evaluation mode"),
         pytest.param("out = model(x)", "with torch.no_grad(): out = model(x)", id="off there"),
+        pytest.param(
+            "out = model(x)",
+            "if model.training:\n        out = model(x)\n"
+            "    else:\n        with torch.no_grad():\n            out = model(x)",
+            id="off there in evaluation",
+        ),
+        pytest.param(
+            "out = model(x)",
+            "if debug or not model.training:\n        with torch.no_grad():\n"
+            "            out = model(x)\n    else:\n        out = model(x)",
+            id="off there, asked the other way round",
+        ),
+        pytest.param(
+            "out = model(x)",
+            "if not model.training:\n        return 0, 0\n    out = model(x)",
+            id="evaluation has left before",
+        ),
+        pytest.param(
+            "out = model(x)", "out = model(x) if model.training else y", id="only in training"
+        ),
         pytest.param("out = model(x)", "model.train()\n    out = model(x)", id="trains again"),
         pytest.param("out = model(x)", "out = model(model.adapt(x))", id="what may adapt"),
         pytest.param("out = model(x)", "out = model(kit.tuned(model, x))", id="handed on"),
@@ -1746,6 +1766,33 @@ def test_a_function_for_both_that_an_evaluation_hands_the_model() -> None:
 def test_leaves_a_function_for_both_alone_where(old: str, new: str) -> None:
     assert old in FOR_BOTH
     silent(FOR_BOTH.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(
+            "if model.training:\n        x = x + noise\n    out = model(x)", id="beside it"
+        ),
+        pytest.param(
+            "if other.training:\n        out = model(x)\n"
+            "    else:\n        with torch.no_grad():\n            out = model(x)",
+            id="of another model",
+        ),
+        pytest.param(
+            "if not model.training:\n        out = model(x)\n"
+            "    else:\n        out = model(x + noise)",
+            id="in evaluation as well",
+        ),
+        pytest.param(
+            "if model.training or debug:\n        out = model(x)\n    else:\n        out = 0",
+            id="by an option as well",
+        ),
+        pytest.param("if not model.training:\n        print(x)\n    out = model(x)", id="goes on"),
+    ],
+)
+def test_a_pass_that_asks_for_the_mode_is_recorded_where_it_may_run(lines: str) -> None:
+    assert len(check(FOR_BOTH.replace("out = model(x)", lines), CODE)) == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from torchlint.analysis.asked import differentiates
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
-from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
+from torchlint.analysis.modes import evaluation_switches, only_in_training, puts_into_evaluation
 from torchlint.analysis.reach import callee, callers, class_of, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
@@ -132,7 +132,7 @@ def _is_quiet(program: Program, name: str) -> bool:
 
 def _evaluation(program: Program, place: Place, switch: cst.Call, name: str) -> Evaluation | None:
     """Return what a place evaluates, if it does and is recorded for nothing."""
-    forwards = [call for call in _forwards(program, place, name) if _recorded(program, call)]
+    forwards = [call for call in _forwards(program, place, name) if _recorded(program, call, name)]
     if isinstance(place, cst.FunctionDef):
         forwards = [
             call for call in forwards if program.index.order(call) > program.index.order(switch)
@@ -253,7 +253,7 @@ def _helper(program: Program, function: cst.FunctionDef, name: str) -> Evaluatio
         call
         for call in program.index.below(function, cst.Call)
         if _runs(program, call, name)
-        and _recorded(program, call)
+        and _recorded(program, call, name)
         and not records_nothing(program, call)
     ]
     repeated = _is_repeated(program, function) or any(
@@ -437,7 +437,7 @@ def _only_runs(home: Program, function: cst.FunctionDef, name: str) -> bool:
     """Whether a function runs a model that it is handed with recording, and does no more to it."""
     forwards = [one for one in home.index.below(function, cst.Call) if _runs(home, one, name)]
     return (
-        any(_recorded(home, one) and not records_nothing(home, one) for one in forwards)
+        any(_recorded(home, one, name) and not records_nothing(home, one) for one in forwards)
         and not _is_special(home, function)
         and not any(_is_doubt(one) for one in home.index.below(function.body, cst.Name))
         and not given_away(home, function.body, name)
@@ -455,8 +455,10 @@ def _is_under_no_grad(program: Program, call: cst.Call) -> bool:
     return False
 
 
-def _recorded(program: Program, call: cst.Call) -> bool:
-    return program.recordings.at(call) in (Recording.ON, Recording.ASSUMED, Recording.SOME)
+def _recorded(program: Program, call: cst.Call, name: str) -> bool:
+    """Whether a call of a model is recorded while that is evaluated."""
+    recorded = program.recordings.at(call) in (Recording.ON, Recording.ASSUMED, Recording.SOME)
+    return recorded and not only_in_training(program, call, name)
 
 
 def _is_special(program: Program, function: cst.FunctionDef) -> bool:
