@@ -36,7 +36,8 @@ kernels for a GPU never write that matrix to memory; older versions save the ave
 - Calls whose second result is read, stored, returned or handed on.
 - Calls that pass `need_weights`, by keyword or position, or may do so by a dictionary.
 - Layers that are not seen to be torch's own: subclasses, parameters, members of a `ModuleList`.
-- Files that register forward hooks, which may read the weights.
+- Files that register forward hooks, which may read the weights, and layers that another file of the
+  project names which does so.
 
 ## Fix safety
 Unsafe: rounding differs.  On a GPU the fused kernels draw other random numbers for dropout.  Where
@@ -60,6 +61,7 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
 
 LAYER = "torch.nn.MultiheadAttention"
 HOOKS = ("_forward_hook", "_forward_pre_hook", "create_feature_extractor")
+# What a file with such hooks says of a layer, or of all of its class: `block.{name}`, `"{name}"`.
+NAMES = r"""\.{name}\b|["'][^"'\n]*\b{name}\b|\bisinstance\([^()]*\bMultiheadAttention\b"""
 CHANGES = "rounding; the random numbers of dropout on a GPU; zero where a mask allows nothing"
 
 
@@ -90,8 +94,10 @@ def mha_need_weights(program: Program) -> Iterator[Finding]:
     for call in program.index.of(cst.Call) if names else ():
         if not is_candidate(program, call, names) or not is_attention(program, call):
             continue
-        if program.argument(call, "need_weights", f"{LAYER}.forward").absent and discards(
-            program, call
+        if (
+            program.argument(call, "need_weights", f"{LAYER}.forward").absent
+            and discards(program, call)
+            and not is_hooked_elsewhere(program, dotted(call.func).rpartition(".")[2])
         ):
             yield Finding(
                 call,
@@ -127,6 +133,15 @@ def is_attention(program: Program, call: cst.Call) -> bool:
     """Whether torch's own attention layer is called: one that this file makes."""
     value = program.value(call.func)
     return value.kind is Kind.MODULE and value.type == LAYER and value.made is not None
+
+
+def is_hooked_elsewhere(program: Program, name: str) -> bool:
+    """Whether a file of the project that registers hooks names a layer: one may be on it."""
+    if program.project is None:
+        return False
+    imports = program.project.imports
+    names = re.compile(NAMES.format(name=re.escape(name)))
+    return any(names.search(imports.text(file)) for file in imports.having(HOOKS))
 
 
 def discards(program: Program, call: cst.Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -89,6 +89,41 @@ def block(forward: str, layer: str = "nn.MultiheadAttention(8, 2)", head: str = 
 )
 def test_is_silent(source):
     silent(source, CODE)
+
+
+HOOKED = "def see(model, read):\n    layer = {layer}\n    layer.register_forward_hook(read)\n"
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param("model.layers[-1].attn", id="its name"),
+        pytest.param("model.get_submodule('layers.2.attn')", id="by a text"),
+        pytest.param(
+            "[m for m in model.modules() if isinstance(m, nn.MultiheadAttention)][-1]",
+            id="any of its class",
+        ),
+    ],
+)
+def test_a_layer_that_another_file_hooks_is_left_alone(tmp_path, layer):
+    files = {
+        "model.py": block("return self.attn(x, x, x)[0]"),
+        "maps.py": HOOKED.format(layer=layer),
+    }
+    assert not check_in(tmp_path, files, "model.py", CODE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(HOOKED.format(layer="model.encoder"), id="on another layer"),
+        pytest.param(HOOKED.format(layer="model.attn_norm"), id="on one with a longer name"),
+        pytest.param("def see(model):\n    return model.attn\n", id="no hook"),
+    ],
+)
+def test_a_layer_that_no_other_file_hooks_is_found(tmp_path, other):
+    files = {"model.py": block("return self.attn(x, x, x)[0]"), "maps.py": other}
+    assert len(check_in(tmp_path, files, "model.py", CODE)) == 1
 
 
 @pytest.mark.parametrize(
