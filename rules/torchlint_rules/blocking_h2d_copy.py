@@ -48,7 +48,8 @@ whole batch, and the memory is not used again before the copy is done.
   (`model.generate(x)`), be it as one of two ways.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
-  are not pinned, whatever the loader is told.
+  are not pinned, whatever the loader is told.  With such a method they pin what that says, which
+  may be a part of what they hold.
 - Passes that look for a learning rate (`find_lr`), and samples that the script itself has in it, as
   lists of numbers: a few lines of them.
 - Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`).
@@ -106,7 +107,7 @@ from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.syncs import items
 from torchlint.analysis.timing import orders_by_hand
-from torchlint.analysis.unpinned import goes_unpinned
+from torchlint.analysis.unpinned import goes_unpinned, pins_by_itself
 from torchlint.analysis.uploads import upload_follows
 from torchlint.analysis.values import Device, Kind
 from torchlint.analysis.waits import runs_what_waits
@@ -208,9 +209,10 @@ def copies(program: Program) -> Iterator[Copy]:
 
 
 def hands_on(program: Program, loader: cst.Call, copy: cst.Call) -> bool:
-    """Whether what is copied is an object that the loader cannot pin."""
+    """Whether what is copied is an object that the loader cannot pin, or that pins what it will."""
     return any(
-        move.node is copy and goes_unpinned(program, loader, move)
+        move.node is copy
+        and (goes_unpinned(program, loader, move) or pins_by_itself(program, loader, move))
         for move in program.loaders.moves(loader)
     )
 

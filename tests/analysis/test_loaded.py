@@ -41,6 +41,18 @@ HEAD = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
             False,
             id="a function that only converts",
         ),
+        pytest.param(
+            "from functools import partial\ndef f(b, n):\n    return b.to('cuda')\n"
+            "DataLoader(d, collate_fn=partial(f, n=3))",
+            True,
+            id="a function with some of its arguments",
+        ),
+        pytest.param(
+            "from functools import partial\ndef f(b, n):\n    return b\n"
+            "DataLoader(d, collate_fn=partial(f, n=torch.ones(3, device='cuda')))",
+            False,
+            id="an argument alone is on a GPU",
+        ),
         pytest.param("DataLoader(d, collate_fn=tool.f)", False, id="something of another file"),
     ],
 )

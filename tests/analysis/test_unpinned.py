@@ -6,7 +6,7 @@ import pytest
 from probing import HEAD
 
 from torchlint.analysis.program import Program
-from torchlint.analysis.unpinned import unpinned_parts
+from torchlint.analysis.unpinned import pinning_parts, unpinned_parts
 
 CLASSES = """\
 class Batch(object):
@@ -76,6 +76,17 @@ def other(x, y):
         pytest.param("f = lambda b: Batch(b)", {()}, id="an object of a lambda"),
         pytest.param("f = Batch", {()}, id="the class"),
         pytest.param(
+            "from functools import partial\ndef g(b, n):\n    return Batch(b)\nf = partial(g, n=3)",
+            {()},
+            id="by a function with some of its arguments",
+        ),
+        pytest.param(
+            "def partial(g, n):\n    return h\ndef g(b, n):\n    return Batch(b)\n"
+            "f = partial(g, n=3)",
+            set(),
+            id="by another function of that name",
+        ),
+        pytest.param(
             "def f(b):\n    return make(b), b", {(0,)}, id="by a function, the first of two"
         ),
         pytest.param("f = lambda b: {'x': b, 'y': Batch(b)}", {("y",)}, id="by a key"),
@@ -96,3 +107,25 @@ def test_parts(source: str, parts: set[tuple[int | str, ...]]) -> None:
     program = Program(f"{HEAD}{CLASSES}{source}\nDataLoader(d, collate_fn=f)")
     (call,) = program.loaders.calls
     assert unpinned_parts(program, call) == parts
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        pytest.param("def f(b):\n    return b", set(), id="a batch"),
+        pytest.param("def f(b):\n    return Batch(b)", set(), id="without the method"),
+        pytest.param("def f(b):\n    return other.Pinned(b)", set(), id="of another library"),
+        pytest.param("def f(b):\n    return Pinned", set(), id="the class, not an object"),
+        pytest.param("f = Pinned", {()}, id="the class itself collates"),
+        pytest.param("def f(b):\n    return Pinned(b)", {()}, id="an object"),
+        pytest.param("def f(b):\n    return Grandchild(b)", {()}, id="that inherits the method"),
+        pytest.param("def f(b):\n    return Pinned(b), b", {(0,)}, id="the first of two"),
+        pytest.param(
+            "def f(b):\n    if c:\n        return None, b\n    return Pinned(b)", {()}, id="perhaps"
+        ),
+    ],
+)
+def test_parts_that_pin_by_themselves(source: str, parts: set[tuple[int | str, ...]]) -> None:
+    program = Program(f"{HEAD}{CLASSES}{source}\nDataLoader(d, collate_fn=f)")
+    (call,) = program.loaders.calls
+    assert pinning_parts(program, call) == parts

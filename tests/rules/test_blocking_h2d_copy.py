@@ -33,6 +33,12 @@ def pad(samples):
 """
 
 
+# The same with a method that pins what it likes.
+PINNING = PADDED.replace(
+    "\ndef pad", "    def pin_memory(self):\n        return self.images, self.boxes\n\ndef pad"
+)
+
+
 def script(
     body: str = "x, y = x.to(device), y.to(device)",
     *,
@@ -68,6 +74,17 @@ def script(
         pytest.param(
             script("x = x.to(device)", given="pin_memory=True, collate_fn=pad", before=PADDED),
             id="in a class that is not pinned",
+        ),
+        pytest.param(
+            script("x = x.to(device)", given="pin_memory=True, collate_fn=pad", before=PINNING),
+            id="in a class that pins what it will",
+        ),
+        pytest.param(
+            script(
+                given="pin_memory=True, collate_fn=pad",
+                before=PINNING.replace(", torch.stack(labels)", ""),
+            ),
+            id="what such an object gives in its own place",
         ),
         pytest.param(script("x = x.to('mps')"), id="goes to Apple's GPU"),
         pytest.param(script("x = x.to(torch.float16)"), id="another dtype only"),
@@ -320,9 +337,10 @@ with torch.no_grad():
 """
 
 
-def test_what_is_pinned_beside_a_class_that_is_not():
+@pytest.mark.parametrize("before", [PADDED, PINNING])
+def test_what_is_pinned_beside_a_class_that_may_not_be(before):
     given = "pin_memory=True, collate_fn=pad"
-    (found,) = check(script("y = y.to(device)", given=given, before=PADDED), CODE)
+    (found,) = check(script("y = y.to(device)", given=given, before=before), CODE)
     assert "`y.to(device)`" in found.message
 
 

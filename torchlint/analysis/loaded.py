@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
     """Whether the dataset or ``collate_fn`` of a loader gives tensors that are on a GPU already."""
     for argument in ("dataset", "collate_fn"):
-        for node in program.argument(call, argument, LOADER).values:
+        given = program.argument(call, argument, LOADER).values
+        for node in (arm for one in given for arm in _arms(program, one)):
             value = program.value(node)
             if value.device.gpu or _holds_gpu_tensors(program, node):
                 return True
@@ -104,10 +105,20 @@ def _function_given(
 
 
 def _arms(program: Program, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return both sides of ``a if x else b``, also by a name; else the expression itself."""
+    """Return both sides of ``a if x else b``, also by a name; else the expression itself.
+
+    Of ``functools.partial(function, flag=True)`` the function.
+    """
     made = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
-    chosen = made[0].value if len(made) == 1 and not made[0].path else node
-    return [chosen.body, chosen.orelse] if isinstance(chosen, cst.IfExp) else [node]
+    match made[0].value if len(made) == 1 and not made[0].path else node:
+        case cst.IfExp(body=body, orelse=other):
+            return [body, other]
+        case cst.Call(func=func, args=[cst.Arg(value=inner, keyword=None, star=""), *_]) if (
+            program.qualified(func) == "functools.partial"
+        ):
+            return [inner]
+        case _:
+            return [node]
 
 
 def keeps_type(program: Program, call: cst.Call) -> bool:
