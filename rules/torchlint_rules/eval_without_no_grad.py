@@ -77,8 +77,9 @@ it and `model.train()` asks for gradients, and what such a function hands the mo
 training steps call a function as well that only runs the model, the call in the evaluation is
 reported.  A loop after the epochs is an evaluation where each epoch ends with `model.eval()`.
 
-A function that trains or evaluates by a flag (`if train: loss.backward()`, or `if not validating:`)
-is reported where a call leaves that branch out and gradients on; nothing is where it keeps or
+A function that trains or evaluates by a flag (`if train: loss.backward()`, `if not validating:`, or
+`if validating: continue` before it), or by what it is passed (`train = phase == "train"`), is
+reported where a call passes by that branch and leaves gradients on; nothing is where it keeps or
 returns what has a graph.
 
 A second case, TL401b, is a forward pass in a training step of which only the detached result is

@@ -70,6 +70,18 @@ def test_what_a_call_gets(call, found):
         pytest.param("if mode == 'a' and x: return a\nreturn b", "a b", id="and something else"),
         pytest.param("if x: return a\nelse: return b\nreturn c", "a b c", id="unknown branches"),
         pytest.param("if mode == 'a': n = 1\nreturn b", "b", id="a branch that goes on"),
+        pytest.param("n = mode == 'b'\nif n: return a\nreturn b", "b", id="by a name"),
+        pytest.param("n = mode\nif n == 'b': return a\nreturn b", "b", id="by another name"),
+        pytest.param(
+            "n = mode == 'b'\nif x: n = y\nif n: return a\nreturn b", "a b", id="one of two"
+        ),
+        pytest.param("n, m = mode == 'b', 1\nif n: return a\nreturn b", "a b", id="one of a pair"),
+        pytest.param(
+            "while True:\n    if x: return a\n    if n: return b\n    n = not n",
+            "a b",
+            id="of itself",
+        ),
+        pytest.param("n = other == 'b'\nif n: return a\nreturn b", "a b", id="of what is unknown"),
         pytest.param("if mode == 0x61: return a\nreturn b", "a b", id="another way to count"),
         pytest.param("if mode != 'a': return a\nreturn b", "b", id="unequal"),
         pytest.param("if not mode == 'a': return a\nreturn b", "b", id="not"),

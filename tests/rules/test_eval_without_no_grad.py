@@ -1089,6 +1089,109 @@ def test_a_function_that_trains_unless_a_flag_is_up():
     assert "`run(held_out, validating=True)` runs it" in found.message
 
 
+# The same, by what a parameter is compared with.
+PHASES = (
+    BOTH.replace("training=True", 'phase="train"')
+    .replace("    total = 0\n", '    total = 0\n    training = phase == "train"\n')
+    .replace("training=False", 'phase="val"')
+)
+BACK = """\
+        if training:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+"""
+LEAVES = """\
+        total += loss.item()
+        if not training:
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+OTHER = """\
+        if phase == "val":
+            print(loss.item())
+        else:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param('phase="val"', 'phase="train"', id="it always trains"),
+        pytest.param('phase="val"', "phase=phase", id="not known"),
+        pytest.param('phase="val"', "**options", id="hidden by stars"),
+        pytest.param('phase == "train"', 'phase in ("train", "val")', id="it trains in both"),
+        pytest.param('phase == "train"', "phase == first", id="compared with what is not known"),
+        pytest.param('phase == "train"', "phase == 'train' or tune", id="or by an option"),
+        pytest.param('training = phase == "train"', "training = False", id="nothing ever trains"),
+        pytest.param(
+            'training = phase == "train"',
+            'training = phase == "train"\n    if tune: training = True',
+            id="set again",
+        ),
+        pytest.param("    run(held_out", "    with torch.no_grad(): run(held_out", id="the caller"),
+        pytest.param("return total", "return loss", id="the caller may ask"),
+        pytest.param(
+            "        loss = F.cross_entropy(model(x), y)\n",
+            "        if training:\n            loss = F.cross_entropy(model(x), y)\n"
+            "        else:\n            with torch.no_grad():\n"
+            "                loss = F.cross_entropy(model(x), y)\n",
+            id="off there in evaluation",
+        ),
+        pytest.param(
+            "        loss = F.cross_entropy(model(x), y)\n",
+            "        if model.training:\n            loss = F.cross_entropy(model(x), y)\n"
+            "        else:\n            with torch.no_grad():\n"
+            "                loss = F.cross_entropy(model(x), y)\n",
+            id="off there by the mode",
+        ),
+        pytest.param(
+            BACK,
+            LEAVES.replace("            continue", "            loss.sum().backward()"),
+            id="it goes on",
+        ),
+        pytest.param(
+            BACK,
+            LEAVES.replace("continue", "engine.learn(loss)\n            continue"),
+            id="it leaves after what is not seen",
+        ),
+        pytest.param(BACK, OTHER.replace('"val"', '"test"'), id="it trains in that phase"),
+        pytest.param(
+            BACK, OTHER.replace("print(loss.item())", "engine.learn(loss)"), id="not seen"
+        ),
+    ],
+)
+def test_leaves_a_function_alone_that_may_train_in_the_phase_of_a_call(old: str, new: str) -> None:
+    assert old in PHASES
+    silent(PHASES.replace(old, new), CODE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="a name for it"),
+        pytest.param("if training:", 'if phase == "train":', id="asked itself"),
+        pytest.param("if training:", 'if phase == "train" and not frozen:', id="and more"),
+        pytest.param(
+            'training = phase == "train"', "training = optimizer is not None", id="no optimizer"
+        ),
+        pytest.param(BACK, LEAVES, id="it goes to the next turn"),
+        pytest.param(BACK, OTHER, id="the other way"),
+    ],
+)
+def test_a_function_that_trains_in_one_phase_only(old: str, new: str) -> None:
+    (found,) = check(PHASES.replace(old, new), CODE)
+    assert (found.code, found.severity, found.fix) == (CODE, Severity.WARNING, None)
+    assert '`run(held_out, phase="val")` runs it' in found.message
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -1,4 +1,4 @@
-"""Which ``return`` a call reaches, by the constants that it passes: ``loaders.run("test")``."""
+"""What a call runs of a function, by the constants that it passes: ``loaders.run("test")``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind
+from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.narrowing import leaves
 
 if TYPE_CHECKING:
@@ -24,30 +24,51 @@ def may_reach(
 
     The call may stand in any file.  Where its constants leave it open, it may.
     """
-    given = _Given(program, function, site)
-    child: cst.CSTNode = result
-    for above in program.index.ancestors(result):
-        match above:
-            case cst.If() if child is above.body and given.truth(above.test) is False:
-                return False
-            case cst.If() if child is above.orelse and given.truth(above.test) is True:
-                return False
-            case cst.IndentedBlock() if _ends_before(above, child, given):
-                return False
-            case cst.FunctionDef():
-                return True
-            case _:
-                child = above
-    return True
+    return Way(program, function, site).comes_to(result)
 
 
-class _Given:
-    """What one call passes to a function, as far as it is constant."""
+class Way:
+    """The way that one call takes through a function, as far as what it passes is constant.
 
-    def __init__(self, program: Program, function: cst.FunctionDef, site: cst.Call) -> None:
+    Without a call nothing is known of the parameters.
+    """
+
+    def __init__(
+        self, program: Program, function: cst.FunctionDef, site: cst.Call | None = None
+    ) -> None:
         self._program = program
         self._function = function
         self._site = site
+
+    def comes_to(self, node: cst.CSTNode) -> bool:
+        """Whether the call may run what stands at a node of the function."""
+        child = node
+        for above in self._program.index.ancestors(node):
+            match above:
+                case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body) if (
+                    child is not test and self.truth(test) is (child is not body)
+                ):
+                    return False
+                case cst.IndentedBlock() if _ends_before(above, child, self):
+                    return False
+                case cst.FunctionDef():
+                    return True
+                case _:
+                    child = above
+        return True
+
+    def is_chosen(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in a branch that the call takes by what it passes."""
+        child = node
+        for above in self._program.index.ancestors(node):
+            match above:
+                case cst.FunctionDef():
+                    return False
+                case cst.If(test=test) if child is not test and self.truth(test) is not None:
+                    return True
+                case _:
+                    child = above
+        return False
 
     def truth(self, test: cst.BaseExpression) -> bool | None:
         """Whether a condition of the function holds in the call; None where that is open."""
@@ -61,6 +82,8 @@ class _Given:
                 return decides if decides in sides else None if None in sides else not decides
             case cst.Comparison(left=left, comparisons=[only]):
                 return self._compared(left, only)
+            case cst.Name() if (made := self._made(test)) is not None:
+                return self.truth(made)
             case _:
                 value = self._value(test)
                 return None if value is _UNKNOWN else bool(value)
@@ -86,15 +109,33 @@ class _Given:
         """Return a constant, or what the call passes for a parameter that stays what it is."""
         if not isinstance(node, cst.Name) or node.value in _NAMES:
             return _constant(node)
+        made = self._made(node)
+        if made is not None:
+            return self._value(made)
         match self._program.flow.reaching(node):
             case (binding,) if binding.kind is Bind.PARAMETER:
                 return self._passed(binding.value)
             case _:
                 return _UNKNOWN
 
+    def _made(self, name: cst.Name) -> cst.BaseExpression | None:
+        """Return what a name of the function is made of: ``train = phase == "train"``."""
+        order = self._program.index.order
+        match self._program.flow.reaching(name):
+            case (Binding(kind=Bind.ASSIGN, value=cst.BaseExpression() as made, path=()),) if (
+                self._program.function(made) is self._function and order(made) < order(name)
+            ):
+                return made
+            case _:
+                return None
+
     def _passed(self, param: cst.CSTNode | None) -> object:
         params = self._function.params
-        if param not in (*params.posonly_params, *params.params, *params.kwonly_params):
+        if self._site is None or param not in (
+            *params.posonly_params,
+            *params.params,
+            *params.kwonly_params,
+        ):
             return _UNKNOWN
         assert isinstance(param, cst.Param)
         given = self._program.calls.passed(self._function, param, self._site)
@@ -116,7 +157,7 @@ def _constant(node: cst.BaseExpression | None) -> object:
             return _UNKNOWN
 
 
-def _ends_before(block: cst.IndentedBlock, child: cst.CSTNode, given: _Given) -> bool:
+def _ends_before(block: cst.IndentedBlock, child: cst.CSTNode, given: Way) -> bool:
     """Whether the call has left a block before it comes to one of its statements."""
     for statement in block.body:
         if statement is child:
@@ -126,7 +167,7 @@ def _ends_before(block: cst.IndentedBlock, child: cst.CSTNode, given: _Given) ->
     return False
 
 
-def _ends(statement: cst.If, given: _Given) -> bool:
+def _ends(statement: cst.If, given: Way) -> bool:
     """Whether the branch that the call takes never runs to its end."""
     part: cst.If | cst.Else | None = statement
     while isinstance(part, cst.If):
