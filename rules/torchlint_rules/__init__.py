@@ -203,7 +203,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         level=Level.E2,
-        words=(MAKES, ("cuda", ".to(", ".type_as(", "device=")),
+        words=(MAKES, Nearby(("cuda", ".to(", ".type_as(", "device="))),
         in_tests=False,
     ),
     Rule(

@@ -60,7 +60,8 @@ training step the difference is paid again and again.
 A tensor that a later line moves (`z = torch.rand(n)`, then `z = z.cuda()`), or that is given to a
 function of the project that does nothing but move it (`to_var(torch.ones(n))`), is reported where
 it is made, without a fix, and as information where the host computes something of it in between.
-So is a list of one number (`torch.tensor([1] * n)`), which `torch.full` needs no list for.
+So is a list of one number (`torch.tensor([1] * n)`, `torch.tensor([number])`), which `torch.full`
+needs no list for.
 
 Reported as information for `torch.randperm`, which saves no more than the wait for a small copy,
 where it does not run in every training step or forward pass, and where the
@@ -135,7 +136,7 @@ from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.no_data import is_without_data
 from torchlint.analysis.once import runs_once
-from torchlint.analysis.reach import received
+from torchlint.analysis.reach import callee, received
 from torchlint.analysis.removed import takes_device
 from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.analysis.uses import uses_of
@@ -256,9 +257,15 @@ def moved_later(program: Program, move: cst.Call, made: cst.Call, *, plain: bool
         made,
         f"`{program.brief(made)}` {what} then copied to the GPU{when}",
         None,
-        Severity.INFO if small else severity(program, context),
+        Severity.INFO if small else severity(program, context, names_gpu(program, move)),
         help=f"make it there: `torch.{maker(program, made)}(..., device=...)`, without `{mover}`",
     )
+
+
+def names_gpu(program: Program, move: cst.Call) -> bool:
+    """Whether the file of a move names a GPU, or that of the function which moves for it."""
+    found = None if is_method(move) else callee(program, move)
+    return program.devices.named or (found is not None and found[0].devices.named)
 
 
 def maker(program: Program, made: cst.Call) -> str:
@@ -413,9 +420,10 @@ def step(context: Context) -> str:
     return "forward pass" if context.role is Role.FORWARD else "training step"
 
 
-def severity(program: Program, context: Context) -> Severity | None:
+def severity(program: Program, context: Context, named: bool | None = None) -> Severity | None:
     """Return a lower severity where the cost is paid once, or no GPU is named."""
-    return None if every_step(context) and program.devices.named else Severity.INFO
+    named = program.devices.named if named is None else named
+    return None if every_step(context) and named else Severity.INFO
 
 
 def fix(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Fix | None:

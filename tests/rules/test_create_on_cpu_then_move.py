@@ -964,6 +964,26 @@ def test_a_function_of_another_file_that_only_moves_what_it_is_given(tmp_path: P
     assert len(check_in(tmp_path, files, "train.py", CODE)) == 1
 
 
+OF_ANOTHER = "import torch\nfrom utils import to_var\nfor x in batches:\n    model(x).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("moves", "severities"),
+    [
+        pytest.param("return x.cuda()", [Severity.WARNING], id="to the GPU"),
+        pytest.param("return x.to(get())", [], id="not seen where to"),
+        pytest.param("return x.half()", [], id="without a move"),
+    ],
+)
+def test_the_file_of_a_function_that_moves_names_the_gpu(
+    tmp_path: Path, moves: str, severities: list[Severity]
+) -> None:
+    source = f"{OF_ANOTHER}    y = to_var(torch.ones(3))\n"
+    files = {"utils.py": f"cuda = True\ndef to_var(x):\n    {moves}\n", "train.py": source}
+    found = check_in(tmp_path, files, "train.py", CODE)
+    assert [one.severity for one in found] == severities
+
+
 @pytest.mark.parametrize(
     ("head", "line"),
     [
@@ -996,9 +1016,19 @@ def test_what_is_given_to_another_function(head: str, line: str) -> None:
     silent(step(line, head), CODE)
 
 
-@pytest.mark.parametrize("made", ["torch.tensor([1] * n)", "torch.LongTensor([args.label] * n)"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.tensor([1] * n)",
+        "torch.LongTensor([args.label] * n)",
+        "torch.tensor([0.5])",
+        "torch.LongTensor([len(x)])",
+        "torch.tensor([names.index(name)])",
+        "torch.tensor([place])",
+    ],
+)
 def test_a_list_of_one_number_is_what_full_makes(made: str) -> None:
-    [found] = check(step(f"y = {made}.to(device)"), CODE)
+    [found] = check(step(f"place = names.index(x)\ny = {made}.to(device)"), CODE)
     assert found.fix is None
     assert found.help == "make it there: `torch.full(..., device=...)`"
 
@@ -1006,10 +1036,14 @@ def test_a_list_of_one_number_is_what_full_makes(made: str) -> None:
 @pytest.mark.parametrize(
     "made",
     ["torch.tensor(labels * n)", "torch.tensor([1, 2] * n)", "torch.tensor([row] * n)",
-     "torch.tensor([[1, 2]] * n)", "torch.stack([x] * n)"],
+     "torch.tensor([[1, 2]] * n)", "torch.stack([x] * n)", "torch.tensor([row])",
+     "torch.tensor([*row])", "torch.tensor([[1]])", "torch.tensor([1, 2])",
+     "torch.tensor([model.weight])", "torch.tensor([names.find(name)])",
+     "torch.tensor([first])", "torch.tensor([1], pin_memory=True)"],
 )  # fmt: skip
 def test_a_list_of_more_than_one_number(made: str) -> None:
-    silent(step(f"y = {made}.to(device)"), CODE)
+    head = "first = names.index(n)\nif n:\n    first = rows[n]\n"
+    silent(step(f"y = {made}.to(device)", head), CODE)
 
 
 def test_a_function_with_the_loop_of_the_steps_is_called_by_a_mode() -> None:

@@ -73,8 +73,13 @@ def created(program: Program, node: cst.BaseExpression) -> cst.Call | None:
 
 
 def is_repeated(program: Program, call: cst.Call) -> bool:
-    """``torch.tensor([value] * n)``: what ``torch.full`` makes, by way of a list."""
+    """``torch.tensor([value] * n)``: what ``torch.full`` makes, by way of a list.
+
+    So is ``torch.tensor([number])``.
+    """
     match call.args[:1]:
+        case [cst.Arg(star="", value=cst.List(elements=[cst.Element(value=value)]))]:
+            return program.qualified(call.func) in _OF_LISTS and _is_number(program, value)
         case [
             cst.Arg(
                 value=cst.BinaryOperation(
@@ -83,8 +88,27 @@ def is_repeated(program: Program, call: cst.Call) -> bool:
                 )
             )
         ] if program.qualified(call.func) in _OF_LISTS:
-            known = program.value(value).kind
-            return known in (Kind.NUMBER, Kind.BOOL) or _may_be_setting(value)
+            return _is_number(program, value) or _may_be_setting(value)
+        case _:
+            return False
+
+
+def _is_number(program: Program, value: cst.BaseExpression) -> bool:
+    """Whether an expression is one number: known, or a position (``names.index(name)``)."""
+    if program.value(value).kind in (Kind.NUMBER, Kind.BOOL):
+        return True
+    if isinstance(value, cst.Name):
+        bound = program.flow.reaching(value)
+        return bool(bound) and all(
+            one.kind is Bind.ASSIGN and not one.path and _is_position(one.value) for one in bound
+        )
+    return _is_position(value)
+
+
+def _is_position(value: cst.CSTNode | None) -> bool:
+    match value:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("index")), args=[cst.Arg(star="")]):
+            return True
         case _:
             return False
 
