@@ -17,6 +17,7 @@ from torchlint.analysis.arguments import literal
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.entries import Entries, key_of, written_out
 from torchlint.analysis.growth import Growth
+from torchlint.analysis.handed_up import handed_up
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
@@ -385,6 +386,7 @@ class Evaluator:
             return promised
         given = [self._value(node) for node in program.calls.arguments(function, param)]
         given += self._given_elsewhere(function, param)
+        given += self._handed_up(function, param)
         given += [self.each(data) for data in program.engines.given(function, param)]
         default = [] if param.default is None else [self._value(param.default)]
         if promised.known:  # tensors are passed for a "float" all the same
@@ -405,6 +407,16 @@ class Evaluator:
             return []
         passed = project.passed(program, function, param)
         return [portable(other.values.of(node), other, program) for other, node in passed]
+
+    def _handed_up(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
+        """Return what heirs hand to the ``__init__`` of a class: ``super().__init__(net)``."""
+        program = self._program
+        return [
+            self._value(node)
+            if other is program
+            else portable(other.values.of(node), other, program)
+            for other, node in handed_up(program, function, param)
+        ]
 
     def annotated(self, node: cst.BaseExpression) -> Value:
         """Return the value that an annotation promises."""
