@@ -168,16 +168,20 @@ LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 
 def create_on_cpu_then_move(program: Program) -> Iterator[Finding]:
     """Find tensors that are made on the host only to be copied to the GPU."""
+    told = set[int]()
     for move, func in program.method_calls(*MOVERS):
         made = created(program, func.value)
         goal = None if made is None else goal_of(program, move)
         if made is None or goal is None or in_test(program, move) or is_rare(program, move):
             continue
         if has_device(program, made) and not is_empty(program, made):
+            told.add(id(made))
             yield moved(program, move, made, goal)
-    yield from later(program)
+    for finding in later(program):
+        told.add(id(finding.node))
+        yield finding
     yield from scalars(program)
-    yield from constants(program)
+    yield from (one for one in constants(program) if id(one.node) not in told)
     yield from arrays(program)
 
 

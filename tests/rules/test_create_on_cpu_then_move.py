@@ -1037,9 +1037,9 @@ def test_a_list_of_one_number_is_what_full_makes(made: str) -> None:
     "made",
     ["torch.tensor(labels * n)", "torch.tensor([1, 2] * n)", "torch.tensor([row] * n)",
      "torch.tensor([[1, 2]] * n)", "torch.stack([x] * n)", "torch.tensor([row])",
-     "torch.tensor([*row])", "torch.tensor([[1]])", "torch.tensor([1, 2])",
+     "torch.tensor([*row])", "torch.tensor([[n]])", "torch.tensor([n, 2])",
      "torch.tensor([model.weight])", "torch.tensor([names.find(name)])",
-     "torch.tensor([first])", "torch.tensor([1], pin_memory=True)"],
+     "torch.tensor([first])", "torch.tensor([len(x)], pin_memory=True)"],
 )  # fmt: skip
 def test_a_list_of_more_than_one_number(made: str) -> None:
     head = "first = names.index(n)\nif n:\n    first = rows[n]\n"
@@ -1066,7 +1066,7 @@ MEAN += "seen = held.seen\nlast = []\ndef keep(x):\n    last.append(x)\n"
         "mean = torch.tensor(MEAN, dtype=torch.float32, device=device)",
         "weight = torch.FloatTensor(ROWS).cuda()\nloss = torch.sum(x, weight)",
         "y = x + torch.tensor([1.0, -2.0]).to(device)",
-        "if wide:\n    y = x\nelse:\n    y = torch.tensor([0]).float().to(device)",
+        "if wide:\n    y = x\nelse:\n    y = torch.tensor([0, 1]).float().to(device)",
     ],
 )
 def test_the_same_numbers_in_every_step(line: str) -> None:
