@@ -213,7 +213,7 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
     for name, reader in readers.items():
         if (folder / name).is_file():
             yield folder / name, reader
-    for pattern in ("requirements*.txt", "requirements/*.txt"):
+    for pattern in ("requirement*.txt", "requirements/*.txt"):
         for file in sorted(folder.glob(pattern)):
             yield file, read_requirements
     for name in _names(folder):

@@ -171,6 +171,8 @@ DECLARATIONS = [
     ("pyproject.toml", '[project]\nname = "x"\n', "any"),
     ("setup.cfg", "[metadata]\nname = x\n", "any"),
     ("requirements.txt", "torch<2\n", "any"),
+    ("requirement.txt", "torch==0.3.1\n", "0.3.1"),
+    ("require.txt", "torch==0.3.1\n", "any"),
     ("other.txt", "torch>=2\n", "any"),
 ]
 
