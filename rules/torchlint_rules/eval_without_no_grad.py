@@ -66,8 +66,9 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
   beside what it does with the output is no benchmark.
 - A single forward pass outside of loops (a graph or a data set in one batch), unless all that is
   read of its output are numbers, labels and losses; at the end of a script it is a note.
-- `Variable(x, volatile=True)` in code that only torch 0.3 and older run.  It has had no effect
-  since torch 0.4: elsewhere a forward pass of such a variable is reported, wherever it stands.
+- `Variable(x, volatile=True)` in code that only torch 0.3 and older run, or that is declared to be
+  for those.  It has had no effect since torch 0.4: elsewhere a forward pass of such a variable is
+  reported, wherever it stands.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
 A function that is handed the model after `model.eval()` is part of that evaluation, where nothing
@@ -206,7 +207,7 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
         if not told and not is_volatile(program, program.function(forward) or program.module):
             copies.append(forward)
             yield of_copy(program, forward)
-    for forward in volatile_passes(program) if program.reaches(NO_GRAD) else ():
+    for forward in volatile_passes(program) if has_no_grad(program) else ():
         if not any(program.index.inside(forward, place) for place in (*reported, *copies)):
             yield of_volatile(program, forward)
 
@@ -239,9 +240,15 @@ def is_used(program: Program, forward: cst.Call) -> bool:
     return any(any(True for _ in uses_of(program, one)) for one in bound if one is not None)
 
 
+def has_no_grad(program: Program) -> bool:
+    """Whether code is for torch 0.4 or newer: by what it uses, and what its project declares."""
+    declared = None if program.floor else program.target
+    return program.reaches(NO_GRAD) and (declared is None or declared >= NO_GRAD)
+
+
 def is_volatile(program: Program, place: cst.CSTNode) -> bool:
     """Whether an evaluation for torch 0.3 turns gradients off, as it is done there."""
-    return not program.reaches(NO_GRAD) and "volatile" in program.code(place)
+    return not has_no_grad(program) and "volatile" in program.code(place)
 
 
 def target(program: Program, one: Evaluation) -> Place:
@@ -306,7 +313,7 @@ def also_evaluated(program: Program, one: SharedPass) -> Finding:
 
 def advised(program: Program) -> str:
     """Say what to know about the finding."""
-    if not program.reaches(NO_GRAD):
+    if not has_no_grad(program):
         return "It is code for torch 0.3: pass `volatile=True` to the Variable of the input."
     if "volatile" in program.text:
         return "`volatile=True` has had no effect since torch 0.4: use torch.no_grad()."
@@ -315,7 +322,7 @@ def advised(program: Program) -> str:
 
 def fix(program: Program, place: Place, left: list[Escape]) -> Fix | None:
     """Return the decorator of the function, or the block around the loop."""
-    if not program.reaches(NO_GRAD):
+    if not has_no_grad(program):
         return None
     spelled = of_torch(program, place, "no_grad")
     if spelled is None:
@@ -407,7 +414,7 @@ def of_volatile(program: Program, forward: cst.Call) -> Finding:
 def around(program: Program, forward: cst.Call) -> Fix | None:
     """Return the block around a statement that does nothing else."""
     statement = program.smallest_statement(forward)
-    spelled = of_torch(program, forward, "no_grad") if program.reaches(NO_GRAD) else None
+    spelled = of_torch(program, forward, "no_grad") if has_no_grad(program) else None
     if spelled is None or not isinstance(statement, cst.Assign | cst.AnnAssign):
         return None
     value = statement.value

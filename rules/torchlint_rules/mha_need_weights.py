@@ -62,6 +62,7 @@ On a GPU: not measured yet.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -73,6 +74,7 @@ from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
+from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +143,11 @@ def is_hooked_elsewhere(program: Program, name: str) -> bool:
         return False
     imports = program.project.imports
     names = re.compile(NAMES.format(name=re.escape(name)))
-    return any(names.search(imports.text(file)) for file in imports.having(HOOKS))
+    return any(
+        names.search(text) and not is_test(Path(file), text, imports.root)
+        for file in imports.having(HOOKS)
+        if (text := imports.text(file))
+    )
 
 
 def discards(program: Program, call: cst.Call) -> bool:

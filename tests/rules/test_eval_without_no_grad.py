@@ -490,6 +490,12 @@ def test_volatile_does_nothing():
     assert "since torch 0.4" in found.help
 
 
+def test_volatile_turns_gradients_off_in_what_is_declared_to_be_for_torch_0_3():
+    source = evaluation("for x, y in batches:\n    out = model(Variable(x, volatile=True))\n")
+    silent(source, CODE, "0.3.1")
+    assert len(check(source, CODE, "0.4")) == 1
+
+
 def test_volatile_turns_gradients_off_where_only_torch_0_3_runs():
     old = "\n\ndef train(loss):\n    loss.backward()\n    print(loss.data[0])\n"
     source = evaluation("for x, y in batches:\n    out = model(Variable(x, volatile=True))\n")
