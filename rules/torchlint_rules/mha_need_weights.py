@@ -61,30 +61,26 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.hooks import HOOKS, is_hooked_elsewhere
 from torchlint.analysis.index import dotted
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding
-from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
 
-LAYER = "torch.nn.MultiheadAttention"
-HOOKS = ("_forward_hook", "_forward_pre_hook", "create_feature_extractor")
-# What a file with such hooks says of a layer, or of all of its class: `block.{name}`, `"{name}"`.
-NAMES = r"""\.{name}\b|["'][^"'\n]*\b{name}\b|\bisinstance\([^()]*\bMultiheadAttention\b"""
+KIND = "MultiheadAttention"
+LAYER = f"torch.nn.{KIND}"
 CHANGES = "rounding; the random numbers of dropout on a GPU; zero where a mask allows nothing"
 
 
@@ -99,7 +95,7 @@ def mha_need_weights(program: Program) -> Iterator[Finding]:
         if (
             program.argument(call, "need_weights", f"{LAYER}.forward").absent
             and discards(program, call)
-            and not is_hooked_elsewhere(program, dotted(call.func).rpartition(".")[2])
+            and not is_hooked_elsewhere(program, dotted(call.func).rpartition(".")[2], KIND)
         ):
             yield Finding(
                 call,
@@ -135,19 +131,6 @@ def is_attention(program: Program, call: cst.Call) -> bool:
     """Whether torch's own attention layer is called: one that this file makes."""
     value = program.value(call.func)
     return value.kind is Kind.MODULE and value.type == LAYER and value.made is not None
-
-
-def is_hooked_elsewhere(program: Program, name: str) -> bool:
-    """Whether a file of the project that registers hooks names a layer: one may be on it."""
-    if program.project is None:
-        return False
-    imports = program.project.imports
-    names = re.compile(NAMES.format(name=re.escape(name)))
-    return any(
-        names.search(text) and not is_test(Path(file), text, imports.root)
-        for file in imports.having(HOOKS)
-        if (text := imports.text(file))
-    )
 
 
 def discards(program: Program, call: cst.Call) -> bool:

@@ -126,6 +126,15 @@ def test_a_layer_that_no_other_file_hooks_is_found(tmp_path, other):
     assert len(check_in(tmp_path, files, "model.py", CODE)) == 1
 
 
+def test_what_tests_hook_says_nothing_of_the_model(tmp_path):
+    hooked = HOOKED.format(layer="model.layers[-1].attn")
+    files = {
+        "model.py": block("return self.attn(x, x, x)[0]"),
+        "test_model.py": f"import pytest\n{hooked}",
+    }
+    assert len(check_in(tmp_path, files, "model.py", CODE)) == 1
+
+
 @pytest.mark.parametrize(
     ("forward", "row"),
     [
