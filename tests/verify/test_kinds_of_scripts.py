@@ -122,7 +122,11 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn"])
+# What is slow here takes up to half a minute, and has its parts in the tests of the worker and of
+# the executor, which always run: spawned workers, compiled models, ranks, relative imports.
+
+
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_of_a_loader(here: Place, way: str) -> None:
     seen = tried(here, {"train.py": HEAD + LOADER.replace("{way}", way)})
     seen.check()
@@ -238,6 +242,7 @@ PACKAGE = {
 }
 
 
+@pytest.mark.slow
 def test_a_module_with_relative_imports(here: Place) -> None:
     seen = tried(here, PACKAGE, module="pkg.train")
     seen.check()
@@ -262,6 +267,7 @@ def test_a_file_that_is_imported_from_the_users_tree_is_not_exercised(here: Plac
     assert seen.timed is None
 
 
+@pytest.mark.slow
 def test_a_compiled_model(here: Place) -> None:
     compiled = 'model = torch.compile(model, backend="eager")\noptimizer ='
     seen = tried(here, {"train.py": HEAD + LOOP.replace("optimizer =", compiled)})
@@ -284,6 +290,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_of_torchrun(here: Place) -> None:
     launcher = f"torchrun --nproc-per-node 2 --master-port {_free_port()}"
     seen = tried(here, {"train.py": HEAD + DDP}, launcher=launcher)
