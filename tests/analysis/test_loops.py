@@ -506,6 +506,10 @@ def test_context(source: str, role: str) -> None:
         ("if self.training is True: show()\n    else: probe()", "EVAL"),
         ("if not self.training: show()\n    else: probe()", "TRAIN"),
         ("if self.training: probe()", "TRAIN"),
+        ("if not self.training and loud: probe()", "EVAL"),
+        ("if self.training or loud: show()\n    else: probe()", "EVAL"),
+        ("if self.training and loud: show()\n    else: probe()", "TRAIN"),  # both
+        ("if not self.training or loud: probe()", "TRAIN"),
         ("if self.ready is False: probe()", "TRAIN"),
         ("if phase == 'train': probe()", "TRAIN"),
         ("if phase != 'train': show()\n    else: probe()", "TRAIN"),

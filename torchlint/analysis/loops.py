@@ -23,6 +23,7 @@ from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
+from torchlint.analysis.decisions import truth
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
@@ -1395,16 +1396,12 @@ def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
     Also ``if stage != Stage.TRAIN:``, and the ``else`` of the opposite.
     """
     alone = child is branch.body or isinstance(child, cst.Else)
-    trains = _asks_to_train(branch.test)
-    return alone and trains is (child is not branch.body)
+    return alone and truth(branch.test, _asks_to_train) is (child is not branch.body)
 
 
 def _asks_to_train(test: cst.BaseExpression) -> bool | None:
-    """Whether a condition holds in training alone (True), or in evaluation alone (False)."""
+    """What a condition without ``and`` and ``or`` comes to in training; None where that is open."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=asked):
-            opposite = _asks_to_train(asked)
-            return None if opposite is None else not opposite
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name("training")):
             return True
         case cst.Comparison(
@@ -1415,7 +1412,8 @@ def _asks_to_train(test: cst.BaseExpression) -> bool | None:
                 )
             ],
         ):
-            return _asks_to_train(asked) and to == "True"
+            trains = _asks_to_train(asked)
+            return None if trains is None else trains is (to == "True")
         case cst.Comparison(
             left=cst.Name() | cst.Attribute(),
             comparisons=[
@@ -1425,14 +1423,12 @@ def _asks_to_train(test: cst.BaseExpression) -> bool | None:
                 )
             ],
         ):
-            phase = _phase(to)
+            phase, equal = _phase(to), isinstance(operator, cst.Equal)
+            if _TRAINS.fullmatch(phase):
+                return equal
+            return not equal if _EVALUATES.fullmatch(phase) else None
         case _:
             return None
-    if isinstance(operator, cst.Equal):
-        found = {True: _TRAINS, False: _EVALUATES}
-        return next((is_it for is_it, one in found.items() if one.fullmatch(phase)), None)
-    # what is no evaluation may yet be neither
-    return False if _TRAINS.fullmatch(phase) else None
 
 
 def _phase(named: cst.SimpleString | cst.Attribute) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.decisions import may_come_to
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
-from torchlint.analysis.narrowing import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,46 +42,13 @@ def only_in_training(program: Program, node: cst.CSTNode, name: str) -> bool:
 
     Also what stands after ``if not model.training: return ...``.
     """
-    child = node
-    for above in program.index.ancestors(node):
-        match above:
-            case cst.FunctionDef():
-                return False
-            case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
-                if child is not test and _in_evaluation(test, name) is (child is not body):
-                    return True
-            case cst.IndentedBlock() if _is_left_before(above, child, name):
-                return True
-            case _:
-                pass
-        child = above
-    return False
+    return not may_come_to(program, node, partial(_in_evaluation, name))
 
 
-def _in_evaluation(test: cst.BaseExpression, name: str) -> bool | None:
+def _in_evaluation(name: str, test: cst.BaseExpression) -> bool | None:
     """What a condition comes to of a model in evaluation; None where other things decide."""
     match test:
         case cst.Attribute(value=model, attr=cst.Name("training")) if dotted(model) == name:
             return False
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            found = _in_evaluation(inner, name)
-            return None if found is None else not found
-        case cst.BooleanOperation(left=left, right=right):
-            decides = isinstance(test.operator, cst.Or)
-            sides = (_in_evaluation(left, name), _in_evaluation(right, name))
-            return decides if decides in sides else None
         case _:
             return None
-
-
-def _is_left_before(block: cst.IndentedBlock, child: cst.CSTNode, name: str) -> bool:
-    for statement in block.body:
-        if statement is child:
-            return False
-        if (
-            isinstance(statement, cst.If)
-            and _in_evaluation(statement.test, name)
-            and leaves(statement.body)
-        ):
-            return True
-    return False

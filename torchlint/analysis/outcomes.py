@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.analysis.decisions import truth
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
@@ -51,14 +53,11 @@ def outcome(
     ``sites`` returns the calls of a function that count, each with its file; none where there are
     others.
     """
+    return truth(test, lambda part: _known(program, part, sites, depth))
+
+
+def _known(program: Program, test: cst.BaseExpression, sites: Sites, depth: int) -> bool | None:
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            found = outcome(program, inner, sites, depth)
-            return None if found is None else not found
-        case cst.BooleanOperation():
-            ends = isinstance(test.operator, cst.Or)  # with the first side that is so
-            sides = [outcome(program, side, sites, depth) for side in (test.left, test.right)]
-            return ends if ends in sides else None if None in sides else not ends
         case cst.Comparison(left=left, comparisons=[only]):
             compare = _COMPARED.get(type(only.operator))
             right = _values(program, only.comparator, sites, depth) if compare else None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.decisions import may_come_to, truth
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding
-from torchlint.analysis.narrowing import leaves
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -42,20 +42,7 @@ class Way:
 
     def comes_to(self, node: cst.CSTNode) -> bool:
         """Whether the call may run what stands at a node of the function."""
-        child = node
-        for above in self._program.index.ancestors(node):
-            match above:
-                case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body) if (
-                    child is not test and self.truth(test) is (child is not body)
-                ):
-                    return False
-                case cst.IndentedBlock() if _ends_before(above, child, self):
-                    return False
-                case cst.FunctionDef():
-                    return True
-                case _:
-                    child = above
-        return True
+        return may_come_to(self._program, node, self._known)
 
     def is_chosen(self, node: cst.CSTNode) -> bool:
         """Whether a node stands in a branch that the call takes by what it passes."""
@@ -72,14 +59,10 @@ class Way:
 
     def truth(self, test: cst.BaseExpression) -> bool | None:
         """Whether a condition of the function holds in the call; None where that is open."""
+        return truth(test, self._known)
+
+    def _known(self, test: cst.BaseExpression) -> bool | None:
         match test:
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                found = self.truth(inner)
-                return None if found is None else not found
-            case cst.BooleanOperation(left=left, right=right):
-                decides = isinstance(test.operator, cst.Or)
-                sides = {self.truth(left), self.truth(right)}
-                return decides if decides in sides else None if None in sides else not decides
             case cst.Comparison(left=left, comparisons=[only]):
                 return self._compared(left, only)
             case cst.Name() if (made := self._made(test)) is not None:
@@ -155,26 +138,3 @@ def _constant(node: cst.BaseExpression | None) -> object:
             return _NAMES[name]
         case _:
             return _UNKNOWN
-
-
-def _ends_before(block: cst.IndentedBlock, child: cst.CSTNode, given: Way) -> bool:
-    """Whether the call has left a block before it comes to one of its statements."""
-    for statement in block.body:
-        if statement is child:
-            return False
-        if isinstance(statement, cst.If) and _ends(statement, given):
-            return True
-    return False
-
-
-def _ends(statement: cst.If, given: Way) -> bool:
-    """Whether the branch that the call takes never runs to its end."""
-    part: cst.If | cst.Else | None = statement
-    while isinstance(part, cst.If):
-        truth = given.truth(part.test)
-        if truth is None:
-            return False
-        if truth:
-            break
-        part = part.orelse
-    return part is not None and leaves(part.body)
