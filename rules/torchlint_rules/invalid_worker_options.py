@@ -84,7 +84,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.sharding import repeats_samples
 from torchlint.analysis.workers import (
     Workers,
@@ -185,7 +185,7 @@ def has_sampler(program: Program, call: cst.Call, word: str) -> bool:
     for node in nodes:
         if isinstance(node, cst.Name):
             bound = program.flow.reaching(node)
-            made += (b.value if b.kind is Bind.ASSIGN and not b.path else None for b in bound)
+            made += (b.value if b.is_plain else None for b in bound)
         else:
             made.append(node)
     return bool(made) and all(is_call(node, "Sampler") for node in made)

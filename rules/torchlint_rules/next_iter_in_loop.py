@@ -87,7 +87,7 @@ import libcst as cst
 from torchlint.analysis.epochs import runs_once
 from torchlint.analysis.hoisting import free_name, loops_around, mentions, unchanged_in
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import Bind, Binding, dotted
+from torchlint.analysis.index import Binding, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddImport, InsertBefore, Replace
@@ -188,7 +188,7 @@ def is_of_container(node: cst.BaseExpression) -> bool:
 def made_in_same_turn(program: Program, call: cst.Call, name: cst.Name) -> cst.CSTNode | None:
     """Return the value of a name that the turn of the loop gave it in which it is used."""
     match program.flow.reaching(name):
-        case (Binding(kind=Bind.ASSIGN, path=(), value=value, node=node),):
+        case (Binding(is_plain=True, value=value, node=node),):
             above = (one for one in program.index.ancestors(node) if isinstance(one, _SOMETIMES))
             if not all(program.index.inside(call, one) for one in above):
                 return None  # a new pass where the last one has come to its end

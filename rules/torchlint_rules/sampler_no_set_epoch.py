@@ -86,7 +86,7 @@ from torchlint.analysis.datasets import IN_MEMORY
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.epochs import epoch_loops
 from torchlint.analysis.hoisting import free_name, unchanged_in
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.neighbours import texts_around
@@ -328,7 +328,7 @@ def values_at(program: Program, target: cst.Name | cst.Attribute, loop: Loop) ->
         return origins(program, target)
     found: list[cst.CSTNode] = []
     for binding in program.flow.before(loop, target.value):
-        plain = binding.kind is Bind.ASSIGN and not binding.path
+        plain = binding.is_plain
         found += origins(program, binding.value) if plain and binding.value else [binding.node]
     return found
 

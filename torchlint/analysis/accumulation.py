@@ -117,7 +117,7 @@ def _every(
     match test:
         case cst.Name() if depth < _DEPTH:
             found = program.flow.reaching(test)
-            if len(found) == 1 and found[0].kind is Bind.ASSIGN and not found[0].path:
+            if len(found) == 1 and found[0].is_plain:
                 value = found[0].value
                 if isinstance(value, cst.BaseExpression):
                     return _every(program, value, loop, depth + 1)
@@ -305,7 +305,7 @@ def _scale(program: Program, node: cst.CSTNode | None, depth: int) -> Scale:
 
 def _of_name(program: Program, node: cst.Name, depth: int) -> Scale:
     found = program.flow.reaching(node)
-    if not found or any(one.kind is not Bind.ASSIGN or one.path for one in found):
+    if not found or any(not one.is_plain for one in found):
         changed = any(
             one.kind is Bind.AUGMENT
             and isinstance(one.value, cst.AugAssign)

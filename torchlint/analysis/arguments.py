@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import Dictionaries, Keys, literal
-from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.index import Binding
 from torchlint.analysis.torch_api import LIBRARY_SIGNATURES, SIGNATURES
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Arguments:
         if not isinstance(node, cst.Name) or depth > _DEPTH:
             return None
         match self._program.flow.reaching(node):
-            case (Binding(kind=Bind.ASSIGN, path=(), value=value),):
+            case (Binding(is_plain=True, value=value),):
                 return self.number(value, depth + 1)
             case _:
                 return None

@@ -230,7 +230,7 @@ def is_distribution(program: Program, node: cst.BaseExpression) -> bool:
     made: list[cst.CSTNode | None] = [node]
     if isinstance(node, cst.Name):
         bound = program.flow.reaching(node)
-        made = [one.value if one.kind is Bind.ASSIGN and not one.path else None for one in bound]
+        made = [one.value if one.is_plain else None for one in bound]
     return bool(made) and all(
         isinstance(one, cst.Call) and program.qualified(one.func).startswith(DISTRIBUTIONS)
         for one in made

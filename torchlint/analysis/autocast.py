@@ -10,7 +10,7 @@ from packaging.version import Version
 from torchlint.analysis.blocks import line_of
 from torchlint.analysis.call_edits import MAX_LINE
 from torchlint.analysis.hoisting import free_name
-from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.index import Binding
 from torchlint.analysis.rewrites import (
     AddImport,
     InsertAfter,
@@ -128,7 +128,7 @@ def _optimizer_line(program: Program, plain: PlainStep) -> cst.SimpleStatementLi
     if not isinstance(plain.optimizer, cst.Name):
         return None
     match program.flow.reaching(plain.optimizer):
-        case (Binding(kind=Bind.ASSIGN, path=(), value=cst.Call() as made),):
+        case (Binding(is_plain=True, value=cst.Call() as made),):
             fused = any(arg.keyword and arg.keyword.value == "fused" for arg in made.args)
             return None if fused else line_of(program, made)
         case _:

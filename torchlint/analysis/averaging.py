@@ -123,7 +123,7 @@ def _names(program: Program, loop: cst.For) -> Iterator[cst.Name]:
 def _only_value(program: Program, name: cst.Name) -> cst.CSTNode | None:
     """Return the expression that a name stands for, if there is only one."""
     match program.flow.reaching(name):
-        case [binding] if binding.kind is Bind.ASSIGN and not binding.path:
+        case [binding] if binding.is_plain:
             return binding.value
         case _:
             return None

@@ -58,7 +58,7 @@ def _pins(program: Program, value: cst.CSTNode | None, depth: int) -> Pinned:
             return Pinned.NO
     if isinstance(value, cst.Name) and depth < _DEPTH:
         bindings = program.flow.reaching(value)
-        if bindings and all(b.kind is Bind.ASSIGN and not b.path for b in bindings):
+        if bindings and all(b.is_plain for b in bindings):
             return max(_pins(program, b.value, depth + 1) for b in bindings)
     if isinstance(value, cst.BaseExpression) and asks_for_device(program, value):
         return Pinned.YES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
@@ -98,7 +98,7 @@ def _by_name(
         return not holds
     if isinstance(test, cst.Name) and depth < _DEPTH:
         match program.flow.reaching(test):
-            case (binding,) if binding.kind is Bind.ASSIGN and not binding.path:
+            case (binding,) if binding.is_plain:
                 if isinstance(binding.value, cst.BaseExpression):
                     return _uses_gpu(program, binding.value, holds=holds, depth=depth + 1)
             case _:

@@ -141,7 +141,7 @@ class Calls:
             return [binding.value]
         if binding.kind is Bind.PARAMETER and isinstance(binding.value, cst.Param):
             return self._passed_functions(binding.value, depth)
-        plain = binding.kind is Bind.ASSIGN and not binding.path
+        plain = binding.is_plain
         return self._functions(binding.value, depth + 1) if plain else []
 
     def _passed_functions(self, param: cst.Param, depth: int) -> list[cst.FunctionDef]:
@@ -381,7 +381,7 @@ class Calls:
 
     def _made_elsewhere(self, binding: Binding) -> list[Target]:
         made = binding.value
-        if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+        if not binding.is_plain or not isinstance(made, cst.Call):
             return []
         maker = None if _makes_no_training(made) else self.elsewhere(made)
         if maker is None:

@@ -10,7 +10,6 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.debugging import ways_to
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.mentions import words
 from torchlint.analysis.profiling import is_short
@@ -204,7 +203,7 @@ def place(program: Program, models: Sequence[Trained]) -> InsertAfter | None:
 
 
 def _is_model(program: Program, binding: Binding) -> bool:
-    plain = binding.kind is Bind.ASSIGN and not binding.path
+    plain = binding.is_plain
     return plain and program.values.binding(binding).kind is Kind.MODULE
 
 

@@ -66,9 +66,7 @@ def is_of_kept(program: Program, made: cst.Call) -> bool:
 def _is_own(binding: Binding) -> bool:
     """Whether a name is that of an argument, or of what a call or a display makes."""
     made = isinstance(binding.value, cst.Call | cst.List | cst.Tuple | cst.ListComp)
-    return binding.kind is Bind.PARAMETER or (
-        binding.kind is Bind.ASSIGN and made and not binding.path
-    )
+    return binding.kind is Bind.PARAMETER or (binding.is_plain and made)
 
 
 def _is_looked_at(program: Program, use: cst.CSTNode) -> bool:
@@ -94,7 +92,7 @@ def goes_through_constants(program: Program, loop: cst.For) -> bool:
             pass
     if isinstance(node, cst.Name):
         made = program.flow.reaching(node)
-        plain = len(made) == 1 and made[0].kind is Bind.ASSIGN and not made[0].path
+        plain = len(made) == 1 and made[0].is_plain
         node = made[0].value if plain else None
     return isinstance(node, cst.Tuple | cst.List | cst.Dict) and _holds_constants(node)
 

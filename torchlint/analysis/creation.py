@@ -99,9 +99,7 @@ def _is_number(program: Program, value: cst.BaseExpression) -> bool:
         return True
     if isinstance(value, cst.Name):
         bound = program.flow.reaching(value)
-        return bool(bound) and all(
-            one.kind is Bind.ASSIGN and not one.path and _is_position(one.value) for one in bound
-        )
+        return bool(bound) and all(one.is_plain and _is_position(one.value) for one in bound)
     return _is_position(value)
 
 
@@ -226,7 +224,7 @@ def _is_whole(program: Program, node: cst.CSTNode | None, depth: int) -> bool:
 def _counts(program: Program, binding: Binding, depth: int) -> bool:
     """Whether a name is bound to an ``int``."""
     match binding:
-        case Binding(kind=Bind.ASSIGN, path=(), value=value):
+        case Binding(is_plain=True, value=value):
             return _is_whole(program, value, depth)
         case Binding(kind=Bind.ASSIGN, value=cst.Attribute(attr=cst.Name(value="shape"))):
             return True

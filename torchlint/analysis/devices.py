@@ -252,7 +252,7 @@ class Devices:
             case cst.Name():
                 found = None
                 for binding in self._program.flow.reaching(node):
-                    if binding.kind is not Bind.ASSIGN or binding.path:
+                    if not binding.is_plain:
                         return Device.UNKNOWN
                     one = self._of_string(binding.value, depth + 1)
                     found = one if found is None else join_devices(found, one)
@@ -278,7 +278,7 @@ class Devices:
                 bound = {
                     self._of_tensor_type(binding.value, depth + 1)
                     for binding in self._program.flow.reaching(node)
-                    if binding.kind is Bind.ASSIGN and not binding.path
+                    if binding.is_plain
                 }
                 if bound == {Device.CUDA}:
                     return Device.CUDA

@@ -162,7 +162,7 @@ def _forwards(program: Program, cut: cst.BaseExpression) -> Iterator[cst.Call]:
     """Yield the outermost calls of modules in what is detached, here or where it got its name."""
     if isinstance(cut, cst.Name):
         match program.flow.reaching(cut):
-            case (binding,) if binding.kind is Bind.ASSIGN and not binding.path:
+            case (binding,) if binding.is_plain:
                 value = binding.value
                 if isinstance(value, cst.Call) and _is_only_detached(program, binding):
                     yield from _forwards(program, value)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Event, Role
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class Engines:
         match node:
             case cst.Name():
                 for binding in program.flow.reaching(node):
-                    if binding.kind is Bind.ASSIGN and not binding.path:
+                    if binding.is_plain:
                         yield from self._makers(binding.value, depth + 1)
             case cst.Call() if program.qualified(node.func).startswith("ignite."):
                 yield node

@@ -88,7 +88,7 @@ class Entries:
     def _made(self, kept: cst.BaseExpression) -> Binding | None:
         """Return the binding of a name whose only value is an empty dictionary."""
         bindings = self._program.flow.reaching(kept) if type(kept) is cst.Name else ()
-        if len(bindings) != 1 or bindings[0].kind is not Bind.ASSIGN or bindings[0].path:
+        if len(bindings) != 1 or not bindings[0].is_plain:
             return None
         match bindings[0].value:
             case cst.Dict(elements=[]):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ def is_floating(program: Program, node: cst.BaseExpression, depth: int = 0) -> b
             if shown is not None and shown.kind is Kind.TENSOR:
                 return True
             return bool(bindings) and all(
-                binding.kind is Bind.ASSIGN
-                and not binding.path
+                binding.is_plain
                 and isinstance(binding.value, cst.BaseExpression)
                 and is_floating(program, binding.value, depth + 1)
                 for binding in bindings

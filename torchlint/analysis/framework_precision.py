@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +145,7 @@ def _has_plain_configuration(program: Program, given: dict[str, cst.BaseExpressi
     node: cst.CSTNode | None = given.get("config", given.get("config_params"))
     if isinstance(node, cst.Name):
         bindings = program.flow.reaching(node)
-        plain = len(bindings) == 1 and bindings[0].kind is Bind.ASSIGN and not bindings[0].path
+        plain = len(bindings) == 1 and bindings[0].is_plain
         node = bindings[0].value if plain else None
     if not isinstance(node, cst.Dict):
         return False

@@ -103,6 +103,11 @@ class Binding:
     scope: Scope
     path: tuple[int, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the name is what the value is: ``x = v``, and no part of it."""
+        return self.kind is Bind.ASSIGN and not self.path
+
 
 @dataclass(slots=True, eq=False)
 class Scope:

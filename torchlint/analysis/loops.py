@@ -1289,7 +1289,7 @@ class Loops:
         """Return the expression that a name stands for, where it is one."""
         bindings = self._program.flow.reaching(test) if isinstance(test, cst.Name) else ()
         made = bindings[0] if len(bindings) == 1 else None
-        found = made is not None and made.kind is Bind.ASSIGN and not made.path
+        found = made is not None and made.is_plain
         return made.value if made is not None and made.value is not None and found else test
 
     def _counts(self, test: cst.BaseExpression) -> bool:

@@ -201,7 +201,7 @@ class Names:
             name = dotted(value.name)
             full = f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
             return (self._taken and self._taken(full)) or full
-        if binding.kind is Bind.ASSIGN and not binding.path:
+        if binding.is_plain:
             if isinstance(value, (cst.Name, cst.Attribute)):
                 return self.qualified(value)
             return ""

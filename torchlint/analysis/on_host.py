@@ -41,7 +41,7 @@ def back_on_host(program: Program, binding: Binding) -> bool:
 def stays_on_host(program: Program, binding: Binding) -> bool:
     """Whether a name is a model that a function makes of a class, and never moves nor hands on."""
     made = binding.value
-    if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+    if not binding.is_plain or not isinstance(made, cst.Call):
         return False
     if binding.scope.kind is not ScopeKind.FUNCTION or not isinstance(made.func, cst.Name):
         return False
@@ -77,7 +77,7 @@ def _are_layers_of_host(program: Program, node: cst.BaseExpression, read: cst.CS
         return False
     (binding,) = bindings
     made = binding.value
-    if binding.kind is not Bind.ASSIGN or binding.path or not isinstance(made, cst.Call):
+    if not binding.is_plain or not isinstance(made, cst.Call):
         return False
     if binding.scope.kind is not ScopeKind.FUNCTION:
         return False

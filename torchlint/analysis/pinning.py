@@ -234,9 +234,7 @@ def _picks(program: Program, part: cst.BaseSlice) -> bool:
     if not isinstance(part.value, cst.Name):
         return isinstance(part.value, cst.List | cst.Comparison)
     made = program.flow.reaching(part.value)
-    return program.value(part.value).kind in _INDICES and all(
-        one.kind is Bind.ASSIGN and not one.path for one in made
-    )
+    return program.value(part.value).kind in _INDICES and all(one.is_plain for one in made)
 
 
 def is_of_one_sample(move: Move) -> bool:

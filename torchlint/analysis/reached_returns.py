@@ -105,7 +105,7 @@ class Way:
         """Return what a name of the function is made of: ``train = phase == "train"``."""
         order = self._program.index.order
         match self._program.flow.reaching(name):
-            case (Binding(kind=Bind.ASSIGN, value=cst.BaseExpression() as made, path=()),) if (
+            case (Binding(is_plain=True, value=cst.BaseExpression() as made),) if (
                 self._program.function(made) is self._function and order(made) < order(name)
             ):
                 return made

@@ -11,7 +11,6 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.debugging import in_test
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import callers
 
@@ -152,7 +151,7 @@ class Recordings:
             return None
         found: list[cst.BaseExpression] = []
         for binding in self._program.flow.reaching(node):
-            if binding.kind is not Bind.ASSIGN or binding.path:
+            if not binding.is_plain:
                 return None
             assert isinstance(binding.value, cst.BaseExpression)
             found.append(binding.value)

@@ -283,8 +283,7 @@ def _is_of_loader(program: Program, node: cst.BaseExpression) -> bool:
         case cst.Name():
             made = program.flow.reaching(node)
             return bool(made) and all(
-                one.kind is Bind.ASSIGN
-                and not one.path
+                one.is_plain
                 and isinstance(one.value, cst.Call)
                 and _is_of_loader(program, one.value)
                 for one in made
@@ -480,7 +479,7 @@ def _is_total(program: Program, name: cst.Name) -> bool:
         match binding:
             case Binding(kind=Bind.AUGMENT, value=cst.AugAssign() as sums_up):
                 sums.append(sums_up)
-            case Binding(kind=Bind.ASSIGN, path=(), value=cst.Integer() | cst.Float()):
+            case Binding(is_plain=True, value=cst.Integer() | cst.Float()):
                 pass
             case _:
                 return False
@@ -568,8 +567,7 @@ def _returns_numbers(program: Program, function: cst.FunctionDef, depth: int) ->
 def _is_made_so(program: Program, name: cst.Name, depth: int) -> bool:
     made = program.flow.reaching(name)
     return bool(made) and all(
-        one.kind is Bind.ASSIGN
-        and not one.path
+        one.is_plain
         and isinstance(one.value, cst.BaseExpression)
         and _is_number(program, one.value, depth + 1)
         for one in made
@@ -598,7 +596,7 @@ def _is_part(program: Program, name: cst.Name) -> bool:
     return all(
         one.kind is Bind.ASSIGN and _is_computed(program, one.value) for one in made
     ) and any(
-        one.kind is Bind.ASSIGN and not one.path and name.value in _addends(one.value)
+        one.is_plain and name.value in _addends(one.value)
         for call, func in program.method_calls("backward")
         if not call.args and isinstance(func.value, cst.Name) and program.function(call) is function
         for one in program.flow.reaching(func.value)

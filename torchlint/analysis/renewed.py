@@ -8,7 +8,6 @@ import libcst as cst
 
 from torchlint.analysis.filled import may_go_back
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import Bind
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _made(program: Program, call: cst.Call) -> Binding | None:
             found = program.flow.reaching(name)
         case _:
             return None
-    if len(found) != 1 or found[0].kind is not Bind.ASSIGN or found[0].path:
+    if len(found) != 1 or not found[0].is_plain:
         return None
     made = found[0].value
     optimizer = isinstance(made, cst.Call) and program.value(made).kind is Kind.OPTIMIZER
@@ -72,8 +71,7 @@ def _is_new(program: Program, model: cst.Name, call: cst.Call, depth: int = 0) -
         and bool(found)
         and depth < _DEPTH
         and all(
-            one.kind is Bind.ASSIGN
-            and not one.path
+            one.is_plain
             and isinstance(one.value, cst.Call)
             and program.index.inside(one.value, turn)
             and _makes_model(program, one.value, call, depth)

@@ -149,7 +149,7 @@ class _Search:
 
 
 def _is_plain(binding: Binding) -> bool:
-    return binding.kind is Bind.ASSIGN and not binding.path
+    return binding.is_plain
 
 
 def _assigned(binding: Binding) -> cst.CSTNode | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -97,5 +97,5 @@ def _counts(
 
 
 def _is_number(program: Program, binding: Binding) -> bool:
-    starts = binding.kind is Bind.ASSIGN and not binding.path
+    starts = binding.is_plain
     return starts and program.values.binding(binding).kind is Kind.NUMBER

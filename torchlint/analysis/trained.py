@@ -57,8 +57,7 @@ def is_untrained(program: Program, func: cst.BaseExpression) -> bool:
     """
     bindings = program.flow.reaching(func) if isinstance(func, cst.Name) else ()
     return bool(bindings) and all(
-        one.kind is Bind.ASSIGN
-        and not one.path
+        one.is_plain
         and isinstance(one.value, cst.Call)
         and not is_imported(program, one)
         and all(_only_runs(program, use) for use in uses_of(program, one))

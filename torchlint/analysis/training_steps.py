@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.analysis.blocks import block_of, line_of, place_in
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.trained import is_trained, is_untrained, trained_models
 from torchlint.analysis.values import Kind
@@ -203,8 +203,7 @@ def is_loss(program: Program, func: cst.BaseExpression) -> bool:
 def _moved_to_a_device(bindings: tuple[Binding, ...]) -> bool:
     """Whether a name is always an instance of some class, put on a device: ``Net().to(device)``."""
     return bool(bindings) and all(
-        binding.kind is Bind.ASSIGN and not binding.path and _is_moved(binding.value)
-        for binding in bindings
+        binding.is_plain and _is_moved(binding.value) for binding in bindings
     )
 
 
@@ -273,7 +272,7 @@ def _differentiated(backward: cst.Call) -> cst.Name | None:
 
 def _only_binding(program: Program, name: cst.Name) -> Binding | None:
     match program.flow.reaching(name):
-        case (binding,) if binding.kind is Bind.ASSIGN and not binding.path:
+        case (binding,) if binding.is_plain:
             return binding
         case _:
             return None

@@ -9,7 +9,6 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.host_results import gathers, loop_around, picks_step
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.queued import decided_by, implied_waits_in
 from torchlint.analysis.syncs import Read, is_frequent, is_sink, sync_of
@@ -105,8 +104,7 @@ def _is_old_number(program: Program, node: cst.BaseExpression) -> bool:
         case cst.Name():
             made = program.flow.reaching(node)
             return bool(made) and all(
-                one.kind is Bind.ASSIGN
-                and not one.path
+                one.is_plain
                 and isinstance(one.value, cst.Call)
                 and _is_old_number(program, one.value)
                 for one in made

@@ -8,7 +8,6 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.importing import is_imported
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.queued import target_of
 from torchlint.analysis.uses import is_label, uses_of
@@ -122,10 +121,7 @@ def _given(
         own = program.index.bound(root)
         return [] if own is None else [own]
     found = list(program.flow.reaching(root))
-    made = all(
-        one.kind is Bind.ASSIGN and not one.path and isinstance(one.value, cst.Call)
-        for one in found
-    )
+    made = all(one.is_plain and isinstance(one.value, cst.Call) for one in found)
     return found if made else []
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device, Kind
 
@@ -49,8 +49,7 @@ def _is_uploaded(program: Program, node: cst.BaseExpression, depth: int) -> bool
         case cst.Name() if depth < _DEPTH:
             bindings = program.flow.reaching(node)
             return bool(bindings) and all(
-                one.kind is Bind.ASSIGN
-                and not one.path
+                one.is_plain
                 and isinstance(one.value, cst.Call)
                 and _uploads(program, one.value, depth + 1)
                 for one in bindings

@@ -273,7 +273,7 @@ def _method_named(program: Program, node: cst.CSTNode | None) -> str:
     """Return the start method that ``"spawn"`` or ``get_context("spawn")`` names."""
     if isinstance(node, cst.Name):
         match program.flow.reaching(node):
-            case (Binding(kind=Bind.ASSIGN, path=(), value=value),):
+            case (Binding(is_plain=True, value=value),):
                 node = value
             case _:
                 return "unknown"

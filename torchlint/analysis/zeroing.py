@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
-from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import implies
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def _over_parameters(program: Program, node: cst.BaseExpression) -> bool:
         case cst.Name():
             found = program.flow.reaching(node)
             return bool(found) and all(
-                binding.kind is Bind.ASSIGN
-                and not binding.path
+                binding.is_plain
                 and isinstance(binding.value, cst.Call)
                 and _over_parameters(program, binding.value)
                 for binding in found
@@ -110,7 +109,7 @@ def _optimizer(program: Program, loop: cst.For) -> str | None:
     scope = program.index.scope(loop).function()
     for name in scope.bindings:
         found = program.flow.before(loop, name)
-        if len(found) != 1 or found[0].kind is not Bind.ASSIGN or found[0].path:
+        if len(found) != 1 or not found[0].is_plain:
             continue
         made = found[0].value
         if (
