@@ -35,6 +35,7 @@ training step the difference is paid again and again.
 - Tensors without elements: `torch.zeros(0, n)`.
 - `.to(other)` and `.type_as(other)`, where the other tensor is not known to be on the GPU,
   `.to(dtype)`, and moves to the CPU, to MPS or to XLA.
+- `torch.Tensor(x)` and the like of one argument, unless it is a number or the size of a tensor.
 - `torch.tensor(values)`: with `device=` it fills memory of the host and copies that as well.  For
   constants see TL301b.
 - Tensors that are given to functions that are not seen, or do more than move them.
@@ -56,6 +57,9 @@ training step the difference is paid again and again.
 
 - Tensors that are moved in a later line, or in one after something was computed of them, where
   anything else may read, fill or change them on the host before.
+
+`torch.FloatTensor(3, n)` of sizes is `torch.empty`, and what `fill_`, `zero_`, `uniform_`,
+`normal_` and `random_` fill a tensor with the GPU fills it with as well.
 
 A tensor that a later line moves (`z = torch.rand(n)`, then `z = z.cuda()`), or that is given to a
 function of the project that does nothing but move it (`to_var(torch.ones(n))`), is reported where
@@ -122,9 +126,11 @@ from torchlint.analysis.creation import (
     created,
     factory,
     goal_of,
+    is_drawn,
     is_repeated,
     is_spread,
     keywords,
+    unfilled_type,
 )
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
@@ -436,14 +442,14 @@ def fix(program: Program, move: cst.Call, made: cst.Call, goal: Goal) -> Fix | N
         return None
     if is_spread(move, made):
         return None
-    dtype = typed(program, move, made, goal)
-    if dtype is None:
+    dtype, renamed = typed(program, move, made, goal), empty(program, made, goal)
+    if dtype is None or renamed is None:
         return None
-    changes = "; ".join(doubts(program, made))
+    changes = "; ".join(doubts(program, move, made))
     return Fix(
         "Make it on the device",
         Safety.UNSAFE if changes else Safety.SAFE,
-        (DropMethod(move), *dtype, AddArgument(made, "device", goal.device)),
+        (DropMethod(move), *renamed, *dtype, AddArgument(made, "device", goal.device)),
         changes=changes,
     )
 
@@ -463,10 +469,24 @@ def typed(
     return (AddArgument(made, "dtype", goal.dtype),)
 
 
-def doubts(program: Program, made: cst.Call) -> Iterator[str]:
+def empty(program: Program, made: cst.Call, goal: Goal) -> tuple[Rewrite, ...] | None:
+    """Return what makes ``torch.empty(3)`` of ``torch.FloatTensor(3)``, which takes no device."""
+    kind = unfilled_type(program, made)
+    if kind is None:
+        return ()
+    if not isinstance(made.func, cst.Attribute):
+        return None
+    torch = program.code(made.func.value)
+    named = Replace(made.func, f"{torch}.empty")
+    if not kind or goal.dtype is not None:
+        return (named,)
+    return (named, AddArgument(made, "dtype", f"{torch}.{kind}"))
+
+
+def doubts(program: Program, move: cst.Call, made: cst.Call) -> Iterator[str]:
     """Yield what is not the same when the tensor is made on the GPU."""
     name = factory(program, made)
-    if name in RANDOM:
+    if name in RANDOM or is_drawn(move, made):
         yield "the numbers come from the random generator of the GPU"
     if name == "linspace" or (name == "arange" and not counts(program, made)):
         yield "the numbers may differ in the last digit"

@@ -58,6 +58,23 @@ def test_a_tensor_without_elements_is_not_copied(made: str, count: int) -> None:
     assert len(check(step(f"y = {made}.to(device)"), CODE)) == count
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.FloatTensor()",
+        "torch.FloatTensor(x)",
+        "torch.FloatTensor(*x)",
+        "torch.Tensor([[0.5, n]])",
+        "torch.FloatTensor(np.ones(3).shape)",  # the numbers of a tuple
+        "torch.FloatTensor(3, n).copy_(x)",
+        "torch.FloatTensor(3, 0)",
+        "torch.cuda.FloatTensor(3, 4)",
+    ],
+)
+def test_no_new_memory_of_a_size_on_the_host(made: str) -> None:
+    assert check(step(f"y = {made}.to(device)"), CODE) == []
+
+
 GPU_TYPE = "Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n"
 
 
@@ -449,6 +466,30 @@ def test_what_each_call_gives_has_been_used_before(before: str, count: int) -> N
             id="no leaf",
         ),
         pytest.param(
+            "torch.FloatTensor(3, n).to(device)",
+            "torch.empty(3, n, dtype=torch.float32, device=device)",
+            1,
+            id="memory of a type",
+        ),
+        pytest.param(
+            "torch.Tensor(x.size(0)).zero_().to(device)",
+            "torch.empty(x.size(0), device=device).zero_()",
+            1,
+            id="zeros in memory of the default type",
+        ),
+        pytest.param(
+            "torch.LongTensor(3, n).fill_(1).to(device, torch.half)",
+            None,
+            1,
+            id="another dtype for what was filled",
+        ),
+        pytest.param(
+            "torch.zeros(n).uniform_(-1, 1).cuda()",
+            'torch.zeros(n, device="cuda").uniform_(-1, 1)',
+            2,
+            id="random numbers put in",
+        ),
+        pytest.param(
             "(torch.zeros(\n        3,  # of them\n        4,\n    ).to(device))",
             "(torch.zeros(\n        3,  # of them\n        4,\n        device=device,\n    ))",
             1,
@@ -460,6 +501,9 @@ def test_fixes(before, after, safety):
     source = step(f"z = {before}")
     (found,) = check(source, CODE)
     assert found.severity is Severity.WARNING
+    if after is None:
+        assert found.fix is None
+        return
     assert found.fix is not None
     assert found.fix.safety is Safety(safety)
     assert fixed(source, CODE, unsafe=safety > 1) == step(f"z = {after}")

@@ -12,6 +12,8 @@ from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.program import Program
 
 EXACT = frozenset({"zeros", "ones", "full", "empty", "eye"})
@@ -24,6 +26,15 @@ SAME = SPREAD.union(
     {"view", "reshape", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "repeat",
      "contiguous", "float", "double", "long", "int", "bool"}
 )  # fmt: skip
+# Methods that fill a tensor where it is: with one value, and with random numbers.
+FILLS = frozenset({"fill_", "zero_"})
+DRAWS = frozenset({"normal_", "uniform_", "random_"})
+# What makes a tensor of a type, of sizes or of values, and that type.
+_TYPED = {
+    "torch.Tensor": "", "torch.FloatTensor": "float32", "torch.DoubleTensor": "float64",
+    "torch.HalfTensor": "float16", "torch.LongTensor": "int64", "torch.IntTensor": "int32",
+    "torch.ShortTensor": "int16", "torch.ByteTensor": "uint8",
+}  # fmt: skip
 _OF_LISTS = frozenset(
     f"torch.{name}" for name in ("tensor", "Tensor", "FloatTensor", "LongTensor", "IntTensor")
 )
@@ -48,19 +59,49 @@ class Goal:
 
 
 def factory(program: Program, call: cst.Call) -> str:
-    """Return the name of the function of torch that makes a tensor of given size, or ""."""
+    """Return the name of the function of torch that makes a tensor of given size, or "".
+
+    Of ``torch.FloatTensor(3, n)``, whose memory nothing has filled, that is ``empty``.
+    """
+    if unfilled_type(program, call) is not None:
+        return "empty"
     space, _, name = program.qualified(call.func).rpartition(".")
     return name if space == "torch" and name in EXACT | RANGES | RANDOM else ""
 
 
+def unfilled_type(program: Program, call: cst.Call) -> str | None:
+    """Return the dtype of ``torch.FloatTensor(3, n)``, "" for the default one; else None."""
+    kind = _TYPED.get(program.qualified(call.func))
+    if kind is None or any(arg.keyword is not None for arg in call.args):
+        return None
+    match call.args:
+        case [] | [cst.Arg(star="*")]:
+            return None
+        case [cst.Arg(value=only)]:
+            return kind if _is_whole(program, only, 0) or _is_size(program, only) else None
+        case _:
+            return kind
+
+
+def _is_size(program: Program, node: cst.BaseExpression) -> bool:
+    """``x.size()`` and ``x.shape`` of a tensor; of an array it would be a tuple of values."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=of, attr=cst.Name("size")), args=[]):
+            return program.value(of).is_tensor
+        case cst.Attribute(value=of, attr=cst.Name("shape")):
+            return program.value(of).is_tensor
+        case _:
+            return False
+
+
 def created(program: Program, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the call that makes a tensor on the host, below methods that change no values.
+    """Return the call that makes a tensor on the host, below methods that a GPU has as well.
 
     None where the call chooses a device, a generator, or memory of its own.  A list of one value
     (``torch.tensor([1] * n)``) is a size and a value as well.
     """
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value not in SAME or program.qualified(node.func):
+        if node.func.attr.value not in SAME | FILLS | DRAWS or program.qualified(node.func):
             break
         node = node.func.value
     if not isinstance(node, cst.Call) or any(arg.star == "**" for arg in node.args):
@@ -121,12 +162,20 @@ def is_spread(move: cst.Call, made: cst.Call) -> bool:
 
     ``torch.arange(n).expand(m, -1).to(device)``: without the move its rows would share memory.
     """
+    return any(method in SPREAD for method in _between(move, made))
+
+
+def is_drawn(move: cst.Call, made: cst.Call) -> bool:
+    """``torch.empty(n).uniform_().to(device)``: filled with random numbers before it is moved."""
+    return any(method in DRAWS for method in _between(move, made))
+
+
+def _between(move: cst.Call, made: cst.Call) -> Iterator[str]:
+    """Yield the methods from a move down to what made the tensor."""
     node: cst.BaseExpression = move
     while node is not made and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value in SPREAD:
-            return True
+        yield node.func.attr.value
         node = node.func.value
-    return False
 
 
 def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.creation import SAME, goal_of, keywords
+from torchlint.analysis.creation import DRAWS, FILLS, SAME, goal_of, keywords
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.queued import queues
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _TYPED = ("Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor",
           "ShortTensor", "ByteTensor", "BoolTensor")  # fmt: skip
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.from_numpy")
-_FILLS = frozenset({"fill_", "zero_", "random_", "normal_", "uniform_"})
 _MAYBE_LATER = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.CompFor)
 
 
@@ -107,7 +106,7 @@ def _is_made_of_data(program: Program, node: cst.BaseExpression) -> bool:
     while (
         isinstance(node, cst.Call)
         and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in SAME | _FILLS
+        and node.func.attr.value in SAME | FILLS | DRAWS
         and not program.qualified(node.func)
     ):
         node = node.func.value
