@@ -243,7 +243,10 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=6,
-        words=((".eval(", ".train(False", "backward", "volatile"), ("for ", "while ", "volatile")),
+        words=(
+            (".eval(", ".train(False", "backward", "volatile", ".cpu()", ".numpy()", ".item()"),
+            ("for ", "while ", "volatile", "def "),
+        ),
         in_tests=False,
     ),
     Rule(

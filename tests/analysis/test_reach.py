@@ -129,6 +129,64 @@ def test_the_model_decides(project):
     assert severities(opened("engine")) == []
 
 
+DETECT = """
+    import torch
+
+    def detect(image, net):
+        with torch.no_grad():
+            x = image.unsqueeze(0).cuda()
+        out = net(x)
+        return out[0].cpu().numpy()
+    """
+DETECTS = """
+    import torch
+    from detect import *
+    from nets import Net
+
+    def test(net, images):
+        for image in images:
+            show(detect(image, net))
+
+    net = Net()
+    net.eval()
+    net = net.cuda()
+    test(net, images)
+    """
+TRAINS = """
+    import torch
+    from detect import detect
+
+    detect(image, net).backward()
+    """
+
+
+def test_a_function_that_other_files_only_give_an_evaluated_model(project):
+    opened = project(detect=DETECT, nets=NETS, main=DETECTS)
+    assert severities(opened("detect")) == ["warning unsafe"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("net = net.cuda()", "net = other()", id="another model"),
+        pytest.param("net = net.cuda()", "net = swap(net)", id="perhaps another"),
+        pytest.param("net.eval()", "net.train()", id="in training"),
+        pytest.param("    test(", "    net.train()\n    test(", id="in training by then"),
+        pytest.param("net.eval()", "teacher.eval()", id="another is evaluated"),
+        pytest.param("detect(image, net)", "detect(image, nets[0])", id="a part of it"),
+        pytest.param("show(", "net.train(); show(", id="in training in between"),
+    ],
+)
+def test_a_function_that_another_file_may_train_by(project, old, new):
+    opened = project(detect=DETECT, nets=NETS, main=DETECTS.replace(old, new))
+    assert severities(opened("detect")) == []
+
+
+def test_a_function_that_one_of_two_files_trains_by(project):
+    opened = project(detect=DETECT, nets=NETS, main=DETECTS, train=TRAINS)
+    assert severities(opened("detect")) == []
+
+
 def test_a_result_of_which_the_caller_asks_a_gradient(project):
     engine = ENGINE.replace("(model(x).argmax(1) == y).sum().item()", "model(x).sum()")
     opened = project(engine=engine, nets=NETS, main=MAIN)

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.asked import differentiates
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import dotted
+from torchlint.analysis.importing import texts_of_importers
+from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.modes import evaluation_switches, only_in_training, puts_into_evaluation
 from torchlint.analysis.reach import callee, callers, class_of, passed
@@ -77,6 +79,8 @@ _DOUBTS = re.compile(
 )
 # Calls that train, out of sight.
 _TRAINS = re.compile(r"(train|fit|optimi[sz]e|learn|update_(param|net|weight|model|policy))(_|$)")
+_EVALUATES = re.compile(r"\.(eval\(\)|train\(False\))")
+_WRAPS = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
 _PARAMETERS = ("parameters", "named_parameters")
 _PARAMETER = "torch.nn.Parameter"
 _DEPTH = 3  # functions that hand on the model that they are given
@@ -86,7 +90,7 @@ _NO_TRAINING = (Role.EVAL, Role.OTHER)
 def evaluations(program: Program) -> Iterator[Evaluation]:
     """Find the recorded evaluations of a file in their order; of nested ones the outer."""
     switches = list(evaluation_switches(program))
-    if not switches or asks_for_gradients(program):
+    if asks_for_gradients(program):
         return
     found: dict[int, Evaluation] = {}
     for switch in switches:
@@ -102,7 +106,7 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
         for function, own in _handed(program, switch, switched(program, switch)):
             if id(function) not in found and (one := _helper(program, function, own)) is not None:
                 found[id(function)] = one
-    for function, own in _lent(program, switches):
+    for function, own in (*_lent(program, switches), *_lent_by_others(program)):
         if id(function) not in found and (one := _helper(program, function, own)) is not None:
             found[id(function)] = one
     around: cst.CSTNode | None = None
@@ -195,7 +199,7 @@ def _lent(program: Program, switches: list[cst.Call]) -> Iterator[tuple[cst.Func
     ``net.eval(); self.validate(net); net.train()``, and what ``validate`` hands it on to: that may
     stand in the middle of a training, which the functions have no part in.
     """
-    calls = [pair for switch in switches for pair in _while_switched(program, switch)]
+    calls = _calls_while_switched(program, switches)
     known = {id(call) for call, _ in calls}
     for call, name in calls:  # they become more
         function = program.calls.target(call)
@@ -211,6 +215,50 @@ def _lent(program: Program, switches: list[cst.Call]) -> Iterator[tuple[cst.Func
         more = [one for one in _given_to(program, function, own) if id(one) not in known]
         known |= {id(one) for one in more}
         calls += [(one, own) for one in more]
+
+
+def _lent_by_others(program: Program) -> Iterator[tuple[cst.FunctionDef, str]]:
+    """Yield functions that only other files call, each time with a model in evaluation mode."""
+    if not any(_EVALUATES.search(text) for text in texts_of_importers(program)):
+        return
+    for param in {id(one): one for one in _called_params(program)}.values():
+        function = program.function(param)
+        if function is None or _switches_back(program, function.body, param.name.value):
+            continue
+        sites = list(callers(program, function))
+        if sites and all(_is_lent(*site, program, function, param) for site in sites):
+            yield function, param.name.value
+
+
+def _called_params(program: Program) -> Iterator[cst.Param]:
+    """Yield the parameters that functions of a module call: ``net(x)``."""
+    for call in program.index.of(cst.Call):
+        if not isinstance(call.func, cst.Name):
+            continue
+        match program.flow.reaching(call.func):
+            case (Binding(kind=Bind.PARAMETER, value=cst.Param() as param),):
+                yield param
+            case _:
+                pass
+
+
+def _is_lent(
+    home: Program, site: cst.Call, program: Program, function: cst.FunctionDef, param: cst.Param
+) -> bool:
+    """Whether a call in another file gives a function a model that is in evaluation mode."""
+    if home is program:
+        return False
+    passed_on = program.calls.passed(function, param, site)
+    given = "" if passed_on is None else dotted(passed_on)
+    switches = list(evaluation_switches(home))
+    calls = _calls_while_switched(home, switches)
+    for lent, own in _lent(home, switches):
+        calls += [(one, own) for one in _given_to(home, lent, own)]
+    return given != "" and any(call is site and name == given for call, name in calls)
+
+
+def _calls_while_switched(program: Program, switches: list[cst.Call]) -> list[tuple[cst.Call, str]]:
+    return [pair for switch in switches for pair in _while_switched(program, switch)]
 
 
 def _while_switched(program: Program, switch: cst.Call) -> Iterator[tuple[cst.Call, str]]:
@@ -385,8 +433,24 @@ def _runs_often(program: Program, place: cst.CSTNode) -> bool:
 
 def _switches_back(program: Program, statement: cst.CSTNode, name: str) -> bool:
     """Whether a statement puts the model back into training mode, or another one in its place."""
-    stored = program.index.below(statement, cst.AssignTarget)
-    return _trains(program, statement, name) or any(dotted(one.target) == name for one in stored)
+    return _trains(program, statement, name) or any(
+        dotted(target.target) == name and not _is_still(program, one.value, name)
+        for one in program.index.below(statement, cst.Assign)
+        for target in one.targets
+    )
+
+
+def _is_still(program: Program, node: cst.BaseExpression, name: str) -> bool:
+    """``model = model.cuda()``, ``model = nn.DataParallel(model)``: it is as it was."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=model, attr=cst.Name(method))) if (
+            dotted(model) == name
+        ):
+            return method in torch_api.MODULE_SELF
+        case cst.Call(func=func, args=[cst.Arg(value=model), *_]):
+            return program.qualified(func) in _WRAPS and dotted(model) == name
+        case _:
+            return False
 
 
 def _trains(program: Program, place: cst.CSTNode, name: str) -> bool:
