@@ -57,6 +57,9 @@ before a tensor on the GPU is indexed with what is on the host, or before a func
 with a copy for a library of arrays: both have to go. So are those in a class or function that
 nothing uses.
 
+A total of what a condition of the same step has read already (`if not isfinite(loss.item()):`) is
+told of without a fix: that number can be given a name.
+
 A local total that nothing reads is reported as well: its line can go.
 
 ## Fix safety
@@ -95,7 +98,14 @@ from torchlint.analysis.syncs import Read
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
-from torchlint.analysis.waits import costs, is_futile, waited, waits_anyway
+from torchlint.analysis.waits import (
+    costs,
+    decides,
+    is_futile,
+    reads_again,
+    waited,
+    waits_anyway,
+)
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -106,6 +116,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.rewrites import Rewrite
     from torchlint.analysis.syncs import Sync
+
+
+AGAIN = "give the first number a name, and use it here as well"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,12 +147,17 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
         detached = ", detached," if graph else ""  # for those who add it up by hand
         what = f"add up `{name}` on the device{detached} and read it once after the loop"
+        again = (
+            before is not None and decides(program, before) and reads_again(program, before, sync)
+        )
+        if again:
+            what = AGAIN
         if unread:
             what = f"nothing reads `{name}`, so that the line can go"
         yield Finding(
             sync.node,
             f"`{read}` {costs(program, sync, before, after)}; {what}",
-            delete(program, total) if unread else fix(program, total),
+            delete(program, total) if unread else None if again else fix(program, total),
             severity,
             help=spelling(program, sync),
         )

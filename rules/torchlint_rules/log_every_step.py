@@ -130,6 +130,7 @@ from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.waits import (
     asked_before,
     costs,
+    decides,
     is_futile,
     reads_again,
     waited,
@@ -137,7 +138,7 @@ from torchlint.analysis.waits import (
 )
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
-from torchlint_rules.item_accumulate_in_train_loop import grown, running_total, spelling
+from torchlint_rules.item_accumulate_in_train_loop import AGAIN, grown, running_total, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 GUARD = "log it every n steps (`if step % n == 0:`)"
-AGAIN = "give the first number a name, and use it here as well"
+CHECK = "check it every n steps (`if step % n == 0:`)"
 BESIDE = "keep the number in a Python attribute as well, and read that one"
 EARLIER = "the host has it before it is copied to the GPU: read it there"
 ADD = "add up `{}` on the device, and read it once after the loop"
@@ -191,13 +192,13 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     waits = before is not None or after is not None or asked_before(program, sync) != ""
     advice = evaluates or waits or not any(s.likely for s in found)
     advice |= decides_for_all(program, sync) or is_unused(program, sync.node)
-    decides = delays_backward(program, sync)
-    late = ", before the backward pass is queued" if decides and not waits else ""
+    delays = delays_backward(program, sync)
+    late = ", before the backward pass is queued" if delays and not waits else ""
     yield Finding(
         sync.node,
         f"{what} {read} {reason}{costs(program, sync, before, after)}{late}",
-        None if decides or sync.read is Read.SIZE else fix(program, sync, reading),
-        severity=Severity.INFO if advice or decides else None,
+        None if delays or sync.read is Read.SIZE else fix(program, sync, reading),
+        severity=Severity.INFO if advice or delays else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
         more=tuple(one.node for one in found[1:]),
     )
@@ -246,7 +247,9 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return ADD.format(program.code(total))
     if sync.context.role is Role.FORWARD and dotted(_held(sync.tensor)).startswith("self."):
         return BESIDE
-    return EARLIER if was_uploaded(program, sync.tensor) else GUARD
+    if was_uploaded(program, sync.tensor):
+        return EARLIER
+    return CHECK if decides(program, sync.node) else GUARD
 
 
 def total_of_step(program: Program, sync: Sync) -> cst.Name | None:

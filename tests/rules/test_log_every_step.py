@@ -124,6 +124,19 @@ def test_reports_the_read(statements: str, read: str) -> None:
     assert found.help
 
 
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ("if not math.isfinite(loss.item()): stop()", "check"),
+        ("assert math.isfinite(loss.item())", "check"),
+        ("if ready: print(loss.item())", "log"),
+    ],
+)
+def test_what_a_condition_asks_is_checked(statement: str, word: str) -> None:
+    (found,) = check(loop(f"import math\n{statement}"), CODE)
+    assert found.help == f"{word} it every n steps (`if step % n == 0:`)"
+
+
 def test_one_finding_a_statement() -> None:
     (found,) = check(loop("print(loss.item(), out.mean().item(), out.max().item())"), CODE)
     assert "and 2 more" in found.message

@@ -483,7 +483,7 @@ def costs(
 
 def reads_again(program: Program, before: cst.BaseExpression, sync: Sync) -> bool:
     """Whether the wait before a read has read the very value, which nothing has changed since."""
-    if program.code(before) != program.code(sync.node):
+    if program.code(before) != program.code(sync.node) and not _is_same(program, before, sync):
         return False
     index, below = program.index, program.index.below
     names = {dotted(one) for kind in _NAMES for one in below(sync.node, kind)}
@@ -493,6 +493,50 @@ def reads_again(program: Program, before: cst.BaseExpression, sync: Sync) -> boo
         for name, place in _changes(program, program.function(sync.node) or program.module)
         if name.removesuffix(".data") in names
     )
+
+
+def _is_same(program: Program, before: cst.BaseExpression, sync: Sync) -> bool:
+    """Whether two reads spell it differently: ``loss.item()``, ``float(loss.data)``."""
+    first = next((one for one in program.syncs if one.node is before), None)
+    return (
+        first is not None
+        and first.read is Read.SCALAR is sync.read
+        and not any(_is_rounded(one.node) for one in (first, sync))
+        and program.code(_undetached(first.tensor)) == program.code(_undetached(sync.tensor))
+    )
+
+
+def _is_rounded(node: cst.BaseExpression) -> bool:
+    """``int(x)``, ``bool(x)``: not the number itself."""
+    return isinstance(node, cst.Call) and dotted(node.func) in ("int", "bool")
+
+
+def _undetached(node: cst.BaseExpression) -> cst.BaseExpression:
+    match node:
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _undetached(inner)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("detach")), args=[]):
+            return _undetached(inner)
+        case _:
+            return node
+
+
+def decides(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a read is a part of a condition: ``if not np.isfinite(loss.item()):``."""
+    for above in program.index.ancestors(node):
+        match above:
+            case (
+                cst.If(test=test)
+                | cst.While(test=test)
+                | cst.IfExp(test=test)
+                | cst.Assert(test=test)
+            ):
+                return test is node or program.index.inside(node, test)
+            case cst.BaseStatement() | cst.BaseSmallStatement():
+                return False
+            case _:
+                pass
+    return False
 
 
 def _repeated(program: Program, first: cst.CSTNode, node: cst.CSTNode) -> cst.CSTNode:
