@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from tools import check, fixed, silent
+from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
@@ -468,3 +468,46 @@ def test_reports_without_a_fix(source):
     found = check(source, CODE)
     assert found
     assert all(one.fix is None for one in found)
+
+
+LOADERS = """\
+from torch.utils.data import DataLoader
+
+small = DataLoader(data("small"), batch_size=8, shuffle=True)
+large = DataLoader(data("large"), batch_size=8, shuffle=True)
+"""
+CHOICE = """\
+import torch
+from loaders import *
+
+DATA = {"small": small, "large": large}
+
+
+def train(model, loader, optimizer, steps):
+    for step in range(steps):
+        x, y = next(iter(loader))
+        loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+train(model, DATA[args.data], optimizer, steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("DATA[args.data]", "small", 1),
+        ("import *", "import large, small", 1),
+        ('"large": large}', '"none": None}', 0),
+        ('"large": large}', '"list": [1, 2]}', 0),
+        ("DATA = ", "small = batches()\nDATA = ", 0),
+        ("\n\ndef", "DATA[args.other] = other()\n\ndef", 0),
+    ],
+)
+def test_a_loader_of_another_file_chosen_from_a_table(tmp_path, old, new, count):
+    files = {"loaders.py": LOADERS, "main.py": CHOICE.replace(old, new, 1)}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == count

@@ -57,6 +57,8 @@ _PLAIN = frozenset(
 _SEEN = (Kind.TENSOR, Kind.NDARRAY, Kind.MODULE, Kind.NUMBER, Kind.BOOL, Kind.STRING)
 _SCALARS = {"int": NUMBER, "float": NUMBER, "bool": BOOL, "str": STRING}
 # Modules of torch that run other modules, or may: what these do with a tensor is not known.
+# What a program chooses from a table by a name.
+_CHOSEN = frozenset({Kind.CLASS, Kind.MODULE, Kind.LOADER})
 _HOLDERS = frozenset({"Module", "Sequential", "ModuleList", "ModuleDict", "DataParallel",
                       "DistributedDataParallel"})  # fmt: skip
 _TRANSPARENT = frozenset({"functools.lru_cache", "functools.cache", "functools.wraps",
@@ -259,7 +261,10 @@ class Evaluator:
             return self.binding(bound)
         bindings = program.flow.reaching(node)
         if not bindings:
-            return Value(Kind.FUNCTION, type=node.value) if program.is_builtin(node) else UNKNOWN
+            if program.is_builtin(node):
+                return Value(Kind.FUNCTION, type=node.value)
+            brought = program.qualified(node) if program.index.root.stars else ""
+            return (self._imported(brought) if brought else None) or UNKNOWN
         value = join(self.binding(binding) for binding in bindings)
         if value.device is Device.MAYBE and any(back_on_host(program, b) for b in bindings):
             value = value.on(Device.CPU)
@@ -612,7 +617,7 @@ class Evaluator:
         if self._entries.are_seen(node.value):
             return self._given(node)
         if key is None and isinstance(node.value, cst.Name):
-            return self._class_in(node.value)
+            return self._one_of(node.value)
         if key is None or not isinstance(base.made, cst.Dict):
             return UNKNOWN
         for element in base.made.elements:
@@ -620,11 +625,14 @@ class Evaluator:
                 return self._value(element.value)
         return UNKNOWN
 
-    def _class_in(self, table: cst.Name) -> Value:
-        """Return the class that a table has under each of its names: ``DATA[args.data]``."""
+    def _one_of(self, table: cst.Name) -> Value:
+        """Return what a table has under each of its names: ``DATA[args.data]``.
+
+        These are classes, modules or loaders, whichever it is.
+        """
         entries = [self._value(one) for one in written_out(self._program, table, None)]
-        classes = bool(entries) and all(one.kind is Kind.CLASS for one in entries)
-        return join(entries) if classes else UNKNOWN
+        alike = len({one.kind for one in entries}) == 1 and entries[0].kind in _CHOSEN
+        return join(entries) if alike else UNKNOWN
 
     def _given(self, node: cst.Subscript) -> Value:
         """Return what an entry of a dictionary that starts empty is given, by its key or by any."""
