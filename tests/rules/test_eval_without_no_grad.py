@@ -808,6 +808,31 @@ def test_a_single_forward_pass_whose_output_is_only_read(body):
     assert last.fix is not None
 
 
+PSNR = """\
+def psnr(image, clean):
+    image = {}
+    return other.psnr(image, clean.data.cpu().numpy())
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("image", "ends"),
+    [
+        ("image.data.cpu().numpy()", True),
+        ("image.detach() * 255", True),
+        ("image.argmax(1)", True),
+        ("image.clamp(0, 1)", False),  # and then, who knows
+        ("keep(image)", False),
+        ("clean.shape", False),  # nothing is done with it
+    ],
+)
+def test_a_function_of_the_project_that_reads_an_output(image: str, ends: bool) -> None:
+    found = check(PSNR.format(image) + whole("value = psnr(out, y)\n    show(value)"), CODE)
+    assert len(found) == 2 * ends
+
+
 def test_turns_gradients_off_for_the_single_statement_or_the_function():
     after = fixed(whole(), CODE)
     assert (

@@ -16,7 +16,7 @@ from torchlint.analysis.attached import (
     is_distribution,
 )
 from torchlint.analysis.index import dotted
-from torchlint.analysis.reach import callee
+from torchlint.analysis.reach import callee, received
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 
@@ -88,6 +88,8 @@ def _given(program: Program, node: cst.BaseExpression) -> list[Binding] | None:
             return None
         if isinstance(above, _ENDS) or _is_without(program, above):
             return []
+        if isinstance(above, cst.Call) and _ends_in(program, above, child):
+            return []
         if not _passes(program, child, above):
             return None
         if isinstance(above, cst.Tuple):
@@ -104,6 +106,33 @@ def _asks(program: Program, call: cst.Call) -> bool:
     if found is not None:
         return differentiates(*found)
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in ASKING
+
+
+def _ends_in(program: Program, call: cst.Call, arg: cst.CSTNode) -> bool:
+    """Whether the function that a call runs is seen to use an argument where its graph ends.
+
+    ``def psnr(img): img = img.data.cpu().numpy(); ...``
+    """
+    taken = received(program, call, arg.value) if isinstance(arg, cst.Arg) else None
+    if taken is None:
+        return False
+    home, binding = taken
+    uses = list(uses_of(home, binding))
+    return any(not _is_idle(home, use) for use in uses) and all(
+        _is_ended(home, use) for use in uses
+    )
+
+
+def _is_ended(program: Program, use: cst.BaseExpression) -> bool:
+    """Whether the graph of a value ends in the expression that it is used in."""
+    child: cst.CSTNode = use
+    for above in program.index.ancestors(use):
+        if isinstance(above, _ENDS) or _is_without(program, above):
+            return True
+        if isinstance(above, cst.Call | cst.BaseStatement) and not _passes(program, child, above):
+            return False
+        child = above
+    return False
 
 
 def _names(program: Program, assign: cst.Assign, place: int | None) -> list[Binding] | None:
