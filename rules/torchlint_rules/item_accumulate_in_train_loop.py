@@ -147,9 +147,7 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
         detached = ", detached," if graph else ""  # for those who add it up by hand
         what = f"add up `{name}` on the device{detached} and read it once after the loop"
-        again = (
-            before is not None and decides(program, before) and reads_again(program, before, sync)
-        )
+        again = before is not None and is_checked(program, sync)
         if again:
             what = AGAIN
         if unread:
@@ -161,6 +159,22 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
             severity,
             help=spelling(program, sync),
         )
+
+
+def is_checked(program: Program, sync: Sync) -> bool:
+    """Whether a condition has read the number before, in the same step: ``if not isfinite(...):``.
+
+    That read is there to stay.
+    """
+    before = program.index.order(sync.node)
+    return any(
+        one.context.loop is sync.context.loop
+        and not one.context.guarded
+        and program.index.order(one.node) < before
+        and decides(program, one.node)
+        and reads_again(program, one.node, sync)
+        for one in program.syncs
+    )
 
 
 def spelling(program: Program, sync: Sync) -> str:

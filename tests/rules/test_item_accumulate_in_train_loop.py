@@ -350,9 +350,12 @@ def test_a_read_right_after_another_is_information() -> None:
     )
 
 
+@pytest.mark.parametrize("shown", ["", "plot(loss.item())\n"])
 @pytest.mark.parametrize("read", ["loss.item()", "float(loss.data)", "float(loss.detach())"])
-def test_a_total_of_what_a_condition_has_read(read: str) -> None:
-    checked = f"import math\nif not math.isfinite({read}): raise ValueError\ntotal += loss.item()"
+def test_a_total_of_what_a_condition_has_read(read: str, shown: str) -> None:
+    checked = (
+        f"import math\nif not math.isfinite({read}): raise ValueError\n{shown}total += loss.item()"
+    )
     (found,) = check(loop(checked, after="return total"), CODE)
     assert found.fix is None
     assert found.message.endswith("; give the first number a name, and use it here as well")
