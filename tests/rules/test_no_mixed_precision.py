@@ -459,6 +459,37 @@ def test_says_what_stands_in_the_way(source, said):
     assert said in found.help
 
 
+LOSSES = """\
+import torch
+from torch import nn
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.BCELoss()
+
+    def forward(self, x, y):
+        return self.loss(x.sigmoid(), y) + x.square().mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", "BCEWithLogitsLoss"),
+        ("self.loss = nn.BCELoss()", "", "autocast("),
+        ("nn.BCELoss()", "nn.BCEWithLogitsLoss()", "autocast("),
+        ("self.loss(x", "torch.nn.functional.binary_cross_entropy(x", "BCEWithLogitsLoss"),
+    ],
+)
+def test_says_what_a_loss_of_another_file_does(tmp_path, old, new, said):
+    main = script(criterion="Both()", head="from losses import Both")
+    files = {"losses.py": LOSSES.replace(old, new), "main.py": main}
+    (found,) = check_in(tmp_path, files, "main.py", CODE)
+    assert said in found.help
+
+
 @pytest.mark.parametrize(
     "source",
     [

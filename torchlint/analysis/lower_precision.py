@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import programs_above
 from torchlint.analysis.index import Bind
+from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
@@ -78,6 +79,8 @@ _FRAGILE = frozenset(
 _KNOWN = frozenset(
     {"", "torch", "torchvision", "timm", "math", "functools", "collections", "einops"}
 )
+_REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
+_NN = ("torch.nn", "torch.nn.functional")
 _SAME_TYPE = frozenset(
     {"to", "cuda", "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose",
      "contiguous", "long", "float", "detach", "size", "zero_grad"}
@@ -203,13 +206,35 @@ def has_recurrence(program: Program) -> bool:
 
 def refused_loss(program: Program, step: TrainingStep) -> str:
     """Return the loss of a step that raises under autocast on a GPU, or ""."""
-    if not {"BCELoss", "binary_cross_entropy"} & program.index.named.keys():
+    project = program.project
+    if not _REFUSED & program.index.named.keys() and (
+        project is None or not project.imports.having(tuple(_REFUSED))
+    ):
         return ""
     for call in program.index.below(step.place, cst.Call):
-        name = loss_name(program, call)
-        if name in ("BCELoss", "binary_cross_entropy"):
-            return name
+        found = _refused(program, call) or _refused_inside(program, call)
+        if found:
+            return found
     return ""
+
+
+def _refused(program: Program, call: cst.Call) -> str:
+    name = loss_name(program, call)
+    return name if name in _REFUSED else ""
+
+
+def _refused_inside(program: Program, call: cst.Call) -> str:
+    """Return such a loss that a module of the project makes or calls, of ``criterion(x, y)``."""
+    found = callee(program, call)
+    if found is None or not _REFUSED & found[0].index.named.keys():
+        return ""
+    home, function = found
+    owner = home.classes.around(function)
+    if owner is None or not owner.is_module:
+        return ""
+    inside = home.index.below(owner.node, cst.Call)
+    named = (home.qualified(one.func).rpartition(".") for one in inside)
+    return next((name for space, _, name in named if name in _REFUSED and space in _NN), "")
 
 
 def is_proved(program: Program, plain: PlainStep, called: Sequence[cst.Call]) -> bool:
