@@ -74,11 +74,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.device_names import option_default
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.micro_batches import micro_batches
 from torchlint.analysis.neighbours import texts_around
+from torchlint.analysis.options import option_default
 from torchlint.analysis.replicas import replicated
 from torchlint.analysis.schedules import made_of
 from torchlint.rule import Finding, Severity
@@ -135,18 +135,18 @@ def count(homes: list[Program], parts: MicroBatches) -> Number:
         return Number.OPEN
     if any(is_held_to_one(home, dotted(every).rpartition(".")[2]) for home in homes):
         return Number.ONE
-    found = {number(homes, home, node) for home, node in made_of(homes[0], every)}
+    found = {number(home, node) for home, node in made_of(homes[0], every)}
     if found == {Number.ONE}:
         return Number.ONE
     return Number.SEVERAL if Number.SEVERAL in found else Number.OPEN
 
 
-def number(homes: list[Program], home: Program, node: cst.CSTNode) -> Number:
+def number(home: Program, node: cst.CSTNode) -> Number:
     """Return what an expression of a file says; of an option, what it is by default."""
     fixed = isinstance(node, cst.Integer) and not isinstance(home.parent(node), cst.Param)
     if isinstance(node, cst.Attribute):
-        defaults = [option_default(one, node.attr.value) for one in (home, *homes)]
-        node = next((one for one in defaults if one is not None), node)
+        default = option_default(home, node)
+        node = node if default is None else default[1]
     text = literal(node) or ""
     if not text.isdecimal():
         return Number.OPEN

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import libcst as cst
 import pytest
 
 from torchlint.analysis.program import Program
+from torchlint.analysis.project import Project
 from torchlint.analysis.values import Device
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = "import torch\nfrom torch import nn\n"
 
@@ -145,3 +152,39 @@ def test_a_device_that_strings_name(source, device):
 def test_which_gpus(source, maybe_mps, single):
     devices = parsed(source).devices
     assert (devices.maybe_mps, devices.single) == (maybe_mps, single)
+
+
+@pytest.mark.parametrize(
+    ("option", "train", "named", "maybe_mps"),
+    [
+        pytest.param("'--device'", "model.to(args.device)", False, True, id="no default"),
+        pytest.param("'--device', default='mps'", "model.to(args.device)", False, True, id="MPS"),
+        pytest.param("'--device', default='cpu'", "model.to(args.device)", False, True, id="CPU"),
+        pytest.param(
+            "'--device', default='cuda'  # or mps",
+            "model.to(args.device)",
+            False,
+            True,
+            id="MPS is named beside it",
+        ),
+        pytest.param("'--device', default='cuda'", "print(args.device)", False, True, id="unused"),
+        pytest.param("'--device', default='cuda'", "model.to(args.device)", True, False, id="to"),
+        pytest.param(
+            "'--device', default='cuda:0'",
+            "device = torch.device(args.device)\nmodel.to(device)",
+            True,
+            False,
+            id="torch.device",
+        ),
+    ],
+)
+def test_a_device_that_an_option_of_another_file_names(
+    tmp_path: Path, option: str, train: str, named: bool, maybe_mps: bool
+) -> None:
+    added = f"    p.add_argument({option}\n    )\n"
+    (tmp_path / "options.py").write_text(f"def parse():\n{added}    return p.parse_args()\n")
+    head = "import torch\nfrom options import parse\nargs = parse()\n"
+    (tmp_path / "train.py").write_text(f"{head}{train}\n")
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert program is not None
+    assert (program.devices.named, program.devices.maybe_mps) == (named, maybe_mps)

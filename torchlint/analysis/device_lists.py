@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.device_names import option_default
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
+from torchlint.analysis.options import option_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,8 @@ def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
             return (literal(node) or "").strip().isdigit()
         case _:
             pass
-    default = option_default(program, node.attr.value) if isinstance(node, cst.Attribute) else None
+    found = option_default(program, node) if isinstance(node, cst.Attribute) else None
+    default = None if found is None else found[1]
     if isinstance(default, cst.Integer) or is_one_device(program, default):
         return True
     text = literal(default)

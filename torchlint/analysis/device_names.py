@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.options import option_default
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _open_attribute(program: Program, node: cst.Attribute, depth: int) -> bool:
     if owner is not None:
         stores = program.classes.stores(owner, node.attr.value)
         return not stores or any(is_open(program, store.value, depth + 1) for store in stores)
-    default = option_default(program, node.attr.value)
-    return default is None or is_open(program, default, depth + 1)
+    default = option_default(program, node)
+    return default is None or is_open(*default, depth + 1)
 
 
 def _is_input(program: Program, name: cst.Name) -> bool:
@@ -83,17 +83,6 @@ def _is_input(program: Program, name: cst.Name) -> bool:
         and function.name.value == "forward"
         and any(binding.kind is Bind.PARAMETER for binding in program.flow.reaching(name))
     )
-
-
-def option_default(program: Program, name: str) -> cst.BaseExpression | None:
-    """Return the default of the command-line option that an attribute reads, if it has one."""
-    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
-    for call, _ in program.method_calls("add_argument"):
-        if any(arg.keyword is None and literal(arg.value) in flags for arg in call.args):
-            for arg in call.args:
-                if arg.keyword is not None and arg.keyword.value == "default":
-                    return arg.value
-    return None
 
 
 def moved_openly(program: Program) -> bool:

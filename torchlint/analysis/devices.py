@@ -13,6 +13,7 @@ from torchlint.analysis.arguments import literal
 from torchlint.analysis.device_names import moved_openly
 from torchlint.analysis.importing import importers
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.options import option_default
 from torchlint.analysis.values import Device, Kind, join_devices
 
 if TYPE_CHECKING:
@@ -96,15 +97,35 @@ class Devices:
         for text in self._program.index.of(cst.SimpleString):
             if _CUDA_STRING.match(literal(text) or ""):
                 return True
-        return self._mentions_cuda()
+        return self._mentions_cuda() or self._is_asked_of_options
 
     @cached_property
     def maybe_mps(self) -> bool:
         """Whether the GPU may be Apple's: the file names MPS, or leaves the device to others."""
         text = self._program.text
-        if "cuda" not in text or "torch.accelerator" in text or _MPS.search(text):
+        named = "cuda" in text or self._is_asked_of_options
+        if not named or "torch.accelerator" in text or _MPS.search(text):
             return True
         return moved_openly(self._program)
+
+    @cached_property
+    def _is_asked_of_options(self) -> bool:
+        """``torch.device(args.device)``, an option of another file that names CUDA by default."""
+        program = self._program
+        for call in (
+            *program.calls_of("torch.device"),
+            *(call for call, _ in program.method_calls("to")),
+        ):
+            match call.args:
+                case [cst.Arg(keyword=None, value=cst.Attribute() as option), *_]:
+                    found = option_default(program, option)
+                case _:
+                    continue
+            if found is None or _MPS.search(found[0].text):
+                continue
+            if _CUDA_STRING.match(literal(found[1]) or ""):
+                return True
+        return False
 
     @cached_property
     def sole(self) -> str:

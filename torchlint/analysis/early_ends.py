@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.device_names import option_default
+from torchlint.analysis.options import option_default
 from torchlint.analysis.paused import waits_for_person
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ def _number(program: Program, node: cst.CSTNode | None, depth: int) -> int | Non
         case cst.Name():
             return _named(program, node, depth + 1)
         case cst.Attribute():
-            return _constant(program, node, depth + 1) or _number(
-                program, option_default(program, node.attr.value), depth + 1
+            default = option_default(program, node)
+            return _constant(program, node, depth + 1) or (
+                None if default is None else _number(*default, depth + 1)
             )
         case _:
             return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import Given
-from torchlint.analysis.device_names import option_default
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding, ScopeKind, dotted
 from torchlint.analysis.loaders import LOADER
+from torchlint.analysis.options import option_default
 from torchlint.analysis.reasons import explained
 from torchlint.analysis.uses import is_label, uses_of
 
@@ -54,12 +54,13 @@ def unasked_option(program: Program, loader: cst.Call) -> str:
     """
     match program.argument(loader, "num_workers", LOADER).values:
         case [cst.Attribute(value=cst.Name(value=holder), attr=cst.Name(value=name)) as option]:
-            default = option_default(program, name)
+            found = option_default(program, option)
         case _:
             return ""
-    if default is None or holder == "self" or _count(program, option, 0) is not Workers.UNASKED:
+    if found is None or holder == "self" or _count(program, option, 0) is not Workers.UNASKED:
         return ""
-    return "" if explained(program, default) or _may_change(program, name) else name
+    files = {id(one): one for one in (program, found[0])}.values()
+    return "" if explained(*found) or any(_may_change(one, name) for one in files) else name
 
 
 def _may_change(program: Program, name: str) -> bool:
@@ -98,8 +99,8 @@ def _count(program: Program, node: cst.CSTNode | None, depth: int) -> Workers:
         case cst.Name():
             return _of_name(program, node, depth + 1)
         case cst.Attribute():
-            default = option_default(program, node.attr.value)
-            found = Workers.UNSURE if default is None else _count(program, default, depth + 1)
+            default = option_default(program, node)
+            found = Workers.UNSURE if default is None else _count(*default, depth + 1)
             return _as_default(found)
         case cst.IfExp():
             sides = (node.body, node.orelse)

@@ -1,0 +1,58 @@
+"""What the options of the command line are by default: ``parser.add_argument("--workers", ...)``.
+
+In a script of its own, or in a file of the project that is there for them (``options.py``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.analysis.arguments import literal
+from torchlint.analysis.values import Kind
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.analysis.program import Program
+
+
+def option_default(
+    program: Program, option: cst.Attribute
+) -> tuple[Program, cst.BaseExpression] | None:
+    """Return the default of the option that an attribute reads, with the file that gives it.
+
+    Options of other files, at most two imports away, count where all that have this one give the
+    same literal: which of them a script reads is not known.
+    """
+    name = option.attr.value
+    flags = (f"--{name}", f"--{name.replace('_', '-')}")
+    own = _defaults(program, flags)
+    if own:
+        return None if own[0] is None else (program, own[0])
+    if program.project is None or program.value(option.value).kind is not Kind.UNKNOWN:
+        return None
+    found = [
+        (other, default)
+        for other in program.project.related(program, flags)
+        for default in _defaults(other, flags)
+    ]
+    agreed = len({literal(default) for _, default in found}) == 1
+    match found:
+        case [(other, default), *_] if agreed and literal(default) is not None:
+            assert default is not None
+            return other, default
+        case _:
+            return None
+
+
+def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpression | None]:
+    """Return the default in each place where a file adds an option, or None where it gives none."""
+    return [
+        next((arg.value for arg in call.args if _is_for(arg, "default")), None)
+        for call, _ in program.method_calls("add_argument")
+        if any(arg.keyword is None and literal(arg.value) in flags for arg in call.args)
+    ]
+
+
+def _is_for(arg: cst.Arg, parameter: str) -> bool:
+    return arg.keyword is not None and arg.keyword.value == parameter
