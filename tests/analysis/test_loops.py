@@ -1515,6 +1515,68 @@ def test_an_arm_that_alone_reads_is_no_kind_of_step(test: str, other: str) -> No
     assert context(SAME.format(test=test, other=other)) == "TRAIN guarded"
 
 
+METHODS = """
+for x in loader:
+    loss = f(x)
+    if {first}:
+        {other}
+    elif {test}:
+        {own}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "test"),
+    [
+        pytest.param("args.method == 'a'", "args.method == 'b'", id="strings"),
+        pytest.param("args.method in ('a', 'b')", "args.method in {'c', 'd'}", id="of several"),
+        pytest.param("args.method == 'a'", "args.method.startswith('b')", id="beginnings"),
+        pytest.param("args.method[:2] == 'ab'", "args.method[-1] == 'b'", id="parts"),
+        pytest.param("self.opt.method == 'a'", "self.opt.method == 'b'", id="of an object"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("other", "own"),
+    [
+        pytest.param("loss += g(x)", "loss = loss + probe()", id="terms of the loss"),
+        pytest.param("term = g(x)", "term = probe()", id="what is the same to all"),
+    ],
+)
+def test_every_method_of_several_is_a_kind_of_step(
+    first: str, test: str, other: str, own: str
+) -> None:
+    assert context(METHODS.format(first=first, other=other, test=test, own=own)) == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "test", "own"),
+    [
+        pytest.param(
+            "args.method == 'a'", "pass", "args.method == 'b'", "loss += probe()", id="no other"
+        ),
+        pytest.param(
+            "args.method == 'a'", "shown = 1", "args.method == 'b'", "y = probe()", id="other names"
+        ),
+        pytest.param(
+            "args.kind == 'a'", "loss += 1", "args.method == 'b'", "loss += probe()", id="options"
+        ),
+        pytest.param(
+            "args.log == 'a'", "shown = 1", "args.log == 'b'", "shown = probe()", id="to look at"
+        ),
+        pytest.param(
+            "args.n == 1", "loss += g(x)", "args.n == 2", "loss += probe()", id="a number"
+        ),
+    ],
+)
+def test_what_one_method_alone_does_is_no_kind_of_step(
+    first: str, other: str, test: str, own: str
+) -> None:
+    found = context(METHODS.format(first=first, other=other, test=test, own=own))
+    assert found == "TRAIN guarded"
+
+
 CLIPS = "torch.nn.utils.clip_grad_norm_({}.parameters(), 1)"
 
 

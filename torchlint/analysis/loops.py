@@ -643,6 +643,8 @@ class Loops:
                 return replace(around, role=Role.EVAL)
             case cst.If() if around.role is Role.TRAIN and self._is_kind_of_step(above):
                 return around
+            case cst.If(body=body) if child is body and self._is_one_of_kinds(above):
+                return around
             case _ if not around.guarded and self._guards(above, child):
                 return replace(around, guarded=True)
             case _:
@@ -984,6 +986,33 @@ class Loops:
         both = both or any(name.endswith(".item") for name in self._called_in_each(branch))
         return both and not _leaves(branch.body)
 
+    def _is_one_of_kinds(self, branch: cst.If) -> bool:
+        """``elif args.method == "mmd": loss += ...``, where others make theirs by other methods.
+
+        Whoever chooses a method computes its term of the loss, or its value of a name that others
+        give theirs, in each step.
+        """
+        option = _option_of_kind(branch.test)
+        if option is None:
+            return False
+        first, above = branch, self._program.parent(branch)
+        while isinstance(above, cst.If) and above.orelse is first:
+            first, above = above, self._program.parent(above)
+        others: list[cst.BaseSuite] = []
+        arm: cst.CSTNode | None = first
+        while isinstance(arm, cst.If):
+            asked = _option_of_kind(arm.test)
+            if arm is not branch and asked is not None and asked.deep_equals(option):
+                others.append(arm.body)
+            arm = arm.orelse
+        loss, names = self._makes_loss(branch.body), self._given(branch.body)
+        return any((loss and self._makes_loss(one)) or names & self._given(one) for one in others)
+
+    def _given(self, body: cst.BaseSuite) -> set[str]:
+        """Return the names that a block gives a value."""
+        targets = self._program.index.below(body, cst.AssignTarget)
+        return {dotted(one.target) for one in targets} - {""}
+
     def _called_in_each(self, branch: cst.If) -> set[str]:
         """Return the names of what each arm of a choice, down to its ``else``, always calls."""
         match branch.orelse:
@@ -1089,7 +1118,7 @@ class Loops:
             case cst.Comparison(
                 left=cst.Name() | cst.Attribute() as kept,
                 comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
-            ) if self._assigns(branch.body, dotted(kept)):
+            ) if dotted(kept) in self._given(branch.body):
                 pass
             case _:
                 return False
@@ -1134,13 +1163,6 @@ class Loops:
                 or program.index.inside(binding.node, branch.body)
             )
             for binding in program.flow.reaching(name)
-        )
-
-    def _assigns(self, body: cst.BaseSuite, name: str) -> bool:
-        """Whether a block gives a name its value."""
-        return any(
-            dotted(target.target) == name
-            for target in self._program.index.below(body, cst.AssignTarget)
         )
 
     def _is_negative_guard(self, test: cst.BaseExpression) -> bool:
@@ -1359,6 +1381,34 @@ def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:
             return _asked_option(asked)
         case _:
             return _asked_option(test)
+
+
+def _option_of_kind(test: cst.BaseExpression) -> cst.Attribute | None:
+    """``args.kind`` where it is asked for a string, or for its beginning; not whether to log.
+
+    ``args.kind == "a"``, ``args.kind in ("a", "b")``, ``args.kind.startswith("a")``.
+    """
+    match test:
+        case cst.Comparison(
+            left=cst.Attribute() | cst.Subscript() as asked,
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=one)],
+        ) if _is_of_strings(one):
+            asked = asked.value if isinstance(asked, cst.Subscript) else asked
+        case cst.Call(func=cst.Attribute(value=asked, attr=cst.Name("startswith" | "endswith"))):
+            pass
+        case _:
+            return None
+    option = _asked_option(asked)
+    return None if option is None or _GUARD_WORDS.search(dotted(option)) else option
+
+
+def _is_of_strings(node: cst.BaseExpression) -> bool:
+    """``"a"``, ``("a", "b")``."""
+    match node:
+        case cst.Set() | cst.Tuple() | cst.List():
+            return all(isinstance(one.value, cst.SimpleString) for one in node.elements)
+        case _:
+            return isinstance(node, cst.SimpleString)
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
