@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from probing import HEAD, parsed, probed, probes
 
-from torchlint.analysis.values import Kind
+from torchlint.analysis.project import Project
+from torchlint.analysis.values import Device, Kind
+from torchlint.imports import Imports
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import libcst as cst
 
     from torchlint.analysis.program import Program
@@ -765,3 +769,60 @@ def test_a_method_that_heirs_have_to_write_gives_what_theirs_return(
 ) -> None:
     program = parsed(OVERRIDDEN.format(names=names, first=first, second=second), HEAD)
     assert program.value(probed(program)).kind is kind
+
+
+GIVEN = """
+def distance(a, b):
+    {body}
+def train(x):
+    return distance(net(x.cuda()), x.cuda())
+x = torch.ones(3)
+probe(distance({args}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "args", "value"),
+    [
+        pytest.param("return torch.mean(a - b)", "x, x", "TENSOR @CPU", id="both on the host"),
+        pytest.param("return (a - b).abs().mean()", "x, x", "TENSOR @CPU", id="methods"),
+        pytest.param(
+            "assert len(a) == len(b)\n    return torch.abs(a - b)", "x, x", "TENSOR @CPU", id="len"
+        ),
+        pytest.param("return torch.mean(a - b)", "x.cuda(), x", "TENSOR @CUDA", id="one moved"),
+        pytest.param("return torch.mean(a - b).cuda()", "x, x", "TENSOR @CUDA", id="moves itself"),
+        pytest.param(
+            "return torch.abs(a - b).to(place)", "x, x", "TENSOR @MAYBE", id="moves it somewhere"
+        ),
+        pytest.param(
+            "c = torch.zeros(3, device='cuda')\n    return a * c",
+            "x, x",
+            "TENSOR @CUDA",
+            id="device",
+        ),
+        pytest.param(
+            "return torch.mean(net(a) - net(b))", "x, x", "TENSOR @CUDA", id="a call that may move"
+        ),
+    ],
+)
+def test_what_a_function_computes_is_where_its_tensors_are(
+    body: str, args: str, value: str
+) -> None:
+    head = "net = nn.DataParallel(nn.Linear(3, 3)).cuda()\n"
+    program = parsed(head + GIVEN.format(body=body, args=args), HEAD)
+    assert shown(program, probed(program)) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "device"),
+    [("return torch.mean(a - b)", Device.CPU), ("return torch.mean(a - b).cuda()", Device.CUDA)],
+)
+def test_that_holds_of_functions_of_other_files(tmp_path: Path, body: str, device: Device) -> None:
+    (tmp_path / "losses.py").write_text(f"import torch\ndef distance(a, b):\n    {body}\n")
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom losses import distance\nx = torch.ones(3)\n"
+        "print(distance(x.cuda(), x.cuda()))\nprobe(distance(x, x))\n"
+    )
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert program is not None
+    assert program.value(probed(program)).device is device

@@ -7,6 +7,7 @@ of the same file and back to their parameters.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -695,7 +696,9 @@ class Evaluator:
         match function:
             case Value(kind=Kind.FUNCTION, made=cst.FunctionDef() as made):
                 plain = all(self._is_transparent(item) for item in made.decorators)
-                return self._placed(self.returned(made), node) if plain else self.derived(node)
+                if not plain:
+                    return self.derived(node)
+                return self._placed(self.returned(made), node, partial(self.stays, made))
             case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
                 return self._value(made.body)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
@@ -707,13 +710,41 @@ class Evaluator:
             case _:
                 return self.derived(node)
 
-    def _placed(self, result: Value, node: cst.Call) -> Value:
-        """Put a tensor that a function computes on the host where all of its tensors are there."""
-        if result.kind is not Kind.TENSOR or result.device is not Device.UNKNOWN:
+    def _placed(self, result: Value, node: cst.Call, stays: Callable[[], bool]) -> Value:
+        """Put a tensor that a function computes on the host where all of its tensors are there.
+
+        Unless it is known to be elsewhere, as the tensors of other calls are, and the function may
+        have moved it: ``stays`` tells whether it does not.
+        """
+        if result.kind is not Kind.TENSOR or result.device is Device.CPU:
             return result
         given = [self._value(arg.value) for arg in node.args]
-        places = {value.device for value in given if value.kind is Kind.TENSOR}
-        return result.on(Device.CPU) if places == {Device.CPU} else result
+        places = {value.device for value in given if value.is_tensor}
+        if places != {Device.CPU}:
+            return result
+        batches = {value.device for value in given if value.kind is Kind.BATCH}
+        here = result.device is Device.UNKNOWN or (batches <= places and stays())
+        return result.on(Device.CPU) if here else result
+
+    def stays(self, function: cst.FunctionDef) -> bool:
+        """Whether what a function computes is where the tensors are that it is given."""
+        below = self._program.index.below
+        return not any(
+            arg.keyword is not None and arg.keyword.value == "device"
+            for arg in below(function, cst.Arg)
+        ) and all(self._keeps_device(call) for call in below(function.body, cst.Call))
+
+    def _keeps_device(self, call: cst.Call) -> bool:
+        """Whether a call gives a tensor, if it does, on the device of another one."""
+        match call.func:
+            case cst.Attribute(value=owner, attr=cst.Name(value=method)):
+                if self._program.names.qualified(call.func).startswith("torch."):
+                    return not self._program.names.qualified(call.func).startswith("torch.cuda.")
+                return method not in _MOVES and self._value(owner).is_tensor
+            case cst.Name() as name:
+                return self._program.is_builtin(name)
+            case _:
+                return False
 
     def _called_elsewhere(self, name: str, node: cst.Call) -> Value | None:
         """Return what a call of a function or class of another file gives; None if not known."""
@@ -724,12 +755,12 @@ class Evaluator:
         other = found.program
         match found.binding.value:
             case cst.FunctionDef() as function:
-                value = other.values.result(function)
+                value = portable(other.values.result(function), other, self._program)
+                value = self._placed(value, node, partial(other.values.stays, function))
             case cst.ClassDef() as made:
-                value = other.values.made(made)
+                value = portable(other.values.made(made), other, self._program)
             case _:
                 return None
-        value = portable(value, other, self._program)
         return value if value.known else join((value, self.derived(node)))
 
     def result(self, function: cst.FunctionDef) -> Value:
@@ -1379,6 +1410,7 @@ _FACTORIES = frozenset(
 )  # fmt: skip
 
 
+_MOVES = frozenset({"to", "cuda", "type", "type_as", "forward"})
 _XLA_DEVICES = frozenset({"torch_xla.device", "torch_xla.core.xla_model.xla_device"})
 
 
