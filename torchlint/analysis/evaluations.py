@@ -21,7 +21,14 @@ from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loops import Role
-from torchlint.analysis.modes import evaluation_switches, only_in_training, puts_into_evaluation
+from torchlint.analysis.modes import (
+    evaluation_switches,
+    is_named,
+    loop_through_models,
+    only_in_training,
+    puts_into_evaluation,
+    switched,
+)
 from torchlint.analysis.reach import callee, callers, class_of, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 Loop: TypeAlias = cst.For | cst.While
+Switch: TypeAlias = tuple[cst.Call, str]  # `.eval()`, and what it is called on
 Place: TypeAlias = Loop | cst.FunctionDef | cst.SimpleStatementLine
 
 
@@ -89,12 +97,11 @@ _NO_TRAINING = (Role.EVAL, Role.OTHER)
 
 def evaluations(program: Program) -> Iterator[Evaluation]:
     """Find the recorded evaluations of a file in their order; of nested ones the outer."""
-    switches = list(evaluation_switches(program))
+    switches = _switches(program)
     if asks_for_gradients(program):
         return
     found: dict[int, Evaluation] = {}
-    for switch in switches:
-        name = switched(program, switch)
+    for switch, name in switches:
         home = program.function(switch) or program.module
         if not any(not _is_under_no_grad(program, c) for c in _forwards(program, home, name)):
             continue  # the usual case, and cheap to see
@@ -102,8 +109,8 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
             one = None if id(place) in found else _evaluation(program, place, switch, name)
             if one is not None:
                 found[id(place)] = one
-    for switch in switches:
-        for function, own in _handed(program, switch, switched(program, switch)):
+    for switch, name in switches:
+        for function, own in _handed(program, switch, name):
             if id(function) not in found and (one := _helper(program, function, own)) is not None:
                 found[id(function)] = one
     for function, own in (*_lent(program, switches), *_lent_by_others(program)):
@@ -114,6 +121,15 @@ def evaluations(program: Program) -> Iterator[Evaluation]:
         if around is None or not program.index.inside(one.place, around):
             around = one.place
             yield one
+
+
+def _switches(program: Program) -> list[Switch]:
+    """Return the calls of ``.eval()``, each with the names of the models that it is called on."""
+    return [
+        (switch, name)
+        for switch in evaluation_switches(program)
+        for name in switched(program, switch)
+    ]
 
 
 def asks_for_gradients(program: Program) -> bool:
@@ -179,7 +195,7 @@ def _handed(program: Program, switch: cst.Call, name: str) -> Iterator[tuple[cst
         if (
             function is None
             or program.index.order(call) < program.index.order(switch)
-            or not any(dotted(arg.value) == name for arg in call.args)
+            or not any(is_named(program, arg.value, name) for arg in call.args)
             or any(_asks_beside(*site) for site in callers(program, function))
         ):
             continue
@@ -193,7 +209,7 @@ def _asks_beside(program: Program, site: cst.Call) -> bool:
     return around is None or differentiates(program, around)
 
 
-def _lent(program: Program, switches: list[cst.Call]) -> Iterator[tuple[cst.FunctionDef, str]]:
+def _lent(program: Program, switches: list[Switch]) -> Iterator[tuple[cst.FunctionDef, str]]:
     """Yield functions that every caller gives a model in evaluation mode, with their name for it.
 
     ``net.eval(); self.validate(net); net.train()``, and what ``validate`` hands it on to: that may
@@ -250,23 +266,25 @@ def _is_lent(
         return False
     passed_on = program.calls.passed(function, param, site)
     given = "" if passed_on is None else dotted(passed_on)
-    switches = list(evaluation_switches(home))
+    switches = _switches(home)
     calls = _calls_while_switched(home, switches)
     for lent, own in _lent(home, switches):
         calls += [(one, own) for one in _given_to(home, lent, own)]
     return given != "" and any(call is site and name == given for call, name in calls)
 
 
-def _calls_while_switched(program: Program, switches: list[cst.Call]) -> list[tuple[cst.Call, str]]:
-    return [pair for switch in switches for pair in _while_switched(program, switch)]
+def _calls_while_switched(program: Program, switches: list[Switch]) -> list[tuple[cst.Call, str]]:
+    return [pair for switch in switches for pair in _while_switched(program, *switch)]
 
 
-def _while_switched(program: Program, switch: cst.Call) -> Iterator[tuple[cst.Call, str]]:
+def _while_switched(
+    program: Program, switch: cst.Call, name: str
+) -> Iterator[tuple[cst.Call, str]]:
     """Yield calls after ``model.eval()``, in its block, that get the model, until it trains.
 
     None where gradients are asked for in between: ``eval()`` may be about its normalization.
     """
-    name, line = switched(program, switch), program.statement(switch)
+    line = loop_through_models(program, switch) or program.statement(switch)
     block = program.parent(line)
     if not isinstance(block, cst.Module | cst.IndentedBlock):
         return
@@ -282,7 +300,7 @@ def _while_switched(program: Program, switch: cst.Call) -> Iterator[tuple[cst.Ca
 def _given_to(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.Call]:
     """Yield the calls at or below a place that get a model."""
     for call in program.index.below(place, cst.Call) if name else ():
-        if any(dotted(arg.value) == name for arg in call.args):
+        if any(is_named(program, arg.value, name) for arg in call.args):
             yield call
 
 
@@ -290,7 +308,7 @@ def _name_in(program: Program, function: cst.FunctionDef, call: cst.Call, name: 
     """Return the name of the parameter that gets a model in a call, or ""."""
     for param in function.params.params:
         given = program.calls.passed(function, param, call)
-        if given is not None and dotted(given) == name:
+        if given is not None and is_named(program, given, name):
             return param.name.value
     return ""
 
@@ -323,15 +341,6 @@ def _runs(program: Program, call: cst.Call, name: str) -> bool:
     )
 
 
-def switched(program: Program, switch: cst.Call) -> str:
-    """Return the name of the model that ``.eval()`` is called on: ``model``, ``self.net``."""
-    assert isinstance(switch.func, cst.Attribute)
-    statement = program.smallest_statement(switch)
-    if isinstance(statement, cst.Assign) and statement.value is switch:
-        return dotted(statement.targets[0].target)
-    return dotted(switch.func.value)
-
-
 # -- where the loops are ------------------------------------------------------------------------
 
 
@@ -354,6 +363,8 @@ def _places(program: Program, switch: cst.Call, name: str) -> Iterator[Place]:
                     yield from _single(program, statement, name)
                     if _switches_back(program, statement, name):
                         return
+            case cst.For() if above is loop_through_models(program, switch):
+                pass
             case cst.For() | cst.While():
                 role = program.loops.role(above)
                 if role in _NO_TRAINING and not _trains(program, above, name):
@@ -461,7 +472,7 @@ def _trains(program: Program, place: cst.CSTNode, name: str) -> bool:
             isinstance(func, cst.Attribute)
             and func.attr.value == "train"
             and not puts_into_evaluation(call)
-            and dotted(func.value) == name
+            and is_named(program, func.value, name)
         ):
             return True
     return False
@@ -476,8 +487,8 @@ def _forwards(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.C
     Those of other functions are reported in the functions.
     """
     for call in program.index.below(place, cst.Call) if name else ():
-        direct = dotted(call.func) in (name, f"{name}.forward", f"{name}.module")
-        if direct or _is_shared_run(program, call, name):
+        direct = dotted(call.func) in (f"{name}.forward", f"{name}.module")
+        if direct or is_named(program, call.func, name) or _is_shared_run(program, call, name):
             yield call
 
 
@@ -633,7 +644,7 @@ def given_away(program: Program, place: cst.CSTNode, name: str) -> bool:
             continue
         if _TRAINS.match(dotted(call.func).rpartition(".")[2]):
             return True
-        given = any(dotted(arg.value) == name for arg in call.args)
+        given = any(is_named(program, arg.value, name) for arg in call.args)
         if given and not (isinstance(call.func, cst.Name) and call.func.value in _HARMLESS):
             return True
     return _holder_is_used(program, place, name)
