@@ -139,6 +139,53 @@ def test_repeating(source: str, expected: str) -> None:
     assert repeated(source) == [expected]
 
 
+RUNNER = """
+class Runner:
+    def __init__(self, model, data):
+        self.data = data
+    def run(self):
+        for x in self.data: f(x)
+a, b = DataLoader(d), DataLoader(d)
+"""
+KEEPS = """
+class Both:
+    def __init__(self):
+        self.often = Runner(net, a)
+        self.last = Runner(net, b)
+    def go(self):
+        for e in es:
+            self.often.run()
+        self.last.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            "often, last = 1, 2\noften = Runner(net, a)\nlast = Runner(net, b)\n"
+            "for e in es:\n    often.run()\nlast.run()",
+            ["for e in es", ""],
+            id="names",
+        ),
+        pytest.param(KEEPS, ["for e in es", ""], id="attributes"),
+        pytest.param(
+            "r = Runner(net, a)\nif c:\n    r = Runner(net, b)\nfor e in es:\n    r.run()",
+            ["for e in es"] * 2,
+            id="one of two",
+        ),
+        pytest.param(
+            "r = Runner(net, a)\nif c:\n    r = pick(r, b)\nfor e in es:\n    r.run()\n"
+            "Runner(net, b)",
+            ["for e in es"] * 2,
+            id="not known what",
+        ),
+    ],
+)
+def test_repeated_of_objects_that_keep_a_loader(source: str, expected: list[str]) -> None:
+    assert repeated(RUNNER + source) == expected
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -228,8 +228,33 @@ def _callers(
             given = program.calls.passed(function, param, site)
             if given is None or not _is_of(home, given, loader):
                 continue
+        elif source is not None and _is_of_another(home, site, loader):
+            continue
         for one in _around(home, site, given, loader, way):
             yield replace(one, rarely=one.rarely or home.context(site).guarded)
+
+
+def _is_of_another(home: Program, site: cst.Call, loader: cst.Call) -> bool:
+    """Whether a method is called of an object that was made with other loaders, and not this one.
+
+    ``tester = Tester(test_loader); tester.run()``, where ``Tester(valid_loader)`` is one as well.
+    """
+    match site.func:
+        case cst.Attribute(value=cst.Name() as name) if name.value != "self":
+            made = [one.value for one in home.flow.reaching(name)]
+        case cst.Attribute(value=cst.Attribute(value=cst.Name("self"), attr=attr) as kept):
+            owner = home.classes.around(kept)
+            stores = [] if owner is None else home.classes.stores(owner, attr.value)
+            made = [one.value for one in stores]
+        case _:
+            return False
+    calls = [one for one in made if isinstance(one, cst.Call)]
+    if len(calls) < len(made):
+        return False
+    sources = [
+        source for call in calls for arg in call.args for source in home.loaders.sources(arg.value)
+    ]
+    return bool(sources) and not any(one is loader for one in sources)
 
 
 def _parameter(program: Program, node: cst.CSTNode, depth: int) -> cst.Param | None:
