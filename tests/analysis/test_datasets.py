@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from probing import parsed, probed
+
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """\
 import copy, datasets as hf, torch
@@ -137,3 +145,33 @@ def test_a_loader_is_asked_by_parameter() -> None:
     first, second = program.loaders.calls
     assert [one.type for one in program.datasets.of_loader(first)] == [".Own"]
     assert program.datasets.of_loader(second) == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "call", "expected"),
+    [
+        pytest.param("{'a': One}", "DATA[name]()", ["One"], id="one class"),
+        pytest.param("{'a': One, 'b': Two}", "DATA[name]()", ["One", "Two"], id="one of two"),
+        pytest.param("{'a': One, 'b': Two}", "DATA['b']()", ["Two"], id="by its name"),
+        pytest.param("{'a': One, 'b': load}", "DATA[name]()", [], id="something else, too"),
+        pytest.param("{'a': One, **more}", "DATA[name]()", [], id="not all of it"),
+    ],
+)
+def test_tables_of_classes_of_other_files(
+    tmp_path: Path, table: str, call: str, expected: list[str]
+) -> None:
+    for name in ("One", "Two"):
+        (tmp_path / f"{name.lower()}.py").write_text(
+            f"from torch.utils.data import Dataset\nclass {name}(Dataset):\n"
+            "    def __getitem__(self, index): return index\n"
+        )
+    (tmp_path / "data.py").write_text(
+        f"from one import One\nfrom two import Two\nDATA = {table}\n"
+        f"def get(name):\n    return {call}\n"
+    )
+    (tmp_path / "train.py").write_text("from data import get\nprobe(get('a'))\n")
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert program is not None
+    assert [one.type for one in program.datasets.of(probed(program))] == [
+        f".{name}" for name in expected
+    ]

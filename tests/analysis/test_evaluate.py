@@ -826,3 +826,15 @@ def test_that_holds_of_functions_of_other_files(tmp_path: Path, body: str, devic
     program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
     assert program is not None
     assert program.value(probed(program)).device is device
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [("NETS[name]()", Kind.MODULE), ("NETS['a']()", Kind.MODULE), ("NETS[name].x()", Kind.UNKNOWN)],
+)
+def test_tables_of_classes_of_other_files(tmp_path: Path, call: str, kind: Kind) -> None:
+    (tmp_path / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
+    (tmp_path / "train.py").write_text(f"from net import Net\nNETS = {{'a': Net}}\nprobe({call})\n")
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert program is not None
+    assert program.value(probed(program)).kind is kind

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
+from torchlint.analysis.entries import key_of, written_out
 from torchlint.analysis.index import Bind
 from torchlint.analysis.loaded import class_of
 from torchlint.analysis.loaders import LOADER
@@ -319,6 +320,10 @@ class Datasets:
         owner = program.classes.get(made.made) if made.kind is Kind.CLASS else None
         if owner is not None:
             return (self._own(node, program, owner),) if not path else _NOTHING
+        if isinstance(node.func, cst.Subscript) and not path:
+            found = self._of_table(node.func, node)
+            if found:
+                return found
         target = program.calls.target(node)
         other = None if target is not None else program.calls.elsewhere(node)
         if target is not None and target.name.value != "__init__":
@@ -328,6 +333,24 @@ class Datasets:
         if isinstance(node.func, cst.Name) and node.func.value in _PLAIN_CALLS:
             return (self._made(IN_MEMORY, node),) if program.is_builtin(node.func) else _NOTHING
         return self._plain(node) if not path else _NOTHING
+
+    def _of_table(self, entry: cst.Subscript, node: cst.Call) -> Found:
+        """``DATA[args.data](...)``: what each class of a table makes."""
+        table, program = entry.value, self._program
+        if not isinstance(table, cst.Name):
+            return _NOTHING
+        owners = [self._class(one) for one in written_out(program, table, key_of(entry))]
+        known = [self._own(node, *owner) for owner in owners if owner is not None]
+        return tuple(known) if len(known) == len(owners) else _NOTHING
+
+    def _class(self, node: cst.BaseExpression) -> tuple[Program, Class] | None:
+        """Return the class of the project that a name stands for, with its file."""
+        program = self._program
+        made = program.value(node)
+        owner = program.classes.get(made.made) if made.kind is Kind.CLASS else None
+        return (
+            (program, owner) if owner is not None else program.class_named(program.qualified(node))
+        )
 
     def returned(self, function: cst.FunctionDef, path: Path, way: frozenset[int]) -> Found:
         """Return every dataset that a function of this file may return."""

@@ -690,7 +690,21 @@ class Evaluator:
             return self._called(self._value(node.func), node)
         if isinstance(node.func, cst.Attribute):
             return self._method(node, node.func)
+        if isinstance(node.func, cst.Subscript):
+            known = self._called_of_table(node.func, node)
+            if known is not None:
+                return known
         return self._called(self._value(node.func), node)
+
+    def _called_of_table(self, entry: cst.Subscript, node: cst.Call) -> Value | None:
+        """``NETS[args.net](...)`` of classes and functions that other files define."""
+        if not isinstance(entry.value, cst.Name):
+            return None
+        entries = written_out(self._program, entry.value, key_of(entry))
+        names = [self._program.names.qualified(one) for one in entries]
+        found = [self._called_elsewhere(name, node) if name else None for name in names]
+        known = [value for value in found if value is not None]
+        return join(known) if known and len(known) == len(found) else None
 
     def _called(self, function: Value, node: cst.Call) -> Value:
         match function:
