@@ -145,6 +145,40 @@ def test_a_norm_of_torch_before_1_5_is_a_number() -> None:
     silent(source + "\n\nbest = torch.gesv(make(), make())\n", CODE)
 
 
+COUNTS = """
+class Trainer:
+    def __init__(self, model, criterion, metric):
+        self.model = model.to(device)
+        self.criterion = criterion.to(device)
+        self.metric = metric.to(device)
+
+    def train(self, loader):
+        for x, y in loader:
+            loss, count = self.criterion(self.model(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            right, other = self.metric(x.to(device), y.to(device))
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("assert count == other", id="two of them"),
+        pytest.param("if count > 3: print(x)", id="one of them"),
+        pytest.param("if count: print(x)", id="by itself"),
+    ],
+)
+def test_leaves_results_alone_that_may_be_numbers(statement: str) -> None:
+    head = HEAD.partition("def train")[0]
+    silent(head + COUNTS.format(statement), CODE)
+    used = statement.replace("count", "loss")  # it goes back: it is a tensor
+    (found,) = check(head + COUNTS.format(used), CODE)
+    assert "loss" in found.message
+
+
 def test_leaves_a_cpu_script_alone() -> None:
     source = loop("assert loss > 0").replace('"cuda" if torch.cuda.is_available() else ', "")
     silent(source, CODE)

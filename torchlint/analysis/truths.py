@@ -11,13 +11,16 @@ from packaging.version import Version
 from torchlint.analysis.host_results import gathers, loop_around, picks_step
 from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.queued import decided_by, implied_waits_in
+from torchlint.analysis.reach import forward_of
 from torchlint.analysis.syncs import Read, is_frequent, is_sink, sync_of
+from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 from torchlint.analysis.waits import keeps_out_nan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
 
@@ -42,6 +45,7 @@ def truths(program: Program) -> list[Sync]:
     asked = [one for one in asked if program.context(one).role in _STEPS]
     if asked and ".data" in program.text and not program.reaches(_ZERO_DIMENSIONS):
         asked = [one for one in asked if not _is_old_number(program, one)]
+    asked = [one for one in asked if not _may_count(program, one)]
     if not asked or not program.devices.gpu:
         return []
     found: dict[int, Sync] = {}
@@ -90,6 +94,51 @@ def _may_be_tensor(node: cst.BaseExpression) -> bool:
             return name in _ANSWERS
         case _:
             return not isinstance(node, cst.Call)
+
+
+def _may_count(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether what is compared is one of several results of a module whose code is not seen.
+
+    ``loss, count = criterion(out, y)``: a loss may count as well, by a number.  Not of a result
+    that the function uses as a tensor.
+    """
+    match node:
+        case cst.Comparison(left=left, comparisons=[only]):
+            sides = (left, only.comparator)
+            return any(_is_counted(program, one) for one in sides) and all(
+                _is_counted(program, one) or program.value(one).kind is not Kind.TENSOR
+                for one in sides
+            )
+        case cst.Name():
+            return _is_counted(program, node)
+        case _:
+            return False
+
+
+def _is_counted(program: Program, node: cst.BaseExpression) -> bool:
+    made = program.flow.reaching(node) if isinstance(node, cst.Name) else ()
+    return (
+        bool(made)
+        and all(_is_one_of_results(program, one) for one in made)
+        and program.usage.shown_by(made) is None
+        and not any(
+            isinstance(above := program.parent(use), cst.Attribute) and above.value is use
+            for one in made
+            for use in uses_of(program, one)
+        )
+    )
+
+
+def _is_one_of_results(program: Program, made: Binding) -> bool:
+    """Whether a name is one of the results that a module of unknown code gives."""
+    if not made.path or not isinstance(made.value, cst.Call):
+        return False
+    model = program.value(made.value.func)
+    return (
+        model.kind is Kind.MODULE
+        and not model.type.startswith("torch.nn.")
+        and forward_of(program, model) is None
+    )
 
 
 def _is_old_number(program: Program, node: cst.BaseExpression) -> bool:
