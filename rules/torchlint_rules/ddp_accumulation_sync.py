@@ -78,7 +78,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.micro_batches import micro_batches
 from torchlint.analysis.neighbours import texts_around
-from torchlint.analysis.options import option_default
+from torchlint.analysis.options import is_held_to_one, option_default
 from torchlint.analysis.replicas import replicated
 from torchlint.analysis.schedules import made_of
 from torchlint.rule import Finding, Severity
@@ -153,14 +153,6 @@ def number(home: Program, node: cst.CSTNode) -> Number:
     if int(text) > 1:
         return Number.SEVERAL
     return Number.ONE if fixed else Number.OPEN
-
-
-def is_held_to_one(program: Program, name: str) -> bool:
-    """``assert args.accumulate == 1``, or an error where it is more."""
-    if not name:
-        return False
-    more = rf"\b{name}\s*(>|!=)\s*1\b[^\n]*:\s*(#[^\n]*)?\n?\s*raise\b"
-    return re.search(rf"\bassert\b[^\n]*\b{name}\s*(==|<=)\s*1\b|{more}", program.text) is not None
 
 
 def finding(

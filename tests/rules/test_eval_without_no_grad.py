@@ -2015,3 +2015,45 @@ def test_samples_from_the_batches_that_the_training_goes_on_with():
 def test_leaves_samples_alone_that_the_training_goes_on_with():
     computed = SAMPLED.replace("batches = iter(loader)", "batches = iter([(net(x), y)])")
     silent(computed, CODE)
+
+
+PURE = """
+import torch
+from torch import nn
+def mixed(z):
+    assert z.dim() == 2
+    parts = []
+    for one in z.split(1, 1):
+        parts.append(one[torch.randperm(z.size(0)).to(z.device)])
+    {}
+    return torch.cat(parts, 1)
+net, judge = nn.Linear(3, 3).cuda(), nn.Linear(3, 2).cuda()
+optimizer = torch.optim.SGD(judge.parameters(), lr=0.1)
+for x in load():
+    z = net(x.cuda())
+    loss = judge(mixed(z).detach()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_result_that_is_cut_off_after_a_function_that_only_computes():
+    (found,) = check(PURE.format("pass"), CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+    assert "net(x.cuda())" in found.message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("seen.append(parts)", id="a list of others"),
+        pytest.param("self.parts = parts", id="an attribute"),
+        pytest.param("memory[0] = parts", id="an entry"),
+        pytest.param("keep(parts)", id="a call of what is not seen"),
+        pytest.param("global kept; kept = parts", id="a global name"),
+        pytest.param("yield z", id="a generator"),
+    ],
+)
+def test_a_result_that_a_function_may_keep(statement):
+    assert not check(PURE.format(statement), CODE)

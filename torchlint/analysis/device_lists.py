@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
-from torchlint.analysis.options import option_default
+from torchlint.analysis.options import is_held_to_one, option_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,10 @@ def is_one_device(program: Program, node: cst.CSTNode | None, depth: int = 0) ->
             return True
         case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Integer(count))]):
             return int(count, 0) < 2
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Attribute(attr=count))]):
+            return is_held_to_one(program, count.value)
+        case cst.Call(func=cst.Name("list"), args=[arg]):
+            return is_one_device(program, arg.value, depth + 1)
         case cst.Name():
             bindings = program.flow.reaching(node)
             return bool(bindings) and all(_is_one(program, one, depth) for one in bindings)
@@ -88,6 +92,11 @@ def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
             return by_default_one(program, arg.value)
         case cst.SimpleString():
             return (literal(node) or "").strip().isdigit()
+        case cst.Call(func=cst.Name("list"), args=[arg]):
+            return by_default_one(program, arg.value)
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Attribute() as count)]):
+            number = option_default(program, count)
+            return number is not None and literal(number[1]) in ("0", "1")
         case _:
             pass
     found = option_default(program, node) if isinstance(node, cst.Attribute) else None

@@ -5,6 +5,7 @@ In a script of its own, or in a file of the project that is there for them (``op
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from torchlint.analysis.arguments import literal
@@ -43,6 +44,14 @@ def option_default(
             return other, default
         case _:
             return None
+
+
+def is_held_to_one(program: Program, name: str) -> bool:
+    """``assert args.accumulate == 1``, or an error where it is more."""
+    if not name:
+        return False
+    more = rf"\b{name}\s*(>|!=)\s*1\b[^\n]*:\s*(#[^\n]*)?\n?\s*raise\b"
+    return re.search(rf"\bassert\b[^\n]*\b{name}\s*(==|<=)\s*1\b|{more}", program.text) is not None
 
 
 def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpression | None]:

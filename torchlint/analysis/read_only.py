@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})
 # Functions that read a value, and keep nothing of it.
 _READS = frozenset("print int float bool str len round isinstance".split())
+# Functions that do nothing to what they are given.
+_PLAIN = _READS - {"print"} | frozenset("range zip enumerate list tuple min max sum abs".split())
+# Methods that give parts of a tensor.
+_PARTS = frozenset("split chunk unbind narrow".split())
 # Names of functions that compute a number from an output: what they give is followed.
 _MEASURES = re.compile(r"loss|criteri|accuracy|acc$|metric|score|error|nll", re.IGNORECASE)
 _SPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
@@ -194,4 +198,52 @@ def _computes(program: Program, call: cst.Call) -> bool:
     loss = program.value(func)
     if loss.kind is Kind.MODULE and loss.type.startswith("torch.nn."):
         return loss.type.endswith("Loss")
-    return _MEASURES.search(last) is not None
+    if _MEASURES.search(last) is not None:
+        return True
+    found = callee(program, call)
+    return found is not None and _is_pure(*found)
+
+
+def _is_pure(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a function of the project does nothing but compute what it returns.
+
+    It calls functions of torch, methods of tensors and builtin functions, and changes at most
+    lists of its own.
+    """
+    below = program.index.below
+    if function.decorators or program.yields(function) or function.asynchronous is not None:
+        return False
+    own = _own_lists(program, function)
+    targets = [one.target for one in below(function.body, cst.AssignTarget)]
+    targets += [one.target for one in below(function.body, cst.AugAssign)]
+    if not all(isinstance(one, cst.Name | cst.Tuple) for one in targets):
+        return False
+    for outer in (cst.Global, cst.Nonlocal):
+        if any(True for _ in below(function.body, outer)):
+            return False
+    return all(_is_pure_call(program, call, own) for call in below(function.body, cst.Call))
+
+
+def _own_lists(program: Program, function: cst.FunctionDef) -> set[str]:
+    """Return the names of the lists that a function starts itself."""
+    return {
+        dotted(target.target)
+        for assign in program.index.below(function.body, cst.Assign)
+        if isinstance(assign.value, cst.List)
+        for target in assign.targets
+    } - {""}
+
+
+def _is_pure_call(program: Program, call: cst.Call, own: set[str]) -> bool:
+    name = program.qualified(call.func)
+    if name.startswith("torch."):
+        return name.rpartition(".")[0] in _SPACES
+    match call.func:
+        case cst.Name() as func:
+            return func.value in _PLAIN and program.is_builtin(func)
+        case cst.Attribute(value=cst.Name(value=kept), attr=cst.Name("append")):
+            return kept in own
+        case cst.Attribute(attr=cst.Name(value=method)):
+            return method in GRAPH_METHODS or method in LOOKS or method in _PARTS
+        case _:
+            return False
