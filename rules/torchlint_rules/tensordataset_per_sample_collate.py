@@ -46,6 +46,7 @@ them costs more than taking them apart.
 - Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`),
   which take samples one by one whatever they are asked for.
 - Files that import a training framework: it puts samplers of its own into the loaders.
+- Code for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
 
 Reported as information: loaders that nothing is seen to go through but evaluations.
 
@@ -81,6 +82,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from packaging.version import Version
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.datasets import TENSOR_DATASET
@@ -118,17 +120,19 @@ SAMPLERS = frozenset(
     for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler",
                  "WeightedRandomSampler")
 )  # fmt: skip
+WHOLE = Version("1.2")  # the first one that takes `batch_size=None` beside a sampler
 BY_PLACE = 3  # arguments that a call may have by place: dataset, batch_size, shuffle
 
 
 def tensordataset_per_sample_collate(program: Program) -> Iterator[Finding]:
     """Find loaders that collate the samples of a TensorDataset one by one."""
-    if program.frameworks:
+    if program.frameworks or (program.target or program.named or WHOLE) < WHOLE:
         return
     for loader in program.loaders.calls:
         if gives_graphs(program, loader):
             continue  # it is not told to take batches as they are
-        if makes_batches(program, loader) and is_of_tensors(program, loader):
+        batches = makes_batches(program, loader) and is_of_tensors(program, loader)
+        if batches and program.reaches(WHOLE):
             yield finding(program, loader)
 
 

@@ -181,3 +181,60 @@ def test_an_attribute_that_the_first_turn_makes(test: str, last: str, rare: bool
 def test_an_attribute_of_what_outlasts_the_turn(owner: str, rare: bool) -> None:
     lines = f"out = f(x)\n    if not hasattr({owner}, 'a'):\n        {owner}.a = 1\n        probe()"
     assert guarded(f"model = make()\n{LOOP}{lines}\n") is rare
+
+
+RECORDS = {
+    "choice": "record = {} if step % 50 == 0 else None",
+    "other side": "record = None if step % 50 else {}",
+    "branches": "if step % 50 == 0:\n        record = {}\n    else:\n        record = None",
+    "before": "record = None\n    if step % 50 == 0: record = {}",
+    "asked": "record = {} if verbose else None",
+    "always": "record = {}",
+    "never": "record = None",
+    "one": "record = 0 if step % 50 == 0 else 1",
+}
+FILLS = f"for step, x in enumerate(loader):\n    {{}}\n    {STEP}\n    if {{}}: probe()"
+
+
+@pytest.mark.parametrize(
+    ("record", "test", "rare"),
+    [
+        ("choice", "record is not None", True),
+        ("choice", "record", True),
+        ("other side", "record is not None", True),
+        ("branches", "record is not None", True),
+        ("choice", "record is None", False),
+        ("asked", "record is not None", False),
+        ("always", "record is not None", False),
+        ("one", "record", False),
+    ],
+)
+def test_a_record_that_is_there_every_n_steps(record: str, test: str, rare: bool) -> None:
+    assert guarded(FILLS.format(RECORDS[record], test)) is rare
+
+
+GIVES = f"""
+class Loss:
+    def start(self, record):
+        self.turn += 1
+        if self.turn % 50 == 1:
+            record = record
+        else:
+            record = None
+        return record
+    def part(self, loss, {{parameter}}=None):
+        if {{parameter}} is not None:
+            probe()
+    def step(self, x, optimizer, record):
+        {{own}}
+        {STEP}
+        self.part(loss, {{parameter}}=record)
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "rare"),
+    [("record = self.start(record)", True), ("record = start(record)", False), ("pass", False)],
+)
+def test_a_record_that_functions_hand_on(own: str, rare: bool) -> None:
+    assert guarded(GIVES.format(own=own, parameter="kept")) is rare

@@ -341,3 +341,12 @@ def test_unsafe_fixes(source, words):
 def test_reports_without_a_fix(source):
     (found,) = check(source, CODE)
     assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    "sign", ["import torch.legacy", "from torch.utils.ffi import create_extension"]
+)
+def test_leaves_code_alone_for_a_torch_that_takes_no_batches(sign):
+    source = load()
+    assert check(source, CODE)
+    silent(f"{source}\n{sign}\n", CODE)

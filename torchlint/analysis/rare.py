@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.analysis.index import dotted
 from torchlint.analysis.no_data import lacks_data
+from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
 
 _STEP = re.compile(r"(^|_)(step|iter|iteration|itr|i|it)(_|$)|steps?$", re.IGNORECASE)
+_DEPTH = 2  # functions that hand on what they are given
 _TURNS = (cst.For, cst.While, cst.FunctionDef, cst.Module)
 
 
@@ -32,10 +34,77 @@ def is_rare(program: Program, branch: cst.If) -> bool:
         notes_change(program, branch)
         or _makes_attribute(program, branch)
         or lacks_data(program, branch, branch.body)
+        or _asks_for_record(program, branch.test)
         or any(
             _is_full(program, branch, one) or _finds_sample(program, branch, one)
             for one in _compared(branch.test)
         )
+    )
+
+
+def _asks_for_record(program: Program, test: cst.BaseExpression) -> bool:
+    """``if record is not None:`` of what is there every n turns, and None in the others."""
+    match test:
+        case cst.Comparison(
+            left=cst.Name() as record,
+            comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=cst.Name("None"))],
+        ):
+            return _is_seldom_there(program, record, 0)
+        case cst.Name() as record:
+            return _is_seldom_there(program, record, 0)
+        case _:
+            return False
+
+
+def _is_seldom_there(program: Program, record: cst.Name, depth: int) -> bool:
+    """``record = {} if step % 50 == 0 else None``, also as what a function gives."""
+    made = program.flow.reaching(record)
+    nones = [one for one in made if _is_none(one.value)]
+    if nones and len(nones) < len(made):
+        return any(_is_counted(program, one.node) for one in nones)
+    match [(one.is_plain, one.value) for one in made]:
+        case [(True, cst.IfExp(test=test) as choice)]:
+            sides = (choice.body, choice.orelse)
+            return _counts_off(program, test) and any(_is_none(side) for side in sides)
+        case [(True, cst.Call() as call)] if depth < _DEPTH:
+            found = callee(program, call)
+            if found is None:
+                return False
+            home, function = found
+            given = [(home, one.value) for one in home.returns(function)]
+        case [(False, cst.Param() as param)] if depth < _DEPTH:
+            around = program.function(param)
+            sites = [] if around is None else program.sites_everywhere(around)
+            given = [
+                (home, home.calls.passed(around, param, site))
+                for home, site in sites
+                if around is not None
+            ]
+        case _:
+            return False
+    return bool(given) and all(
+        isinstance(one, cst.Name) and _is_seldom_there(home, one, depth + 1) for home, one in given
+    )
+
+
+def _is_none(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _is_counted(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands in a branch that counts turns."""
+    for above in program.index.ancestors(node):
+        if isinstance(above, cst.If):
+            return _counts_off(program, above.test)
+        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
+            return False
+    return False
+
+
+def _counts_off(program: Program, test: cst.BaseExpression) -> bool:
+    return any(
+        isinstance(one.operator, cst.Modulo)
+        for one in program.index.below(test, cst.BinaryOperation)
     )
 
 
