@@ -49,6 +49,7 @@ _HINTS = (
     "getattr", "globals", "vars", "locals", "__dict__", "sys.modules", "getmembers", "Fire",
     "eval(", "exec(",
 )  # fmt: skip
+_EXPORTS = re.compile(r"^__all__\s*(?::[^=\n]*)?\+?=\s*[\[(][^\])]*[\])]", re.MULTILINE)
 _EVALUATES = re.compile(r"(?<![\w.])(?:eval|exec)\(")
 
 
@@ -69,6 +70,11 @@ def is_closed(path: str, imports: Imports) -> bool:
 def imports_by_name(imports: Imports) -> bool:
     """Whether a project imports modules by names that stand anywhere."""
     return bool(imports.having(_IMPORTERS))
+
+
+def without_exports(text: str) -> str:
+    """Return a text without its ``__all__``: to export a name is not to use it."""
+    return _EXPORTS.sub("", text) if "__all__" in text else text
 
 
 def is_quoted(name: str, text: str) -> bool:

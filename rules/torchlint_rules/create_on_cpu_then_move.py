@@ -230,7 +230,8 @@ def later(program: Program) -> Iterator[Finding]:
         made, plain = found
         if id(made) in told or not has_device(program, made) or is_empty(program, made):
             continue
-        if is_method(move) or is_moved_by(program, move, moved):
+        moves = is_method(move) or is_moved_by(program, move, moved)
+        if moves and not program.unreached.at(move):
             told.add(id(made))
             yield moved_later(program, move, made, plain=plain)
 

@@ -27,6 +27,12 @@ from torchlint.analysis.branches import without_gpu
         pytest.param("if device.type == 'mps':\n    pass\nelse:\n    probe(1)", id="not MPS"),
         pytest.param("if 'mps' not in text:\n    probe(1)", id="text"),
         pytest.param("if not use_cuda:\n    pass\nprobe(1)", id="after the branch"),
+        pytest.param(
+            "def f():\n    if not use_cuda:\n        return 0\n    probe(1)", id="after the others"
+        ),
+        pytest.param(
+            "def f():\n    if use_cuda:\n        g()\n    probe(1)", id="after one that goes on"
+        ),
         pytest.param("probe(1) if use_cuda else 0", id="an expression"),
         pytest.param("if not use_cuda:\n    def f():\n        probe(1)", id="a function"),
     ],
@@ -39,6 +45,15 @@ def test_may_use_a_gpu(branches: str) -> None:
 @pytest.mark.parametrize(
     "branches",
     [
+        pytest.param(
+            "def f():\n    if torch.cuda.is_available():\n        return 0\n    probe(1)",
+            id="after a branch that leaves",
+        ),
+        pytest.param(
+            "def f():\n    if x:\n        pass\n    elif use_cuda:\n        raise E\n    else:\n"
+            "        probe(1)",
+            id="in the last arm",
+        ),
         "if torch.cuda.is_available():\n    pass\nelse:\n    probe(1)",
         "if not torch.cuda.is_available():\n    probe(1)",
         "if use_cuda:\n    pass\nelse:\n    for x in y:\n        probe(1)",

@@ -1660,3 +1660,9 @@ def test_what_trains_a_model_trains_its_parts(
     program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "parts.py"))
     assert program is not None
     assert program.loops.trains is trains
+
+
+@pytest.mark.parametrize(("every", "found"), [("9", "TRAIN guarded"), ("1", "TRAIN")])
+def test_a_remainder_of_1_holds_in_each_turn(every: str, found: str) -> None:
+    steps = f"for i, x in enumerate(loader):\n    {STEP}\n    "
+    assert context(f"{steps}if (i + 1) % {every} == 0: probe()") == found

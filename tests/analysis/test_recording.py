@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from probing import HEAD, parsed, probes
 
+from torchlint.analysis.project import Project
 from torchlint.analysis.spelling import of_torch
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONTEXTS = "from contextlib import nullcontext\nfrom torch import no_grad, set_grad_enabled\n"
 CALLED = "\ng()"
@@ -94,3 +101,32 @@ def test_spelling(source, code, imports):
     found = of_torch(program, probes(program)[0], "no_grad")
     assert (found and found.code) == code
     assert found is None or len(found.imports) == imports
+
+
+BY_NAME = {
+    "off": "with torch.no_grad(): model.validate(x)\n",
+    "on": "model.validate(x)\n",
+    "other": "class B:\n    def validate(self, x): pass\nwith torch.no_grad(): B().validate(x)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        pytest.param(["off"], "OFF", id="turned off"),
+        pytest.param(["off", "off"], "OFF", id="twice"),
+        pytest.param(["on"], "ASSUMED", id="not turned off"),
+        pytest.param(["off", "on"], "ASSUMED", id="turned off by one"),
+        pytest.param(["other"], "ASSUMED", id="of another class"),
+        pytest.param([], "ASSUMED", id="not called"),
+    ],
+)
+def test_calls_of_what_is_not_known(tmp_path: Path, calls: list[str], found: str) -> None:
+    (tmp_path / "net.py").write_text("class A:\n    def validate(self, x):\n        probe(x)\n")
+    lines = "".join(BY_NAME[each] for each in calls)
+    (tmp_path / "main.py").write_text(
+        f"import torch\nfrom lib import make\nmodel = make()\n{lines}"
+    )
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "net.py"))
+    assert program is not None
+    assert program.recordings.at(probes(program)[0]).name == found

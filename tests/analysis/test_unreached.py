@@ -225,6 +225,11 @@ def test_branches_that_some_call_may_take(tmp_path: Path, source: str, files: di
             {"main.py": "from net import more\nmore(3)\n" + SCRIPT},
             id="handed on",
         ),
+        pytest.param(
+            "import torch\ndef apply(x):\n    if x.is_cuda:\n        probe(x)\n",
+            {"main.py": "import torch\nfrom net import apply\napply(torch.ones(3))\n" + SCRIPT},
+            id="of a tensor that is on the host",
+        ),
     ],
 )
 def test_branches_that_no_call_takes(tmp_path: Path, source: str, files: dict[str, str]):
@@ -290,7 +295,6 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             id="called by what is registered",
         ),
         pytest.param(FUNCTION + "# apply(3)\n", MAIN, id="called by uncommenting it"),
-        pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="offered to others"),
         pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
         pytest.param(FUNCTION.replace("apply", "main"), MAIN, id="started by a launcher"),
         pytest.param(
@@ -392,6 +396,12 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             FUNCTION, MAIN | {"b.py": "def apply(x):\n    pass\napply(3)\n"}, id="a namesake"
         ),
         pytest.param(FUNCTION, MAIN | {"b.py": "apply = 3\n"}, id="another file's variable"),
+        pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="exported"),
+        pytest.param(
+            FUNCTION,
+            {"main.py": "from net import apply\n__all__ = ['apply']\n" + SCRIPT},
+            id="exported by another module",
+        ),
         pytest.param(
             "def eval(x):\n    probe(x)\nmodel.eval()\n" + SCRIPT,
             {"b.py": "def eval(x):\n    pass\neval(3)\n"},

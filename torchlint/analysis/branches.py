@@ -1,12 +1,14 @@
-"""Branches that only run where no GPU is used: ``if cuda: ... else: ...``."""
+"""What is only come to where no GPU is used: ``if cuda: ... else: ...``."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.decisions import may_come_to
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 
@@ -30,28 +32,32 @@ _PLACES = re.compile(
     r"\.cuda\(|\.to\(|device|cuda\.\w*Tensor|default_tensor_type|ccelerat|Trainer|DataParallel"
 )
 _DEPTH = 3
-_BRANCHES = frozenset({cst.FunctionDef, cst.If, cst.IfExp})
 
 
 def without_gpu(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node stands in a branch that runs only where no CUDA GPU is used."""
+    """Whether a node is only come to where no CUDA GPU is used.
+
+    In a branch for that, or after one that is for a GPU and does not run to its end.
+    """
+    if not may_come_to(program, node, partial(_with_gpu, program)):
+        return True
     child = node
     for above in program.index.ancestors(node):
-        if type(above) not in _BRANCHES:  # most nodes: that many cases cost a while
-            child = above
-            continue
         match above:
             case cst.FunctionDef():
                 return False
             case cst.If(test=cst.Comparison(left=cst.Name("__name__"))) if child is above.body:
                 return _stays_on_host(program)
-            case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
-                if child is not test and _uses_gpu(program, test, holds=child is body) is False:
-                    return True
             case _:
-                pass
-        child = above
+                child = above
     return False
+
+
+def _with_gpu(program: Program, test: cst.BaseExpression) -> bool | None:
+    """What a condition comes to where a GPU is used; None where other things decide."""
+    if _uses_gpu(program, test, holds=True) is False:
+        return False
+    return True if _uses_gpu(program, test, holds=False) is False else None
 
 
 def _stays_on_host(program: Program) -> bool:

@@ -24,6 +24,7 @@ from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
@@ -1197,9 +1198,9 @@ class Loops:
         )
 
     def _counts_off(self, test: cst.BaseExpression) -> bool:
-        """``step % n``, ``step % n != 0``."""
+        """``step % n``, ``step % n != 0``; not ``step % 1``, which is 0 in each turn."""
         return any(
-            isinstance(node.operator, cst.Modulo)
+            isinstance(node.operator, cst.Modulo) and literal(node.right) != "1"
             for node in self._program.index.below(test, cst.BinaryOperation)
         )
 

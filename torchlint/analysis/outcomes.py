@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.analysis.decisions import truth
+from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,8 @@ def _known(program: Program, test: cst.BaseExpression, sites: Sites, depth: int)
                 return _same([compare(*pair) for pair in product(lefts, right)])
             except TypeError:
                 return None
+        case cst.Attribute(value=cst.Name() as name, attr=cst.Name("is_cuda")):
+            return False if _is_always_on_host(program, name, sites) else None
         case _:
             return _same([bool(one) for one in _values(program, test, sites, depth)])
 
@@ -129,6 +132,21 @@ def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -
     calls = sites(program, function)
     return 0 < len(calls) <= _MOST and all(
         _was_used(home, program.calls.passed(function, param, call), call) for home, call in calls
+    )
+
+
+def _is_always_on_host(program: Program, name: cst.Name, sites: Sites) -> bool:
+    """Whether every call of a function gives a parameter a tensor that is on the host."""
+    found = _param(program, name)
+    if found is None:
+        return False
+    function, param = found
+    calls = sites(program, function)
+    given = [
+        home.value(program.calls.passed(function, param, call)) for home, call in calls[:_MOST]
+    ]
+    return 0 < len(calls) <= _MOST and all(
+        one.kind is Kind.TENSOR and one.device is Device.CPU for one in given
     )
 
 

@@ -12,7 +12,9 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.loops import Role
-from torchlint.analysis.reach import callers
+from torchlint.analysis.reach import callee, callers
+from torchlint.analysis.values import Kind
+from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,8 +100,29 @@ class Recordings:
         if self._trains(function):
             return Recording.ON
         sites = list(callers(self._program, function))
+        if not sites and self._may_be_under_no_grad(function):
+            return Recording.OFF
         used = [(other, site) for other, site in sites if not in_test(other, site)]
         return _agreed(other.recordings.at(site) for other, site in used or sites)
+
+    def _may_be_under_no_grad(self, function: cst.FunctionDef) -> bool:
+        """Whether all calls that may be of a method, by its name, turn gradients off.
+
+        ``with torch.no_grad(): algorithm.validate(loader)`` of an algorithm that an option chooses.
+        """
+        project, name = self._program.project, function.name.value
+        if project is None or name.startswith("__") or not self._program.is_method(function):
+            return False
+        files = project.imports.having((f".{name}(",))
+        homes = [project.program(file) for file in sorted(files)] if len(files) <= MANY else []
+        found = [
+            home.recordings.at(call)
+            for home in homes
+            if home is not None
+            for call, func in home.method_calls(name)
+            if home.value(func.value).kind is Kind.UNKNOWN and callee(home, call) is None
+        ]
+        return bool(found) and all(one is Recording.OFF for one in found)
 
     def _decorated(self, node: cst.BaseExpression) -> Recording | None:
         """Return what a decorator decides; None where it leaves gradients alone."""

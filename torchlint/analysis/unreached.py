@@ -20,7 +20,7 @@ from torchlint.analysis.instances import calls_of
 from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
-from torchlint.naming import imports_by_name, is_closed, is_quoted, namers
+from torchlint.naming import imports_by_name, is_closed, is_quoted, namers, without_exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -265,7 +265,7 @@ class Unreached:
         return self._program.index.scope(node).parent is None
 
     def _is_quoted(self, name: str) -> bool:
-        return is_quoted(name, self._program.text)
+        return is_quoted(name, without_exports(self._program.text))
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
@@ -323,7 +323,7 @@ def _uses(program: Program, name: str, *, own: bool, unsure: bool = False) -> It
 
 def is_told_of(program: Program, name: str) -> bool:
     """Whether a file has a name elsewhere than in its code: in a comment, or in a text."""
-    spelled = re.findall(rf"\b{name}\b", program.text)
+    spelled = re.findall(rf"\b{name}\b", without_exports(program.text))
     return len(spelled) > len(program.index.named.get(name, ()))
 
 
