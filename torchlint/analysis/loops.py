@@ -24,7 +24,6 @@ from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
-from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
@@ -1200,7 +1199,7 @@ class Loops:
     def _counts_off(self, test: cst.BaseExpression) -> bool:
         """``step % n``, ``step % n != 0``; not ``step % 1``, which is 0 in each turn."""
         return any(
-            isinstance(node.operator, cst.Modulo) and literal(node.right) != "1"
+            isinstance(node.operator, cst.Modulo) and not _is_nothing(node)
             for node in self._program.index.below(test, cst.BinaryOperation)
         )
 
@@ -1323,6 +1322,7 @@ class Loops:
                     isinstance(item.operator, cst.Equal)
                     and isinstance(item.comparator, (cst.Integer, cst.BinaryOperation))
                     and isinstance(node.left, (cst.Name, cst.BinaryOperation))
+                    and not _is_nothing(node.left)
                 ):
                     return True
                 below = isinstance(item.operator, cst.LessThan | cst.LessThanEqual)
@@ -1410,6 +1410,15 @@ def _is_of_strings(node: cst.BaseExpression) -> bool:
             return all(isinstance(one.value, cst.SimpleString) for one in node.elements)
         case _:
             return isinstance(node, cst.SimpleString)
+
+
+def _is_nothing(node: cst.BaseExpression) -> bool:
+    """``step % 1``, which is 0 in each turn."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Modulo(), right=cst.Integer("1")):
+            return True
+        case _:
+            return False
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
