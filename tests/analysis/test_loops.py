@@ -1666,3 +1666,17 @@ def test_what_trains_a_model_trains_its_parts(
 def test_a_remainder_of_1_holds_in_each_turn(every: str, found: str) -> None:
     steps = f"for i, x in enumerate(loader):\n    {STEP}\n    "
     assert context(f"{steps}if (i + 1) % {every} == 0: probe()") == found
+
+
+@pytest.mark.parametrize(
+    ("branch", "found"),
+    [
+        ("if loss.item() > 10 * first: probe(); continue", "TRAIN guarded"),
+        ("if loss.data.item() >= 9: probe(); continue", "TRAIN guarded"),
+        ("if loss.item() < 9: probe(); continue", "TRAIN"),
+        ("if loss.item() > 9: probe()", "TRAIN"),
+        ("if size > 9: probe(); continue", "TRAIN"),
+    ],
+)
+def test_what_drops_a_loss_that_is_too_large_is_rare(branch: str, found: str) -> None:
+    assert context(f"for x in loader:\n    loss = f(x)\n    {branch}\n    {STEP}\n") == found

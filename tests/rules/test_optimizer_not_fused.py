@@ -1235,3 +1235,18 @@ def test_no_fix_for_a_torch_that_a_readme_names(tmp_path, readme, fixes) -> None
     files = {"main.py": script, "readme.md": readme}
     (found,) = check_in(tmp_path, files, "main.py", CODE)
     assert (found.fix is not None) is fixes
+
+
+def test_asks_a_model_that_comes_from_elsewhere_where_it_is():
+    source = (
+        "import torch\nfrom nets import create_model\nfrom trainer import Trainer\n"
+        "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
+        "model = create_model('unet')\n"
+        "optimizer = torch.optim.Adam(model.parameters(), 0.1)\n"
+        "trainer = Trainer(model, optimizer, device)\n"
+        "for x in loader:\n    optimizer.zero_grad()\n    model(x).backward()\n"
+        "    optimizer.step()\n"
+    )
+    (found,) = check(source, "TL601")
+    assert found.fix is not None
+    assert found.fix.title == "Pass fused=next(model.parameters()).is_cuda or None"

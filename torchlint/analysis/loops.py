@@ -846,7 +846,7 @@ class Loops:
                 guards = self._guards_body(above) or _is_switch(above.test)
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
                 rare = guards or once or self._fills(above) or self._is_flag(above.test)
-                rare = rare or is_rare(self._program, above)
+                rare = rare or is_rare(self._program, above) or self._drops_outlier(above)
                 return rare or is_unasked(self._program, above, holds=True)
             case cst.If(test=test) if child is above.orelse and self._draws(test):
                 return True
@@ -930,6 +930,21 @@ class Loops:
             for one in self._backwards(branch.body)
             for name in index.below(self._program.parent(one) or one, cst.Name)
         )
+
+    def _drops_outlier(self, branch: cst.If) -> bool:
+        """``if loss.item() > limit: print(...); continue``: what few losses, too large, lead to."""
+        match branch.test:
+            case cst.Comparison(left=left, comparisons=[one]):
+                pass
+            case _:
+                return False
+        reads = any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value == "item"
+            for call in self._program.index.below(left, cst.Call)
+        )
+        above = isinstance(one.operator, cst.GreaterThan | cst.GreaterThanEqual)
+        drops = _last(branch.body, (cst.Continue,))
+        return reads and above and drops and not any(True for _ in self._backwards(branch.body))
 
     def _is_part_of_step(self, branch: cst.If) -> bool:
         """Whether an option says how to train, and not when to look at it.

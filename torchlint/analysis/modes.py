@@ -51,9 +51,10 @@ def switched(program: Program, switch: cst.Call) -> list[str]:
         return [dotted(statement.targets[0].target)]
     model = switch.func.value
     loop = loop_through_models(program, switch)
+    names = [model_name(program, model)]
     if loop is not None and isinstance(loop.iter, cst.Tuple | cst.List):
-        return [dotted(one.value) for one in loop.iter.elements]
-    return [model_name(program, model)]
+        names += [dotted(one.value) for one in loop.iter.elements]
+    return [name for name in names if name]
 
 
 def loop_through_models(program: Program, switch: cst.Call) -> cst.For | None:

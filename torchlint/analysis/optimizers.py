@@ -170,14 +170,20 @@ def moved_later(program: Program, made: cst.Call) -> bool:
 
 
 def model_at_hand(program: Program, made: cst.Call) -> str:
-    """Return the name of the model that a function is given to make its optimizer, or "".
+    """Return the name of a model that is elsewhere moved to a GPU, if at all, or "".
 
-    ``self`` in a method of a module, ``model`` in ``def configure(model, options)``, and
-    ``self.net``, which an object keeps.
+    ``self`` in a method of a module, ``model`` in ``def configure(model, options)``, ``self.net``,
+    which an object keeps, and what nothing in the file moves: ``model = create_model(name)``.
     """
     function = program.function(made)
-    if function is None or not made.args:
+    if not made.args:
         return ""
+    match made.args[0].value:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as model, attr=cst.Name("parameters"))):
+            if _is_left_alone(program, model):
+                return model.value
+        case _:
+            pass
     nodes = list(_models_of(program, made.args[0].value))
     names = {dotted(node) for node in nodes} - {""}
     owner = program.classes.around(made)
@@ -186,9 +192,22 @@ def model_at_hand(program: Program, made: cst.Call) -> str:
     if len(names) != 1 or any(_has_own_parameters(program, node) for node in nodes):
         return ""
     name = names.pop()
-    params = {param.name.value for param in function.params.params}
+    params = set() if function is None else {one.name.value for one in function.params.params}
     kept = owner is not None and name.startswith("self.") and "()" not in name
     return name if kept or name in params - {"self"} else ""
+
+
+def _is_left_alone(program: Program, model: cst.Name) -> bool:
+    """Whether a call gives a model, and nothing in the file moves it."""
+    moved = (func.value for _, func in program.method_calls("to", "cuda"))
+    made = program.flow.reaching(model)
+    return (
+        bool(made)
+        and all(one.is_plain and isinstance(one.value, cst.Call) for one in made)
+        and not program.value(model).device.gpu
+        and not any(dotted(one) == model.value for one in moved)
+        and not _has_own_parameters(program, model)
+    )
 
 
 def surely_on_gpu(program: Program, made: cst.Call) -> bool:
