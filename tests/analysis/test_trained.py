@@ -6,6 +6,7 @@ import pytest
 from probing import parsed
 
 from torchlint.analysis.trained import built_by, trained_models
+from torchlint.analysis.values import Kind
 
 HEAD = """\
 import torch
@@ -61,3 +62,14 @@ def test_what_builds_a_model(source, kind, built):
 def test_which_models_are_trained(source, names):
     program = parsed(source, HEAD)
     assert [program.brief(model.node) for model in trained_models(program)] == names
+
+
+@pytest.mark.parametrize("wraps", ["nn.DataParallel(model)", "DDP(nn.DataParallel(model))"])
+def test_a_global_model_that_wraps_itself(wraps: str) -> None:
+    program = parsed(
+        f"def build():\n    global model\n    model = Net()\n    model = {wraps}\n"
+        "    model = model.cuda()\n    optimizer = optim.SGD(model.parameters(), lr=0.1)\n",
+        HEAD,
+    )
+    (model,) = trained_models(program)
+    assert model.value.kind is Kind.MODULE

@@ -99,10 +99,14 @@ def model_of(program: Program, node: cst.BaseExpression) -> Value:
 
     A name may stand for the model and for the wrapped model: then it is the model.
     """
-    found = list(_meant(program, node, 0)) if isinstance(node, cst.Name) else []
+    return _model(program, node, 0)
+
+
+def _model(program: Program, node: cst.BaseExpression, depth: int) -> Value:
+    found = list(_meant(program, node, depth)) if isinstance(node, cst.Name) else []
     if found and len({(value.kind, value.type) for value in found}) == 1:
         return found[0]
-    return _unwrapped(program, program.value(node))
+    return _unwrapped(program, program.value(node), depth)
 
 
 def _meant(program: Program, name: cst.Name, depth: int) -> Iterator[Value]:
@@ -115,15 +119,15 @@ def _meant(program: Program, name: cst.Name, depth: int) -> Iterator[Value]:
                 if isinstance(given, cst.Name):
                     yield from _meant(program, given, depth + 1)
                 else:
-                    yield _unwrapped(program, program.value(given))
+                    yield _unwrapped(program, program.value(given), depth)
         else:
-            yield _unwrapped(program, program.values.binding(binding))
+            yield _unwrapped(program, program.values.binding(binding), depth)
 
 
-def _unwrapped(program: Program, value: Value) -> Value:
-    while value.type.endswith(_WRAPPERS) and (inner := _wrapped(value.made)) is not None:
-        value = model_of(program, inner)
-    return value
+def _unwrapped(program: Program, value: Value, depth: int) -> Value:
+    """Return what is wrapped, if it is; of a global name that wraps itself, not for ever."""
+    inner = _wrapped(value.made) if value.type.endswith(_WRAPPERS) and depth < _DEPTH else None
+    return value if inner is None else _model(program, inner, depth + 1)
 
 
 def _wrapped(call: cst.CSTNode | None) -> cst.BaseExpression | None:
