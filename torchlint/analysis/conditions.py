@@ -1,4 +1,4 @@
-"""Conditions that ask which device there is, and what stands under nothing else."""
+"""Conditions that count turns or ask which device there is, and what stands under nothing else."""
 
 from __future__ import annotations
 
@@ -23,11 +23,26 @@ def is_statement(program: Program, call: cst.Call) -> bool:
     return isinstance(program.parent(call), cst.Expr)
 
 
+def counts_off(program: Program, test: cst.BaseExpression) -> bool:
+    """``step % n``, ``step % n != 0``; not ``step % 1``, which is 0 in each turn."""
+    return any(
+        isinstance(one.operator, cst.Modulo) and not is_zero(one)
+        for one in program.index.below(test, cst.BinaryOperation)
+    )
+
+
+def is_zero(node: cst.BaseExpression) -> bool:
+    """``step % 1``."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Modulo(), right=cst.Integer("1")):
+            return True
+        case _:
+            return False
+
+
 def asks_for_device(program: Program, test: cst.BaseExpression) -> bool:
     """Whether a condition only asks which device there is, the same one in every step."""
-    if any(
-        isinstance(n.operator, cst.Modulo) for n in program.index.below(test, cst.BinaryOperation)
-    ):
+    if counts_off(program, test):
         return False
     match test:
         case cst.Name() | cst.Attribute():

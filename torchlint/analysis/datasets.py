@@ -316,8 +316,7 @@ class Datasets:
     def _own_call(self, node: cst.Call, path: Path, way: frozenset[int]) -> Found:
         """Return what a class or function of the project makes."""
         program = self._program
-        made = program.value(node.func)
-        owner = program.classes.get(made.made) if made.kind is Kind.CLASS else None
+        owner = self._own_class(node.func)
         if owner is not None:
             return (self._own(node, program, owner),) if not path else _NOTHING
         if isinstance(node.func, cst.Subscript) and not path:
@@ -345,12 +344,13 @@ class Datasets:
 
     def _class(self, node: cst.BaseExpression) -> tuple[Program, Class] | None:
         """Return the class of the project that a name stands for, with its file."""
-        program = self._program
-        made = program.value(node)
-        owner = program.classes.get(made.made) if made.kind is Kind.CLASS else None
-        return (
-            (program, owner) if owner is not None else program.class_named(program.qualified(node))
-        )
+        program, owner = self._program, self._own_class(node)
+        return program.class_named(program.qualified(node)) if owner is None else (program, owner)
+
+    def _own_class(self, node: cst.BaseExpression) -> Class | None:
+        """Return the class of this file that an expression is."""
+        made = self._program.value(node)
+        return self._program.classes.get(made.made) if made.kind is Kind.CLASS else None
 
     def returned(self, function: cst.FunctionDef, path: Path, way: frozenset[int]) -> Found:
         """Return every dataset that a function of this file may return."""

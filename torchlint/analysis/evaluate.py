@@ -752,8 +752,9 @@ class Evaluator:
         """Whether a call gives a tensor, if it does, on the device of another one."""
         match call.func:
             case cst.Attribute(value=owner, attr=cst.Name(value=method)):
-                if self._program.names.qualified(call.func).startswith("torch."):
-                    return not self._program.names.qualified(call.func).startswith("torch.cuda.")
+                name = self._program.names.qualified(call.func)
+                if name.startswith("torch."):
+                    return not name.startswith("torch.cuda.")
                 return method not in _MOVES and self._value(owner).is_tensor
             case cst.Name() as name:
                 return self._program.is_builtin(name)

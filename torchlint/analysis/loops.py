@@ -21,6 +21,7 @@ import libcst as cst
 from torchlint.analysis import torch_api
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.clocks import reads_clock
+from torchlint.analysis.conditions import counts_off, is_zero
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
@@ -1092,7 +1093,7 @@ class Loops:
     def _is_counted_off(self, value: cst.CSTNode | None) -> bool:
         """Whether a flag gets a value every n steps."""
         return value is not None and any(
-            isinstance(above, cst.If) and self._counts_off(above.test)
+            isinstance(above, cst.If) and counts_off(self._program, above.test)
             for above in self._program.index.ancestors(value)
         )
 
@@ -1211,13 +1212,6 @@ class Loops:
             and (self._mostly(statement.test) or self._waits(statement.test))
         )
 
-    def _counts_off(self, test: cst.BaseExpression) -> bool:
-        """``step % n``, ``step % n != 0``; not ``step % 1``, which is 0 in each turn."""
-        return any(
-            isinstance(node.operator, cst.Modulo) and not _is_nothing(node)
-            for node in self._program.index.below(test, cst.BinaryOperation)
-        )
-
     def _is_other_step(self, branch: cst.If) -> bool:
         """``if done < args.warmup: loss.backward(); optimizer.step(); continue``.
 
@@ -1226,7 +1220,12 @@ class Loops:
         """
         index, block = self._program.index, self._program.parent(branch)
         test = branch.test
-        if self._counts_off(test) or self._draws(test) or self._waits(test) or block is None:
+        if (
+            counts_off(self._program, test)
+            or self._draws(test)
+            or self._waits(test)
+            or block is None
+        ):
             return False
         both = any(True for _ in self._backwards(branch.body))
         return both and any(
@@ -1241,7 +1240,12 @@ class Loops:
         has done.  Not if it is counted off or drawn, which some turns of many are.
         """
         block, test = self._program.parent(branch), branch.test
-        if block is None or self._counts_off(test) or self._draws(test) or self._waits(test):
+        if (
+            block is None
+            or counts_off(self._program, test)
+            or self._draws(test)
+            or self._waits(test)
+        ):
             return False
         passes = [self._program.index.order(one) for one in self._backwards(block)]
         return bool(passes) and min(passes) > self._program.index.order(branch.body.body[-1])
@@ -1300,7 +1304,7 @@ class Loops:
         index, named = self._program.index, self._named(test)
         if trains_alone(test) or is_of_first(named):
             return False
-        if self._counts_off(test):
+        if counts_off(self._program, test):
             return True
         sides = _sides(named)
         if any(map(is_of_first, sides)):
@@ -1337,7 +1341,7 @@ class Loops:
                     isinstance(item.operator, cst.Equal)
                     and isinstance(item.comparator, (cst.Integer, cst.BinaryOperation))
                     and isinstance(node.left, (cst.Name, cst.BinaryOperation))
-                    and not _is_nothing(node.left)
+                    and not is_zero(node.left)
                 ):
                     return True
                 below = isinstance(item.operator, cst.LessThan | cst.LessThanEqual)
@@ -1425,15 +1429,6 @@ def _is_of_strings(node: cst.BaseExpression) -> bool:
             return all(isinstance(one.value, cst.SimpleString) for one in node.elements)
         case _:
             return isinstance(node, cst.SimpleString)
-
-
-def _is_nothing(node: cst.BaseExpression) -> bool:
-    """``step % 1``, which is 0 in each turn."""
-    match node:
-        case cst.BinaryOperation(operator=cst.Modulo(), right=cst.Integer("1")):
-            return True
-        case _:
-            return False
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:

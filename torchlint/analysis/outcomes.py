@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
     Sites: TypeAlias = Callable[[Program, cst.FunctionDef], list[tuple[Program, cst.Call]]]
+    # of what a call passes, in the file of the call
+    Holds: TypeAlias = Callable[[Program, cst.BaseExpression | None, cst.Call], bool]
 
 _MOST = 10  # calls that are looked at
 _DEPTH = 3  # functions that pass on what they are given
@@ -125,29 +127,29 @@ def _values(
 
 def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -> bool:
     """Whether every call of a function gives a parameter what has been used before, as no None."""
-    found = _param(program, node) if isinstance(node, cst.Name) else None
-    if found is None:
-        return False
-    function, param = found
-    calls = sites(program, function)
-    return 0 < len(calls) <= _MOST and all(
-        _was_used(home, program.calls.passed(function, param, call), call) for home, call in calls
-    )
+    return isinstance(node, cst.Name) and _always_gets(program, node, sites, _was_used)
 
 
 def _is_always_on_host(program: Program, name: cst.Name, sites: Sites) -> bool:
     """Whether every call of a function gives a parameter a tensor that is on the host."""
+    return _always_gets(program, name, sites, _is_on_host)
+
+
+def _always_gets(program: Program, name: cst.Name, sites: Sites, holds: Holds) -> bool:
+    """Whether something holds of what every call of a function passes for a parameter."""
     found = _param(program, name)
     if found is None:
         return False
     function, param = found
     calls = sites(program, function)
-    given = [
-        home.value(program.calls.passed(function, param, call)) for home, call in calls[:_MOST]
-    ]
     return 0 < len(calls) <= _MOST and all(
-        one.kind is Kind.TENSOR and one.device is Device.CPU for one in given
+        holds(home, program.calls.passed(function, param, call), call) for home, call in calls
     )
+
+
+def _is_on_host(program: Program, node: cst.BaseExpression | None, _: cst.Call) -> bool:
+    value = program.value(node)
+    return value.kind is Kind.TENSOR and value.device is Device.CPU
 
 
 def _was_used(program: Program, node: cst.BaseExpression | None, call: cst.Call) -> bool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis.conditions import counts_off
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.reach import callee
@@ -59,13 +61,13 @@ def _asks_for_record(program: Program, test: cst.BaseExpression) -> bool:
 def _is_seldom_there(program: Program, record: cst.Name, depth: int) -> bool:
     """``record = {} if step % 50 == 0 else None``, also as what a function gives."""
     made = program.flow.reaching(record)
-    nones = [one for one in made if _is_none(one.value)]
+    nones = [one for one in made if literal(one.value) == "None"]
     if nones and len(nones) < len(made):
         return any(_is_counted(program, one.node) for one in nones)
     match [(one.is_plain, one.value) for one in made]:
         case [(True, cst.IfExp(test=test) as choice)]:
             sides = (choice.body, choice.orelse)
-            return _counts_off(program, test) and any(_is_none(side) for side in sides)
+            return counts_off(program, test) and any(literal(side) == "None" for side in sides)
         case [(True, cst.Call() as call)] if depth < _DEPTH:
             found = callee(program, call)
             if found is None:
@@ -74,12 +76,10 @@ def _is_seldom_there(program: Program, record: cst.Name, depth: int) -> bool:
             given = [(home, one.value) for one in home.returns(function)]
         case [(False, cst.Param() as param)] if depth < _DEPTH:
             around = program.function(param)
-            sites = [] if around is None else program.sites_everywhere(around)
-            given = [
-                (home, home.calls.passed(around, param, site))
-                for home, site in sites
-                if around is not None
-            ]
+            if around is None:
+                return False
+            sites = program.sites_everywhere(around)
+            given = [(home, home.calls.passed(around, param, site)) for home, site in sites]
         case _:
             return False
     return bool(given) and all(
@@ -87,25 +87,14 @@ def _is_seldom_there(program: Program, record: cst.Name, depth: int) -> bool:
     )
 
 
-def _is_none(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
-
-
 def _is_counted(program: Program, node: cst.CSTNode) -> bool:
     """Whether a node stands in a branch that counts turns."""
     for above in program.index.ancestors(node):
         if isinstance(above, cst.If):
-            return _counts_off(program, above.test)
+            return counts_off(program, above.test)
         if isinstance(above, cst.For | cst.While | cst.FunctionDef):
             return False
     return False
-
-
-def _counts_off(program: Program, test: cst.BaseExpression) -> bool:
-    return any(
-        isinstance(one.operator, cst.Modulo)
-        for one in program.index.below(test, cst.BinaryOperation)
-    )
 
 
 def follows_change(program: Program, node: cst.CSTNode) -> bool:
