@@ -100,6 +100,7 @@ class Imports:
         self._texts: dict[str, str] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
+        self._besides: dict[str, tuple[str, ...]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
         self._where: dict[Callable[[str], bool], frozenset[str]] = {}
         self._leading: dict[Callable[[str], bool], frozenset[str]] = {}
@@ -182,6 +183,7 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._importers.clear()
+        self._besides.clear()
         if any(word in one for one in (known, text) for word in _EXTENDING):
             self.__dict__.pop("_added", None)
             self._starts.clear()
@@ -332,6 +334,23 @@ class Imports:
             found = self._importers[path] = tuple(sorted(seen))
         return found
 
+    def beside(self, path: str) -> tuple[str, ...]:
+        """Return the files that the importers of a file import as well; sorted.
+
+        They may get objects of its classes, and call their methods, without importing it.
+        """
+        found = self._besides.get(path)
+        if found is None:
+            above = self.importers(path)
+            others = {other for one in above for other in self.targets(one)}
+            found = self._besides[path] = tuple(sorted(others.difference(above, (path,))))
+        return found
+
+    def calling_beside(self, path: str, method: str) -> list[str]:
+        """Return the files that do not import a file, but may call a method of what it makes."""
+        called = f".{method}("
+        return [one for one in self.beside(path) if called in self.text(one)]
+
     def calling(self, path: str, name: str) -> Iterator[str]:
         """Yield the files that import a file and may call what has a name; sorted."""
         found = self.importers(path)
@@ -367,15 +386,16 @@ class Imports:
         """
         key = (path, words)
         if key not in self._nearby:
-            above = self.importers(path)
-            beside = (other for one in above for other in self.targets(one))
-            near = itertools.chain(above, self.targets(path), beside)
+            near = itertools.chain(self.importers(path), self.targets(path), self.beside(path))
             self._nearby[key] = not self.having(words).isdisjoint(near)
         return self._nearby[key]
 
     def defined_near(self, path: str, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the functions and classes of imported files in which one of some words occurs."""
-        near = set(self.targets(path))
+        """Return the functions and classes of files near one in which one of some words occurs.
+
+        That are those that it imports, and those that its importers do: they pass it their objects.
+        """
+        near = {*self.targets(path), *self.beside(path)}
         for one in self.targets(path):
             if one.endswith("__init__.py"):
                 near |= self.targets(one)

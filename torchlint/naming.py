@@ -35,7 +35,7 @@ _IMPORTERS = (
 )  # fmt: skip
 # What finds the functions and classes of the file itself, or of a module that it imports.
 _FINDERS = re.compile(
-    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)__dict__|sys\.modules"
+    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)(?<!\bself\.)__dict__|sys\.modules"
     r"|getmembers|\bFire\("
     r"|\bgetattr\(\s*(?!(?:self|args|opts?|cfg|config|torch|nn|F|optim)\b)[^,()]+,\s*[^\"'\s]"
 )
@@ -126,14 +126,16 @@ def namers(path: str, name: str, imports: Imports) -> Iterator[str]:
     """Yield the files that may mean a function or class of a module, beside the module.
 
     Elsewhere than in the files that import it, the name is that of something else: unless it is
-    quoted there, or the module imported in a way that `Imports` does not follow.  Comments name it
-    too: who chooses a model by uncommenting a line uses them all.
+    quoted there, with its module or in a project that imports modules by their names, or the module
+    imported in a way that `Imports` does not follow.  Comments name it too: who chooses a model by
+    uncommenting a line uses them all.
     """
     whole, users = re.compile(rf"\b{name}\b"), _users(path, imports)
     parts = {*Path(path).relative_to(imports.root).with_suffix("").parts} - {"src", "__init__"}
     modules = "|".join(map(re.escape, parts))
     imported = rf"^[ \t]*(?:from|import)\b[^\n]*\b(?:{modules})\b"
-    hinted = re.compile(rf"[\"'.:]{name}[\"']|{imported}", re.MULTILINE)
+    before = "[\"'.:]" if imports_by_name(imports) else "[.:]"
+    hinted = re.compile(rf"{before}{name}[\"']|{imported}", re.MULTILINE)
     for file in imports.having((name,)) - {path}:
         text = imports.text(file)
         if whole.search(text) and (file in users or hinted.search(text)):

@@ -49,7 +49,8 @@ whole batch, and the memory is not used again before the copy is done.
 - Copies to the host, to another dtype only, to MPS or XLA.
 - Objects that a `collate_fn` makes of a class of the project without a `pin_memory` method: they
   are not pinned, whatever the loader is told.  With such a method they pin what that says, which
-  may be a part of what they hold.
+  may be a part of what they hold.  So are those that move themselves (`batch.to(device)`, a
+  statement of its own): their `to` is not that of a tensor.
 - Passes that look for a learning rate (`find_lr`), and samples that the script itself has in it, as
   lists of numbers: a few lines of them.
 - Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`).
@@ -185,6 +186,8 @@ def copies(program: Program) -> Iterator[Copy]:
         batch = unviewed(func.value)
         if not waits(call) or has_gaps(batch) or program.value(batch).kind is not Kind.BATCH:
             continue
+        if isinstance(program.parent(call), cst.Expr):
+            continue  # what moves itself is no tensor, and its class may take no `non_blocking`
         if not goes_to_gpu(program, call, func) or has_other_way(program, call, func):
             continue
         loop = loop_around(program, call)

@@ -12,6 +12,7 @@ from torchlint.analysis.project import Project
 from torchlint.analysis.reach import callee, callers, class_of, forward_of
 from torchlint.imports import Imports
 from torchlint_rules.eval_without_no_grad import eval_without_no_grad
+from torchlint_rules.item_accumulate_in_train_loop import item_accumulate_in_train_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -248,3 +249,63 @@ def test_the_method_of_one_class_or_another_of_the_file(project):
     text = textwrap.dedent(AGENTS) + "agent = Careful() if careful else Bold()\nagent.choose(1)\n"
     agents = project(agents=text)("agents")
     assert all(list(callers(agents, owner.methods["choose"])) for owner in agents.classes)
+
+
+TRAINER = """
+    from torch import nn
+
+    class Trainer(nn.Module):
+        def __init__(self, model, optimizer):
+            super().__init__()
+            self.model, self.optimizer = model, optimizer
+
+        def forward(self, x, y):
+            return self.model(x).sum(), (y - self.model(x)).abs().sum()
+
+        def do(self, x, y):
+            first, second = self.forward(x, y)
+            second.backward()
+            self.optimizer.step()
+            return [first, second]
+    """
+FIT = """
+    import torch
+
+    def fit(trainer, loader):
+        total = 0
+        for x, y in loader:
+            first, second = trainer.do(x, y)
+            total += second.item()
+        print(total)
+    """
+HANDED = """
+    import torch
+    from torch import nn
+    from fit import fit
+    from trainer import Trainer
+
+    def main():
+        model = nn.Linear(3, 4).cuda()
+        trainer = Trainer(model, torch.optim.SGD(model.parameters(), 0.1))
+        loader = torch.utils.data.DataLoader(data)
+        for epoch in range(9):
+            fit(trainer, loader)
+    """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        pytest.param("", "", 1, id="of an object that is handed over"),
+        pytest.param("trainer = Trainer", "trainer = Other", 0, id="of another class"),
+        pytest.param(".cuda()", "", 0, id="on the host"),
+        pytest.param("fit(trainer, loader)", "fit(spare, loader)", 0, id="of another object"),
+    ],
+)
+def test_a_method_that_is_called_where_its_class_is_not_imported(project, old, new, found):
+    """Whether the step, its model and the GPU are known in a file that imports none of them."""
+    opened = project(trainer=TRAINER, fit=FIT, main=HANDED.replace(old, new))
+    trainer = opened("trainer")
+    (owner,) = trainer.classes
+    assert len(list(callers(trainer, owner.methods["do"]))) == (found or old == ".cuda()")
+    assert len(list(item_accumulate_in_train_loop(opened("fit")))) == found

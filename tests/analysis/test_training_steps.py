@@ -37,6 +37,9 @@ def plain(source: str) -> PlainStep | None:
     [
         pytest.param(script(*PLAIN), [["model(x)"]], id="a loop"),
         pytest.param(
+            script("run = model.forward", "out = run(x)", *PLAIN[1:]), [["run(x)"]], id="by a name"
+        ),
+        pytest.param(
             script("loss = criterion(model(x), model(y))", *PLAIN[2:]),
             [["model(x)", "model(y)"]],
             id="two calls, and the loss is no model",

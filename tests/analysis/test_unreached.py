@@ -251,7 +251,17 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         pytest.param(
             CLASS, {"main.py": "import net\n# x = net.Net()\n" + SCRIPT}, id="one of a choice"
         ),
-        pytest.param(FUNCTION, MAIN | {"b.py": "run('apply')\n"}, id="as a text"),
+        pytest.param(FUNCTION, MAIN | {"b.py": "run(import_module(x), 'apply')\n"}, id="as a text"),
+        pytest.param(
+            FUNCTION,
+            {"main.py": "import net\n# apply(x)\n" + SCRIPT},
+            id="called in a comment elsewhere",
+        ),
+        pytest.param(
+            FUNCTION,
+            {"main.py": "import net\nrun(net).apply(x)\n" + SCRIPT},
+            id="a method of what is not known",
+        ),
         pytest.param(FUNCTION, MAIN | {"b.py": "run('net.apply')\n"}, id="by its path"),
         pytest.param(
             FUNCTION,
@@ -396,6 +406,24 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             FUNCTION, MAIN | {"b.py": "def apply(x):\n    pass\napply(3)\n"}, id="a namesake"
         ),
         pytest.param(FUNCTION, MAIN | {"b.py": "apply = 3\n"}, id="another file's variable"),
+        pytest.param(
+            FUNCTION,
+            {"main.py": "import net\nf(mode='apply')  # to apply it\n" + SCRIPT},
+            id="a text and a comment of its user",
+        ),
+        pytest.param(
+            FUNCTION,
+            {
+                "main.py": "import net\nclass A:\n    def apply(self):\n        pass\n"
+                "def main():\n    a = A()\n    a.apply()\n" + SCRIPT
+            },
+            id="a method of an object of its user",
+        ),
+        pytest.param(
+            FUNCTION + "class A:\n    def f(self):\n        return self.__dict__\n",
+            MAIN,
+            id="where objects are shown",
+        ),
         pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="exported"),
         pytest.param(
             FUNCTION,

@@ -70,6 +70,7 @@ def script(
             script(given="pin_memory=pin", before="pin = False"), id="not pinned, by a variable"
         ),
         pytest.param(script("x = x.to('cpu')"), id="stays on the host"),
+        pytest.param(script("x.to(device)"), id="an object that moves itself"),
         pytest.param(script("show(model(x.to(device)))\ninput()"), id="a person goes on"),
         pytest.param(
             script("x = x.to(device)", given="pin_memory=True, collate_fn=pad", before=PADDED),

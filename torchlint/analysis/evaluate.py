@@ -497,6 +497,8 @@ class Evaluator:
                 return Value(base.kind, device=base.device)
             case Kind.NDARRAY:
                 return numpy_api.attribute(base, attr)
+            case Kind.MODULE if attr == "forward":
+                return base  # `run = model.forward` is called as the model is
             case Kind.MODULE | Kind.INSTANCE:
                 kept = self._kept(base, attr)
                 placed = kept.kind is Kind.TENSOR and kept.device is Device.UNKNOWN

@@ -43,6 +43,7 @@ _LIBRARIES = (
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _CALLS = ("def ",)  # stands in what is handed objects to call
 _IMPORT = r"(?m)^[ \t]*(?:from\s[ \t\w.]+)?import\b(?:[^\n(]*|[ \t]*\([^)]*)\b{}\b"
+_PART = re.compile(r"device|(^|_)(model|net|network|module|encoder|decoder|backbone)(_|$)")
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -281,12 +282,15 @@ class Project:
                 yield from self._calls_of_made(program, function)
                 return  # inside another function
             yield from self._calls_by_bases(program, owner, function)
-            if word == "__init__" and owner.is_module and not _takes_device(function):
+            if word == "__init__" and owner.is_module and not _takes_parts(function):
                 return  # layers are made of sizes and options
             word = owner.name if word == "__init__" else word
         if word in _CALLED_BY_TORCH:
             return
         paths = [*islice(self.imports.calling(str(program.path), word), MANY + 1)]
+        if owner is not None and word == function.name.value:
+            beside = self.imports.calling_beside(str(program.path), word)
+            paths += beside if len(paths) + len(beside) <= MANY else ()
         for path in paths if len(paths) <= MANY else ():
             other = self.program(path)
             if other is None:
@@ -405,9 +409,9 @@ def _imports(text: str, name: str) -> bool:
     return name in text and re.search(_IMPORT.format(name), text) is not None
 
 
-def _takes_device(function: cst.FunctionDef) -> bool:
-    """Whether a function is told a device: ``def __init__(self, device, loss_device)``."""
-    return any("device" in param.name.value for param in function.params.params)
+def _takes_parts(function: cst.FunctionDef) -> bool:
+    """Whether a module is told a device or given models: ``def __init__(self, model, device)``."""
+    return any(_PART.search(param.name.value) for param in function.params.params)
 
 
 def portable(value: Value, source: Program, target: Program) -> Value:

@@ -304,13 +304,14 @@ def _parts(statement: cst.If) -> Iterator[cst.If | cst.Else]:
 def _uses(program: Program, name: str, *, own: bool, unsure: bool = False) -> Iterator[cst.CSTNode]:
     """Yield what may use a function of a name: of the file's own module, or of one it imports.
 
-    With ``unsure``, an attribute of what is not known to be a module as well.
+    With ``unsure``, an attribute of what may be a module as well.
     """
     for node in program.index.named.get(name, ()):
         above = program.parent(node)
         if is_label(program, node):
-            known = unsure or program.qualified(above)
-            if known and not own and isinstance(above, cst.Attribute):
+            if own or not isinstance(above, cst.Attribute):
+                continue
+            if program.qualified(above) or (unsure and not program.value(above.value).known):
                 yield above
         elif isinstance(above, cst.ImportAlias):
             if own or above.asname is not None:
@@ -322,9 +323,18 @@ def _uses(program: Program, name: str, *, own: bool, unsure: bool = False) -> It
 
 
 def is_told_of(program: Program, name: str) -> bool:
-    """Whether a file has a name elsewhere than in its code: in a comment, or in a text."""
-    spelled = re.findall(rf"\b{name}\b", without_exports(program.text))
-    return len(spelled) > len(program.index.named.get(name, ()))
+    """Whether a file may mean what a module has under a name, elsewhere than in its code.
+
+    That is in a comment, as who chooses a model by uncommenting a line uses them all, and in a text
+    with its module.  Where modules are imported by their names, it is in any text.
+    """
+    text = without_exports(program.text)
+    project = program.project
+    if project is None or imports_by_name(project.imports):
+        spelled = re.findall(rf"\b{name}\b", text)
+        return len(spelled) > len(program.index.named.get(name, ()))
+    written = rf"\b{name}\b" if name != name.lower() else rf"(import\b.*\b{name}\b|\b{name} ?[(,)])"
+    return re.search(rf"#.*{written}|[.:]{name}[\"']", text) is not None
 
 
 def _run_in(program: Program, use: cst.CSTNode) -> Definition | None:
