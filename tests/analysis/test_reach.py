@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 import pytest
+from probing import probed
 
 from torchlint.analysis.project import Project
 from torchlint.analysis.reach import callee, callers, class_of, forward_of
+from torchlint.analysis.values import Kind
 from torchlint.imports import Imports
 from torchlint_rules.eval_without_no_grad import eval_without_no_grad
 from torchlint_rules.item_accumulate_in_train_loop import item_accumulate_in_train_loop
@@ -309,3 +311,51 @@ def test_a_method_that_is_called_where_its_class_is_not_imported(project, old, n
     (owner,) = trainer.classes
     assert len(list(callers(trainer, owner.methods["do"]))) == (found or old == ".cuda()")
     assert len(list(item_accumulate_in_train_loop(opened("fit")))) == found
+
+
+PARTS = """
+    from torch import nn
+
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 4)
+
+        def forward(self, x, mode="all"):
+            if mode == "all":
+                return {"out": self.fc(x)}
+            elif mode == "ends":
+                return self.fc(x), x
+            return self.fc(x)
+    """
+RUN = """
+    import torch
+    from torch import nn
+    from parts import Parts
+
+    class Loss(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model(x, "ends")
+
+    net = Parts()
+    if several:
+        net = nn.DataParallel(net)
+    run = Loss(net)
+    """
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        pytest.param("run(x)", Kind.TUPLE, id="by a constant, of a part, wrapped or not"),
+        pytest.param("net(x, mode='middle')", Kind.TENSOR, id="by what it is not"),
+        pytest.param("net(x)", Kind.DICT, id="by the default"),
+    ],
+)
+def test_what_a_call_chooses_of_a_module(project, call, kind):
+    run = project(parts=PARTS, run=textwrap.dedent(RUN) + f"probe({call})\n")("run")
+    assert run.value(probed(run)).kind is kind

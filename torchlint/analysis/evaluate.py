@@ -24,6 +24,7 @@ from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.on_host import back_on_host, stays_on_host
 from torchlint.analysis.project import portable
+from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.refilled import Refilled
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.values import (
@@ -714,7 +715,7 @@ class Evaluator:
                 plain = all(self._is_transparent(item) for item in made.decorators)
                 if not plain:
                     return self.derived(node)
-                return self._placed(self.returned(made), node, partial(self.stays, made))
+                return self._placed(self._returned_to(made, node), node, partial(self.stays, made))
             case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
                 return self._value(made.body)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
@@ -772,7 +773,7 @@ class Evaluator:
         other = found.program
         match found.binding.value:
             case cst.FunctionDef() as function:
-                value = portable(other.values.result(function), other, self._program)
+                value = portable(other.values.result(function, node), other, self._program)
                 value = self._placed(value, node, partial(other.values.stays, function))
             case cst.ClassDef() as made:
                 value = portable(other.values.made(made), other, self._program)
@@ -780,10 +781,21 @@ class Evaluator:
                 return None
         return value if value.known else join((value, self.derived(node)))
 
-    def result(self, function: cst.FunctionDef) -> Value:
-        """Return what a call of a function of this file gives."""
+    def result(self, function: cst.FunctionDef, site: cst.Call | None = None) -> Value:
+        """Return what a call of a function of this file gives; the call may be in another file."""
         plain = all(self._is_transparent(item) for item in function.decorators)
-        return self.returned(function) if plain else UNKNOWN
+        return self._returned_to(function, site) if plain else UNKNOWN
+
+    def _returned_to(self, function: cst.FunctionDef, site: cst.Call | None) -> Value:
+        """Return what a function returns, to a call that chooses by the constants it passes."""
+        value = self.returned(function)
+        returns = self._program.returns(function)
+        if value.known or site is None or len(returns) == 1:
+            return value
+        reached = [one for one in returns if may_reach(self._program, function, site, one)]
+        if not 0 < len(reached) < len(returns):
+            return value
+        return join(NONE if one.value is None else self._value(one.value) for one in reached)
 
     def made(self, node: cst.ClassDef) -> Value:
         """Return an instance of a class of this file."""
@@ -856,6 +868,8 @@ class Evaluator:
 
     def _forward(self, module: Value, node: cst.Call) -> Value:
         """Return what calling a module gives."""
+        if module.wraps is not None:
+            return self._forward(module.wraps.on(module.device), node)
         given = {self._value(arg.value).device for arg in node.args}
         device = shared_device((*given, module.device))
         computes_there = given == {Device.CPU} and _is_layer(module)
@@ -868,17 +882,18 @@ class Evaluator:
         if owner is not None:
             forward = self._program.classes.method(owner, "forward")
             if forward is not None:
-                return _placed(self.returned(forward), device)
-        result = self._result_elsewhere(module, "forward")
+                return _placed(self._returned_to(forward, node), device)
+        result = self._result_elsewhere(module, "forward", node)
         return tensor if result is None else _placed(result, device)
 
-    def _result_elsewhere(self, base: Value, method: str) -> Value | None:
+    def _result_elsewhere(self, base: Value, method: str, site: cst.Call) -> Value | None:
         """Return what a method of a class of another file gives; None if there is no such class."""
         project = self._program.project
         found = project.method(base.type, method) if project and ":" in base.type else None
         if found is None:
             return None
-        return portable(found.program.values.result(found.function), found.program, self._program)
+        result = found.program.values.result(found.function, site)
+        return portable(result, found.program, self._program)
 
     def _method(self, node: cst.Call, func: cst.Attribute) -> Value:
         base = self._value(func.value)
@@ -1004,9 +1019,15 @@ class Evaluator:
         if owner is not None:
             own = self._program.classes.method(owner, method)
             if own is not None:
-                return self.returned(own) if method != "forward" else self._forward(base, node)
-        elif method != "forward" and ((result := self._result_elsewhere(base, method)) is not None):
-            return result
+                return (
+                    self._returned_to(own, node)
+                    if method != "forward"
+                    else self._forward(base, node)
+                )
+        elif method != "forward":
+            result = self._result_elsewhere(base, method, node)
+            if result is not None:
+                return result
         if method in torch_api.MODULE_SELF:
             if method == "to":
                 return base.on(self.moved_to(node, base.device))
@@ -1032,7 +1053,7 @@ class Evaluator:
         kept = self._kept(base, method)
         if kept.kind is Kind.MODULE and kept.device is Device.CPU:
             return self._forward(kept, node)  # a part that was put on the host
-        if kept.kind is Kind.FUNCTION or _is_layer(kept):
+        if kept.kind is Kind.FUNCTION or _is_layer(kept) or _is_of_project(kept):
             result = self._called(kept, node)
             # what a forward pass is given is only taken to be on the GPU: its call knows better
             assumed = result.kind is Kind.TENSOR and result.device is Device.MAYBE
@@ -1044,8 +1065,8 @@ class Evaluator:
         owner = classes.named(base.type) or classes.get(base.made)
         found = None if owner is None else classes.method(owner, method)
         if found is not None:
-            return self.returned(found)
-        if owner is None and (result := self._result_elsewhere(base, method)) is not None:
+            return self._returned_to(found, node)
+        if owner is None and (result := self._result_elsewhere(base, method, node)) is not None:
             return result
         kept = self._kept(base, method)
         return self._called(kept, node) if kept.known else self.derived(node)
@@ -1280,11 +1301,12 @@ class Evaluator:
         return Value(Kind.TENSOR, device=Device.CPU if legacy else inner)
 
     def _layer(self, name: str, made: cst.Call | None) -> Value:
-        device = Device.UNKNOWN
-        if made is not None and name.endswith(("DataParallel",)) and made.args:
-            inner = self._value(made.args[0].value)
-            device = Device.CUDA if inner.device is Device.UNKNOWN else inner.device
-        return Value(Kind.MODULE, type=name, made=made, device=device)
+        if made is None or not made.args or not name.endswith("DataParallel"):
+            return Value(Kind.MODULE, type=name, made=made)
+        inner = self._value(made.args[0].value)
+        device = Device.CUDA if inner.device is Device.UNKNOWN else inner.device
+        held = inner if inner.kind is Kind.MODULE else None
+        return Value(Kind.MODULE, type=name, made=made, element=held, device=device)
 
     def _drawn(self, function: str, node: cst.Call) -> Value:
         """Return what a function of ``random`` gives: a number, or what it picks of several."""
@@ -1355,6 +1377,11 @@ def _is_layer(module: Value) -> bool:
     """Whether a module is a layer of torch: it moves nothing, and runs where its input lives."""
     last = module.type.rpartition(".")[2]
     return module.type.startswith("torch.nn.") and last not in _HOLDERS
+
+
+def _is_of_project(module: Value) -> bool:
+    """Whether a module is of a class that this file, or another one of the project, defines."""
+    return module.kind is Kind.MODULE and (module.type.startswith(".") or ":" in module.type)
 
 
 def _placed(value: Value, device: Device) -> Value:

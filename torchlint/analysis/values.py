@@ -69,8 +69,9 @@ class Value:
     ``type`` is the qualified name of the class (``torch.nn.Conv2d``; ``.Net`` for a class of this
     file), or of the function or class itself.  ``made`` is the call, literal or definition it
     comes from.  ``items`` are the members of a tuple or list whose length is known, ``element``
-    what any member of a container is.  ``fresh``: an array that nothing else refers to.
-    ``rank``: the fewest dimensions an array has, -1 where it may have become a NumPy scalar.
+    what any member of a container is, or what a ``DataParallel`` wraps.  ``fresh``: an array that
+    nothing else refers to.  ``rank``: the fewest dimensions an array has, -1 where it may have
+    become a NumPy scalar.
     """
 
     kind: Kind
@@ -92,6 +93,11 @@ class Value:
     def is_tensor(self) -> bool:
         """Whether this is certainly a tensor."""
         return self.kind is Kind.TENSOR
+
+    @property
+    def wraps(self) -> Value | None:
+        """The module that a ``DataParallel`` or ``DistributedDataParallel`` runs."""
+        return self.element if self.type.endswith("DataParallel") else None
 
     def on(self, device: Device) -> Value:
         """Return the same value on another device."""
@@ -198,6 +204,10 @@ def _join(a: Value, b: Value) -> Value:
         if {a.kind, b.kind} == {Kind.TENSOR, Kind.BATCH}:
             return Value(Kind.TENSOR, device=device)
         return _join_members(a, b) or Value(Kind.UNKNOWN, device=device)
+    if a.kind is Kind.MODULE:  # ``if several: model = DataParallel(model)``
+        for outer, inner in ((a, b), (b, a)):
+            if outer.wraps is not None and outer.wraps.type == inner.type:
+                return inner.on(device)
     items = None
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
         items = tuple(_join(x, y) for x, y in zip(a.items, b.items, strict=True))
