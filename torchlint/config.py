@@ -177,7 +177,7 @@ def _glob_fits(glob: str, names: list[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # remembered by identity: many files share them
 class Settings:
     """What holds for the files of one folder; ``origins`` says which place set a key."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchlint.errors import InternalError
     from torchlint.linter import Fixed, Options
     from torchlint.projects import Projects
-    from torchlint.rule import Diagnostic
+    from torchlint.rule import Diagnostic, Rule
     from torchlint.source import Source
     from torchlint.target import Target
 
@@ -181,8 +181,7 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
         return Checked(source, settings, source.text, ())
     from torchlint.linter import Options, examine  # noqa: PLC0415  see above
 
-    rules = settings.rules(all_rules(), source.path)
-    fixable = frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
+    rules, fixable = _wanted(settings, source.path if settings.per_file_ignores else None)
     projects = plan.projects()
     projects.trim()
     target = plan.target_of(source.path.parent if source.path else plan.working, settings)
@@ -207,6 +206,13 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
     _tell(checked.errors, outcome)
     found = tuple(_shown(checked.diagnostics, settings, source.path))
     return Checked(source, settings, source.text, found)
+
+
+@lru_cache(8)  # most files have the settings of the file before
+def _wanted(settings: Settings, path: Path | None) -> tuple[tuple[Rule, ...], frozenset[str]]:
+    """Return the rules that a file is checked by, and the codes of those that may fix it."""
+    rules = settings.rules(all_rules(), path)
+    return rules, frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
 
 
 def _tell(errors: Iterable[InternalError], outcome: Outcome) -> None:

@@ -27,8 +27,7 @@ _ASKS = re.compile(
 
 def in_test(program: Program, node: cst.CSTNode) -> bool:
     """Whether a node stands in a test: by its file, its class, or a function left to a runner."""
-    root = None if program.project is None else program.project.imports.root
-    if is_test(program.path, program.text, root):
+    if program.is_test:
         return True
     for above in program.index.ancestors(node):
         if isinstance(above, cst.FunctionDef) and _is_for_runner(program, above):

@@ -11,12 +11,13 @@ import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import libcst as cst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 N = TypeVar("N", bound=cst.CSTNode)
 
@@ -43,9 +44,15 @@ _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
 }
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}  # the last one first, as a stack takes them
+# Gives the fields of a node: a child each, several, or what is no node.
+_Reader: TypeAlias = "Callable[[cst.CSTNode], Iterable[Any]]"
+_readers: dict[type[cst.CSTNode], _Reader] = {}
 
 
 def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    known = _fields.get(kind)
+    if known is not None:
+        return known
     if issubclass(kind, _LEAVES):
         names: tuple[str, ...] = ()
     else:
@@ -58,6 +65,22 @@ def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
         names = (*(name for name in names if name not in first), *reversed(first))
     _fields[kind] = names
     return names
+
+
+def _reader_of(kind: type[cst.CSTNode]) -> _Reader:
+    """Return what reads all fields of a node that carry meaning, the last one first."""
+    names = _fields_of(kind)
+    if len(names) > 1:
+        read: _Reader = attrgetter(*names)
+    else:
+        read = _nothing if not names else lambda node: (getattr(node, names[0]),)
+    _readers[kind] = read
+    return read
+
+
+def _nothing(node: cst.CSTNode) -> tuple[()]:
+    del node
+    return ()
 
 
 class ScopeKind(enum.Enum):
@@ -168,6 +191,7 @@ class Index:
         self._bound: dict[int, Binding] = {}
         self._late: list[_Late] = []
         self._ends: dict[int, int] = {}
+        self._nearest: dict[type[cst.CSTNode], dict[int, cst.CSTNode | None]] = {}
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
         self._opened = [self.root]
@@ -183,7 +207,7 @@ class Index:
     def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Return the nodes right below this one, layout left out."""
         kind = type(node)
-        for name in reversed(_fields.get(kind) or _fields_of(kind)):
+        for name in reversed(_fields_of(kind)):
             value = getattr(node, name)
             if isinstance(value, (tuple, list)):
                 yield from value
@@ -199,11 +223,20 @@ class Index:
 
     def nearest(self, node: cst.CSTNode, kind: type[N]) -> N | None:
         """Return the innermost node of exactly this type around a node."""
-        parents = self._parents
-        current = parents.get(id(node))
-        while current is not None and type(current) is not kind:
-            current = parents.get(id(current))
-        return current
+        known = self._nearest.setdefault(kind, {})
+        passed: list[int] = []
+        here = id(node)
+        while here not in known:
+            passed.append(here)
+            above = self._parents.get(here)
+            if above is None or type(above) is kind:
+                known[here] = above
+            else:
+                here = id(above)
+        found = known[here]
+        for one in passed:
+            known[one] = found
+        return found  # type: ignore[return-value]  # filed by type
 
     def of(self, kind: type[N]) -> list[N]:
         """All nodes of exactly this type, in the order of the walk."""
@@ -303,24 +336,40 @@ class Index:
                 continue
             handler = _HANDLERS.get(kind)
             inner = None if handler is None else handler(self, node, scope)
-            names = _fields.get(kind)
-            for name in _fields_of(kind) if names is None else names:
-                value = getattr(node, name)
+            if inner:
+                self._open_fields(node, scope, inner, stack)
+                continue
+            read = _readers.get(kind)
+            for value in _reader_of(kind)(node) if read is None else read(node):
                 sort = type(value)
                 if sort in _NO_NODES:
                     continue
-                opened = None if inner is None else inner.get(name)
-                if opened is not None:
-                    stack.append(scope)
                 if sort is tuple or sort is list:
-                    for item in value:
-                        parents[id(item)] = node
-                    stack += value[::-1]
+                    if value:
+                        for item in value:
+                            parents[id(item)] = node
+                        stack += value[::-1]
                 else:
                     parents[id(value)] = node
                     stack.append(value)
-                if opened is not None:
-                    stack.append(opened)
+
+    def _open_fields(
+        self,
+        node: cst.CSTNode,
+        scope: Scope,
+        inner: dict[str, Scope],
+        stack: list[cst.CSTNode | Scope],
+    ) -> None:
+        """Stack the children of a node, some of whose fields have a scope of their own."""
+        for name in _fields_of(type(node)):
+            value = getattr(node, name)
+            if type(value) in _NO_NODES:
+                continue
+            children = value if isinstance(value, (tuple, list)) else (value,)
+            for item in children:
+                self._parents[id(item)] = node
+            opened = inner.get(name)
+            stack += [*children[::-1]] if opened is None else [scope, *children[::-1], opened]
 
     def _bind_late(self) -> None:
         """Bind what functions declare ``nonlocal`` before the function around them binds it."""
@@ -391,7 +440,7 @@ def _last_child(node: cst.CSTNode) -> cst.CSTNode | None:
     kind = type(node)
     if kind is cst.Name:
         return None
-    for name in _fields.get(kind) or _fields_of(kind):
+    for name in _fields_of(kind):
         value = getattr(node, name)
         sort = type(value)
         if sort is tuple or sort is list:

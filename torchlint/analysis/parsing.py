@@ -36,6 +36,14 @@ _SHARED = {name: lru_cache(None)(kind) for name, kind in _OWN.items()}
 _trusted: set[type[cst.CSTNode]] = set()
 
 
+class _Plain(type):
+    """The class of node classes whose instances are found by inheritance alone.
+
+    libcst's are of `abc.ABCMeta`, which asks a list of registered classes first, in Python.  No
+    class is ever registered as a node, and rules ask millions of times what a node is.
+    """
+
+
 class OldKeyword(cst.Name):
     """The ``async`` of ``x.cuda(async=True)``: its value is what torch calls it since 0.4."""
 
@@ -46,13 +54,15 @@ class OldKeyword(cst.Name):
 def trust_parser() -> None:
     """Let libcst's nodes take what they are given, in this process from now on.
 
-    They are no longer checked, nor guarded against being changed.  The switch is never turned
-    back: Python drops what it knows of a class each time that the class changes.
+    They are no longer checked, nor guarded against being changed, and classes of nodes are plain
+    ones.  The switch is never turned back: Python drops what it knows of a class each time that the
+    class changes.
     """
     if _trusted:
         return
     for kind in _kinds(cst.CSTNode):  # type: ignore[type-abstract]
         _trusted.add(kind)
+        kind.__class__ = _Plain  # type: ignore[method-assign, assignment]
         own = vars(kind)
         for guard in ("__setattr__", "__delattr__"):
             if guard in own:

@@ -28,7 +28,7 @@ from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.needless_waits import Clock, needless_waits, timed_waits
 from torchlint.analysis.parsing import parse
-from torchlint.analysis.places import locate
+from torchlint.analysis.places import generate, locate
 from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
@@ -39,6 +39,7 @@ from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
 from torchlint.analysis.waits import calls_that_wait
 from torchlint.preferences import DEFAULT, Preferences
+from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,12 @@ class Program:
     def lowered(self) -> str:
         """The text in small letters."""
         return self.text.lower()
+
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether the file is a test, by its place in the project or by its name and text."""
+        root = None if self.project is None else self.project.imports.root
+        return is_test(self.path, self.text, root)
 
     @cached_property
     def names(self) -> Names:
@@ -327,7 +334,7 @@ class Program:
         known = self._codes.get(id(node))
         if known is not None:
             return known[1]
-        text = self.module.code_for_node(node)
+        text = generate(self.module, node)
         if "\n" in text:  # libcst leaves out the indentation of the block around the lines
             text = locate(self, [node]).code(node)
         self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
@@ -335,7 +342,7 @@ class Program:
 
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
         """Return the source of a node on one line, cut where it is long: for messages."""
-        text = " ".join(self.module.code_for_node(node).split())
+        text = " ".join(generate(self.module, node).split())
         return text if len(text) <= width else f"{text[: width - 3]}..."
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +43,9 @@ _LIBRARIES = (
 # Methods that are not called by their names.
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _CALLS = ("def ",)  # stands in what is handed objects to call
-_IMPORT = r"(?m)^[ \t]*(?:from\s[ \t\w.]+)?import\b(?:[^\n(]*|[ \t]*\([^)]*)\b{}\b"
+_IMPORT = re.compile(r"^[ \t]*(?:from\s[ \t\w.]+)?import\b([ \t]*\([^)]*|[^\n(]*)", re.MULTILINE)
 _PART = re.compile(r"device|(^|_)(model|net|network|module|encoder|decoder|backbone)(_|$)")
+_WORD = re.compile(r"\w+")
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -406,7 +408,13 @@ class Project:
 
 def _imports(text: str, name: str) -> bool:
     """Whether a text may import a name: it costs less to look than to parse each such file."""
-    return name in text and re.search(_IMPORT.format(name), text) is not None
+    return name in text and name in _imported(text)
+
+
+@lru_cache(1024)  # asked of a few files of the project for each name that others have from there
+def _imported(text: str) -> frozenset[str]:
+    """Return the words of a text that stand in imports of anything."""
+    return frozenset(word for found in _IMPORT.findall(text) for word in _WORD.findall(found))
 
 
 def _takes_parts(function: cst.FunctionDef) -> bool:
