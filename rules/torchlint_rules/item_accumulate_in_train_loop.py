@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 
+READ_AFTER = "once after the loop"
 AGAIN = "give the first number a name, and use it here as well"
 
 
@@ -146,7 +147,8 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         unread = is_unread(program, total.target)
         graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
         detached = ", detached," if graph else ""  # for those who add it up by hand
-        what = f"add up `{name}` on the device{detached} and read it once after the loop"
+        where = "only where it is reported" if _is_read_in_loop(program, total) else READ_AFTER
+        what = f"add up `{name}` on the device{detached} and read it {where}"
         again = before is not None and is_checked(program, sync)
         if again:
             what = AGAIN
@@ -305,10 +307,28 @@ def _asks_rank(program: Program, test: cst.BaseExpression) -> bool:
     return picks_process(program, test)
 
 
+def _is_read_in_loop(program: Program, total: Total) -> bool:
+    """Whether a total is read every few steps, and started anew, and never after the loop."""
+    loop = total.sync.context.loop
+    if loop is None or not isinstance(total.target, cst.Name):
+        return False
+    reads = _reads(program, total.target)
+    return bool(reads) and all(program.index.inside(name, loop) for name in reads)
+
+
 def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) -> bool:
-    """Whether each step reads a total that is kept as ``totals["loss"]``."""
+    """Whether each step reads a total that is kept as ``totals["loss"]``, or all of ``totals``."""
     code, loop = program.code(target), sync.context.loop
-    return loop is not None and any(
+    if loop is None:
+        return False
+    if isinstance(target.value, cst.Name) and any(
+        program.context(name).loop is loop
+        and not _is_seldom(program, name, loop)
+        and not _is_of_entry(program, name)
+        for name in _reads(program, target.value)
+    ):
+        return True
+    return any(
         node is not target
         and program.code(node) == code
         and not isinstance(program.parent(node), cst.AssignTarget | cst.AugAssign)
@@ -317,6 +337,12 @@ def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) 
         and not _is_seldom(program, node, loop)
         for node in program.index.below(loop, cst.Subscript)
     )
+
+
+def _is_of_entry(program: Program, name: cst.Name) -> bool:
+    """``totals`` in ``totals["loss"]``."""
+    above = program.parent(name)
+    return isinstance(above, cst.Subscript) and above.value is name
 
 
 def is_unread(program: Program, target: cst.BaseExpression) -> bool:

@@ -75,6 +75,12 @@ def train(loader):
             id="an entry, read in every step: another rule's",
         ),
         pytest.param(
+            loop(
+                "total[0] += loss.item()\nbar.set_description(f'{total / step}')", "total = make()"
+            ),
+            id="an entry of what is read whole in every step: another rule's",
+        ),
+        pytest.param(
             loop("meter.update(loss.item())", "meter = Meter()"), id="a meter: another rule's"
         ),
         pytest.param(loop("total += y.cpu().numpy().mean().item()"), id="item() of a NumPy scalar"),
@@ -561,3 +567,19 @@ def train(loader):
 )
 def test_gradients_of_parameters_one_or_many(parameters: str, count: int) -> None:
     assert len(check(script(NORM.format(parameters)), CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("after", "where"),
+    [
+        pytest.param("print(total)", "once after the loop", id="after the loop"),
+        pytest.param("pass", "only where it is reported", id="every n steps alone"),
+    ],
+)
+def test_says_where_the_total_is_read(after: str, where: str) -> None:
+    """``if step % 100 == 0: print(total); total = 0.0``: nothing is left to read after the loop."""
+    source = loop(
+        "total += loss.item()\nif step % 100 == 0:\n    print(total)\n    total = 0.0", after=after
+    )
+    (found,) = check(source, CODE)
+    assert f"read it {where}" in found.message
