@@ -122,6 +122,22 @@ def _users(path: str, imports: Imports) -> frozenset[str]:
     return frozenset(seen)
 
 
+def means_one_file(path: str, name: str, imports: Imports) -> bool:
+    """Whether a dotted name that a file imports has its module in one file only.
+
+    A script's own folder comes first on the path of modules, unless another script imports it:
+    where two folders have such a module, it may be either.
+    """
+    found = imports.find(path, name)
+    if found is None or not name.endswith(f".{found[1]}"):
+        return False
+    if name[0] == "@":
+        return True
+    module = name.removesuffix(f".{found[1]}").replace(".", os.sep)
+    ends = (f"{os.sep}{module}.py", f"{os.sep}{module}{os.sep}__init__.py")
+    return [one for one in imports.files if one.endswith(ends)] == [found[0]]
+
+
 def namers(path: str, name: str, imports: Imports) -> Iterator[str]:
     """Yield the files that may mean a function or class of a module, beside the module.
 

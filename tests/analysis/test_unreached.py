@@ -274,6 +274,34 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             MAIN | {"c.py": "from net import *\n", "b.py": "from c import apply\napply(3)\n"},
             id="by way of another module",
         ),
+        pytest.param(
+            FUNCTION,
+            MAIN
+            | {
+                "a/x.py": "import sys\nsys.path.append('..')\nfrom net import apply\napply(3)\n",
+                "a/net.py": "def apply(x):\n    pass\n",
+            },
+            id="of one of two modules of a name",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN
+            | {
+                "net2.py": "from net import apply\n",
+                "b.py": "from net2 import apply\napply(3)\n",
+            },
+            id="handed on by another module",
+        ),
+        pytest.param(
+            FUNCTION,
+            MAIN
+            | {
+                "net2.py": "try:\n    from net import apply\nexcept ImportError:\n"
+                "    def apply(x):\n        pass\n",
+                "b.py": "from net2 import apply\napply(3)\n",
+            },
+            id="handed on where it can be",
+        ),
         pytest.param(FUNCTION + "apply(3)\n", MAIN, id="called in its own file"),
         pytest.param(FUNCTION + "run(apply)\n", MAIN, id="passed on"),
         pytest.param(
@@ -405,6 +433,16 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
         pytest.param(
             FUNCTION, MAIN | {"b.py": "def apply(x):\n    pass\napply(3)\n"}, id="a namesake"
         ),
+        pytest.param(
+            FUNCTION,
+            MAIN
+            | {
+                "nets/old_net.py": "def apply(x):\n    pass\n",
+                "b.py": "import net\nfrom nets.old_net import apply\napply(3)\n",
+                "nets/c.py": "import net\nfrom . import old_net\nold_net.apply(3)\n",
+            },
+            id="imported from other modules",
+        ),
         pytest.param(FUNCTION, MAIN | {"b.py": "apply = 3\n"}, id="another file's variable"),
         pytest.param(
             FUNCTION,
@@ -491,6 +529,90 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
     ],
 )
 def test_definitions_that_nothing_names(tmp_path: Path, source: str, files: dict[str, str]):
+    assert unreached_in(tmp_path, source, files)
+
+
+# -- calls that raise -----------------------------------------------------------------------------
+
+MADE = (
+    "from torch import nn\nclass Net(nn.Module):\n"
+    "    def __init__(self, n, m=1):\n        probe(n)\n"
+)
+TAKES = "def apply(x, y=1, *, z=2):\n    probe(x)\n"
+
+
+def calling(*calls: str, of: str = "apply") -> dict[str, str]:
+    """Return a script that makes some calls."""
+    return {"main.py": "\n".join((f"from net import {of}", *calls, SCRIPT))}
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(TAKES, calling("apply(1, 2, z=3)"), id="all"),
+        pytest.param(TAKES, calling("apply(y=1, x=2)"), id="by name"),
+        pytest.param(TAKES, calling("apply(*x)"), id="any number"),
+        pytest.param(TAKES, calling("apply(**x)"), id="any names"),
+        pytest.param(TAKES, calling("apply(1, w=2)", "apply(1)"), id="one of two calls"),
+        pytest.param(TAKES, calling("apply(1, w=2)", "run(apply)"), id="passed on as well"),
+        pytest.param(TAKES.replace("z=2", "z=2, **more"), calling("apply(1, w=2)"), id="others"),
+        pytest.param(TAKES.replace("*,", "*rest,"), calling("apply(1, 2, 3)"), id="more of them"),
+        pytest.param("@wrapped\n" + TAKES, calling("apply(1, w=2)"), id="decorated"),
+        pytest.param(
+            TAKES + "def apply(x, w):\n    pass\n", calling("apply(1, w=2)"), id="a later one"
+        ),
+        pytest.param(TAKES + "if x:\n    apply = run\napply(1, w=2)\n", MAIN, id="maybe another"),
+        pytest.param(MADE, calling("Net(3)", of="Net"), id="made"),
+        pytest.param(MADE.replace("nn.Module", "Base"), calling("Net()", of="Net"), id="of a base"),
+        pytest.param(
+            MADE.replace("class", "@register\nclass"), calling("Net()", of="Net"), id="a class"
+        ),
+        pytest.param(
+            MADE.replace("Module", "Module, metaclass=M"),
+            calling("Net()", of="Net"),
+            id="made by another class",
+        ),
+        pytest.param(
+            MADE + "    def __new__(cls, **kw):\n        pass\n",
+            calling("Net(w=2)", of="Net"),
+            id="made by itself",
+        ),
+        pytest.param(
+            MADE.replace("    def", "    @configured\n    def"),
+            calling("Net(w=2)", of="Net"),
+            id="by a configuration",
+        ),
+        pytest.param(
+            MADE.replace("self, n, m=1", "*n"),
+            calling("Net(1, 2)", of="Net"),
+            id="no self",
+        ),
+        pytest.param(
+            "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n"
+            "        probe(x)\n",
+            calling("Net(3)", of="Net"),
+            id="it leaves that to its base",
+        ),
+    ],
+)
+def test_calls_that_may_run(tmp_path: Path, source: str, files: dict[str, str]) -> None:
+    assert not unreached_in(tmp_path, source, files)
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        pytest.param(TAKES, calling("apply(1, w=2)"), id="a keyword that it has not"),
+        pytest.param(TAKES, calling("apply(*x, w=2)"), id="beside others"),
+        pytest.param(TAKES, calling("apply(1, 2, 3)"), id="too many"),
+        pytest.param(TAKES, calling("apply(1, 2, y=3)"), id="one twice"),
+        pytest.param(TAKES, calling("apply(z=3)"), id="too few"),
+        pytest.param(TAKES, {"main.py": f"import net\nnet.apply()\n{SCRIPT}"}, id="by its module"),
+        pytest.param(TAKES + "apply(1, w=2)\n", MAIN, id="in its own file"),
+        pytest.param(MADE, calling("Net(3, w=2)", "Net()", of="Net"), id="classes"),
+    ],
+)
+def test_calls_that_raise(tmp_path: Path, source: str, files: dict[str, str]) -> None:
     assert unreached_in(tmp_path, source, files)
 
 

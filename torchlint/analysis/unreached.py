@@ -2,8 +2,9 @@
 
 That is what follows a ``return`` or ``sys.exit()``, what stands below ``if False:``, below a
 condition with which no call of its function is made, or below one that an assertion before it
-rules out, a function or class of the module that only others of the kind name, and the ``forward``
-of a module that is only used otherwise, in a project that is started and not installed.
+rules out, a function or class of the module that only others of the kind name, or calls that it
+does not take, and the ``forward`` of a module that is only used otherwise, in a project that is
+started and not installed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,17 @@ import libcst as cst
 from torchlint.analysis.index import Bind
 from torchlint.analysis.instances import calls_of
 from torchlint.analysis.outcomes import outcome
+from torchlint.analysis.signatures import never_binds
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
-from torchlint.naming import imports_by_name, is_closed, is_quoted, namers, without_exports
+from torchlint.naming import (
+    imports_by_name,
+    is_closed,
+    is_quoted,
+    means_one_file,
+    namers,
+    without_exports,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -182,11 +191,21 @@ class Unreached:
         return all(
             home is not None
             and all(
-                id(use) in known
+                id(use) in known or self._is_of_another(home, use)
                 for use in _uses(home, name, own=home is self._program, unsure=unsure)
             )
             for home in homes
         )
+
+    def _is_of_another(self, home: Program, use: cst.CSTNode) -> bool:
+        """Whether a name is imported from another file that has something of its own by it."""
+        project, path, name = self._program.project, home.path, home.qualified(use)
+        if home is self._program or project is None or path is None or not name:
+            return False
+        if not means_one_file(str(path), name, project.imports):
+            return False
+        found = project.define(home, name)
+        return found is not None and found.program is not self._program
 
     # -- functions and classes ------------------------------------------------------------------
 
@@ -228,6 +247,8 @@ class Unreached:
         found: list[tuple[Program, Definition]] = []
         uses = _uses(program, name, own=True)
         for use in (one for one in uses if not program.index.inside(one, node)):
+            if self._raises(program, use, node):
+                continue
             if (within := _run_in(program, use)) is None:
                 return None
             found.append((program, within))
@@ -235,10 +256,27 @@ class Unreached:
             return None
         elsewhere = self.mentions(name)
         for home, use in elsewhere or ():
+            if self._raises(home, use, node):
+                continue
             if (within := _run_in(home, use)) is None:
                 return None
             found.append((home, within))
         return None if elsewhere is None else found
+
+    def _raises(self, home: Program, use: cst.CSTNode, node: Definition) -> bool:
+        """Whether a name is only called there, in a way that what it stands for does not take."""
+        call = home.parent(use)
+        if not isinstance(call, cst.Call) or call.func is not use:
+            return False
+        if not never_binds(self._program, node, call):
+            return False
+        if home is self._program:
+            bound = home.flow.reaching(use) if isinstance(use, cst.Name) else ()
+        else:
+            assert home.project is not None
+            found = home.project.define(home, home.qualified(use))
+            bound = () if found is None else (found.binding,)
+        return [one.value for one in bound] == [node]
 
     def is_named_only(self, node: cst.ClassDef) -> bool:
         """Whether a class of the module is found by writing its name in code, and not otherwise."""
@@ -258,7 +296,8 @@ class Unreached:
             home = project.program(file)
             if home is None or is_told_of(home, name):
                 return None
-            found += [(home, use) for use in _uses(home, name, own=False, unsure=True)]
+            uses = _uses(home, name, own=False, unsure=True)
+            found += [(home, use) for use in uses if not self._is_of_another(home, use)]
         return found
 
     def _is_of_module(self, node: Definition) -> bool:
