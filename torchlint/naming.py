@@ -26,8 +26,8 @@ _METADATA = {
 }
 # What finds functions and classes by names that stand anywhere.
 _LOADERS = (
-    "locate(", "hydra", "jsonargparse", "LightningCLI", "import gin", "__subclasses__",
-    "__init_subclass__", "entry_points",
+    "locate(", "import hydra", "from hydra", "jsonargparse", "LightningCLI", "import gin",
+    "__subclasses__", "__init_subclass__", "entry_points",
 )  # fmt: skip
 # What imports modules by such names: who does may mean any module of the project.
 _IMPORTERS = (
@@ -35,7 +35,8 @@ _IMPORTERS = (
 )  # fmt: skip
 # What finds the functions and classes of the file itself, or of a module that it imports.
 _FINDERS = re.compile(
-    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)(?<!\bself\.)__dict__|sys\.modules"
+    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)(?<!\bself\.)__dict__"
+    r"|sys\.modules(?!\[[^\]\n]*\] = )"
     r"|getmembers|\bFire\("
     r"|\bgetattr\(\s*(?!(?:self|args|opts?|cfg|config|torch|nn|F|optim)\b)[^,()]+,\s*[^\"'\s]"
 )
@@ -50,7 +51,10 @@ _HINTS = (
     "eval(", "exec(",
 )  # fmt: skip
 _EXPORTS = re.compile(r"^__all__\s*(?::[^=\n]*)?\+?=\s*[\[(][^\])]*[\])]", re.MULTILINE)
-_EVALUATES = re.compile(r"(?<![\w.])(?:eval|exec)\(")
+_EVALUATES = re.compile(r"^[^#\n]*(?<![\w.])(?:eval|exec)\(", re.MULTILINE)
+# Packages that a setup.py looks for: folders with an `__init__.py`, and no others.
+_LOOKED_FOR = re.compile(r"\bfind_packages\(")
+_BESIDE_PACKAGES = re.compile(r"py_modules|package_dir|namespace|\bscripts\s*=")
 
 
 def is_closed(path: str, imports: Imports) -> bool:
@@ -103,11 +107,21 @@ def _is_installed(path: Path, root: Path) -> bool:
                 text = (folder / name).read_text("utf-8", "replace")
             except OSError:
                 continue
-            if re.search(says, text, re.MULTILINE):
+            if re.search(says, text, re.MULTILINE) and not _is_left_out(path, folder, text):
                 return True
         if folder == root:
             break
     return False
+
+
+def _is_left_out(path: Path, top: Path, setup: str) -> bool:
+    """Whether a setup.py only takes packages, and a file in a folder below it is in none."""
+    return (
+        path.parent != top
+        and _LOOKED_FOR.search(setup) is not None
+        and _BESIDE_PACKAGES.search(setup) is None
+        and not (path.parent / "__init__.py").is_file()
+    )
 
 
 def _users(path: str, imports: Imports) -> frozenset[str]:

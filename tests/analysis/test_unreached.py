@@ -342,6 +342,10 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             CLASS, MAIN | {"b.py": "import net\ngetattr(net, args.name)()\n"}, id="found by option"
         ),
         pytest.param(CLASS, MAIN | {"b.py": "import net\neval(args.name)()\n"}, id="evaluated"),
+        pytest.param(CLASS, MAIN | {"b.py": "import hydra\n"}, id="found by a configuration"),
+        pytest.param(
+            CLASS, MAIN | {"b.py": "import net\nf = sys.modules[name].f\n"}, id="a module found"
+        ),
         pytest.param(
             CLASS,
             MAIN | {"b.py": "getattr(import_module(args.module), args.name)()\n"},
@@ -410,6 +414,29 @@ def test_what_a_hub_offers(tmp_path: Path) -> None:
     program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "hubconf.py"))
     assert program is not None
     assert not program.unreached.at(probed(program))
+
+
+@pytest.mark.parametrize(
+    ("setup", "files", "left_out"),
+    [
+        pytest.param("packages=find_packages()", {}, True, id="in no package"),
+        pytest.param("packages=find_packages()", {"tools/__init__.py": ""}, False, id="a package"),
+        pytest.param("packages=find_namespace_packages()", {}, False, id="without __init__"),
+        pytest.param("packages=find_packages(), py_modules=['a']", {}, False, id="modules too"),
+        pytest.param("packages=['tools']", {}, False, id="named"),
+    ],
+)
+def test_scripts_beside_packages(
+    tmp_path: Path, setup: str, files: dict[str, str], *, left_out: bool
+) -> None:
+    """``tools/net.py``: ``find_packages`` takes folders with an ``__init__.py`` alone."""
+    files = {"setup.py": f"setup({setup})\n", "tools/net.py": FUNCTION, **files}
+    for name, text in (MAIN | files).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "tools/net.py"))
+    assert program is not None
+    assert program.unreached.at(probed(program)) is left_out
 
 
 def test_a_snippet_is_for_others_to_use() -> None:
@@ -510,6 +537,13 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
         ),
         pytest.param(
             FUNCTION, {"main.py": "from net import apply\n" + SCRIPT}, id="imported in vain"
+        ),
+        pytest.param(
+            FUNCTION, MAIN | {"b.py": "import net\n# eval() is run first\n"}, id="told in a comment"
+        ),
+        pytest.param(FUNCTION, MAIN | {"b.py": "LABELS = ['fire hydrant']\n"}, id="a hydrant"),
+        pytest.param(
+            FUNCTION, MAIN | {"b.py": "import net\nsys.modules[name] = x\n"}, id="a module stored"
         ),
         pytest.param(FUNCTION + "def more():\n    apply(3)\n", MAIN, id="named in vain"),
         pytest.param(
