@@ -51,6 +51,8 @@ of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`,
   loss whose own `backward()` is only called then;
 - what a function returns, if each of its callers decides by it at once
   (`loss = learner.observe(x)`, `assert not math.isnan(loss)`);
+- what is asked for by a parameter that is False by default and that nothing in the project gives
+  (`if progress: bar.set_description(f"{loss}")`);
 - sizes of pickled objects that a function gathers from all processes;
 - reads in loops that run no model and take no batches, and around the loop of a whole evaluation or
   generation;

@@ -88,3 +88,40 @@ def test_a_star_import_brings_no_model_by_the_name_of_a_builtin() -> None:
 def test_a_recursion_may() -> None:
     program = parsed("def f(x):\n    return f(x)\nf(1)\n", HEAD)
     assert runs_model(program, program.module.body[-1])
+
+
+BOXES = """
+class Boxes:
+    def convert(self, mode):
+        return Boxes(self.corners.clone(), mode)
+
+    def field(self, name):
+        return self.fields[name]
+
+class Masks:
+    def convert(self, mode):
+        return self.rendered(mode)
+
+class Segmenter(nn.Module):
+    def segment(self, x):
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "runs"),
+    [
+        pytest.param("for one in found: one.field('scores').cpu()", False, id="of a class"),
+        pytest.param(
+            "for one in found: one.convert('xy'); one.field('scores')", False, id="by its others"
+        ),
+        pytest.param("for one in found: one.convert('xy')", True, id="of one of two"),
+        pytest.param("for one in found: one.convert('xy'); one.run(x)", True, id="of neither"),
+        pytest.param("for one in found: one.predict('xy')", True, id="that no class has"),
+        pytest.param("for one in found: one.segment('xy')", True, id="of a module"),
+        pytest.param("for one in found: one.model.field('xy')", True, id="of a model"),
+    ],
+)
+def test_a_method_that_only_results_have(lines: str, runs: bool) -> None:
+    program = parsed(BOXES + lines, HEAD)
+    assert runs_model(program, program.module.body[-1]) is runs

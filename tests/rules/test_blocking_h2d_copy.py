@@ -934,3 +934,50 @@ def test_knows_the_name_of_the_flag_in_older_python() -> None:
     assert "`y.cuda()`" in copy.message
     (syntax,) = check(script("x = x.cuda(async=True)"), CODE)
     assert syntax.code == "TL001"
+
+
+ENHANCER = """
+import torch
+
+class Enhancer:
+    def train(self, loader, valid, device):
+        self.net.to(device)
+        for epoch in range(9):
+            self.evaluate(valid{GIVEN})
+
+    def evaluate(self, loader, log=None, device="cpu"):
+        with torch.no_grad():
+            for batch in loader:
+                clean, noisy = batch
+                clean = clean.to(device)
+                log(self.net(clean), noisy)
+"""
+ENHANCES = """
+import torch
+from torch.utils.data import DataLoader
+from enhancer import Enhancer
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+loader = DataLoader(dataset, 8, num_workers=4, pin_memory=True)
+valid = DataLoader(other, 8, num_workers=4, pin_memory=True)
+enhancer = Enhancer()
+enhancer.train(loader, valid, device)
+{MORE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "count"),
+    [
+        ("", "", 0),
+        (", device=device", "", 1),
+        ("", "enhancer.evaluate(valid, device=device)", 1),
+        ("", "enhancer.evaluate(valid, *options)", 1),
+    ],
+)
+def test_a_device_that_every_call_leaves_at_its_default(tmp_path, given, more, count):
+    files = {
+        "enhancer.py": ENHANCER.replace("{GIVEN}", given),
+        "train.py": ENHANCES.replace("{MORE}", more),
+    }
+    assert len(check_in(tmp_path, files, "enhancer.py", CODE)) == count

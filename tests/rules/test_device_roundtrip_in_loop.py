@@ -954,3 +954,44 @@ def test_entries_that_several_loops_have_moved(tmp_path):
     assert check_in(tmp_path, files, "own.py", CODE)
     files["base.py"] = files["base.py"].replace(MOVED, "dict(batch)", 1)
     assert not check_in(tmp_path, files, "own.py", CODE)
+
+
+BOXES = """
+import torch
+
+class Boxes:
+    def __init__(self, corners):
+        self.corners, self.fields = corners, {}
+
+    def convert(self, mode):
+        return Boxes(self.corners.clone())
+
+    def field(self, name):
+        return self.fields[name]
+"""
+SCORED = """
+import torch
+import numpy as np
+
+def evaluate(found):
+    rows = [torch.load("first.pt", map_location=torch.device("cpu"))]
+    for one in found:
+        corners = one.convert("xy").corners.detach().cpu().numpy()
+        scores = one.field("scores").detach().cpu().numpy()
+        rows.append(np.column_stack((corners, scores)))
+    return np.concatenate(rows)
+"""
+SCORES = """
+import torch
+from score import evaluate
+
+model = torch.nn.Linear(3, 3).cuda().eval()
+evaluate([torch.load(path) for path in paths])
+"""
+
+
+def test_a_loop_that_only_asks_results_is_no_evaluation(tmp_path):
+    files = {"boxes.py": BOXES, "score.py": SCORED, "main.py": SCORES}
+    assert check_in(tmp_path, files, "score.py", CODE) == []
+    files["score.py"] = SCORED.replace('one.field("scores")', "one.predict()")
+    assert check_in(tmp_path, files, "score.py", CODE)

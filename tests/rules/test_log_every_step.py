@@ -1747,3 +1747,57 @@ def test_a_number_that_the_gpu_has_counted() -> None:
     assert found.fix is None
     silent(loop("if step % 9 == 0:\n    z = torch.arange(torch.max(y), device=device)"), CODE)
     silent(loop("z = torch.arange(y.size(0), device=device)"), CODE)
+
+
+ATTACK = """
+import torch
+from torch import nn
+
+class Attacker(nn.Module):
+    def forward(self, x, y, *_, steps, progress=False):
+        def find(x):
+            turns = range(steps)
+            for _ in turns:
+                x = x.cuda().requires_grad_()
+                loss = nn.functional.cross_entropy(self.model(x), y)
+                grad, = torch.autograd.grad(loss, [x])
+                x = x + grad
+                if progress: turns.set_description("loss: {l}".format(l=loss))
+            return x
+        return find(x)
+
+class Attacked(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.attack = model, Attacker()
+
+    def forward(self, x, y, **options):
+        return self.model(self.attack(x, y, **options))
+"""
+ROBUST = """
+import torch
+from attack import Attacked
+from load import load
+
+def train(net, loader):
+    model, options = Attacked(net).cuda(), {OPTIONS}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in load(loader, progress=True):
+        loss = torch.nn.functional.cross_entropy(model(x, y, **options), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [('{"steps": 9}', 0), ('{"steps": 9, "progress": True}', 1), ("dict(progress=True)", 1)],
+)
+def test_a_parameter_that_nothing_in_the_project_gives(
+    tmp_path: Path, options: str, count: int
+) -> None:
+    loads = "def load(loader, progress=False):\n    return loader\n"
+    files = {"attack.py": ATTACK, "load.py": loads}
+    files["train.py"] = ROBUST.replace("{OPTIONS}", options)
+    assert len(check_in(tmp_path, files, "attack.py", CODE)) == count

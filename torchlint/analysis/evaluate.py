@@ -20,6 +20,7 @@ from torchlint.analysis.entries import Entries, key_of, written_out
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.handed_up import handed_up
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.left_out import is_left_out
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.on_host import back_on_host, stays_on_host
@@ -402,10 +403,19 @@ class Evaluator:
         if not given:
             if function.name.value == "forward" and program.is_method(function):
                 return Value(Kind.UNKNOWN, device=Device.MAYBE)  # modules are called with tensors
+            if self._names_host(param.default) and is_left_out(program, function, param):
+                return Value(Kind.DEVICE, device=Device.CPU)
             # a default says what the value may be, not what it is
             chosen = default[0] if default and default[0].kind is Kind.DEVICE else UNKNOWN
             return chosen.on(Device.MAYBE) if chosen.device is Device.CPU else chosen
         return join((*given, *default))
+
+    def _names_host(self, default: cst.BaseExpression | None) -> bool:
+        """``device="cpu"``, ``device=torch.device("cpu")``."""
+        if isinstance(default, cst.SimpleString):
+            return literal(default) == "cpu"
+        value = self._value(default) if default is not None else UNKNOWN
+        return value.kind is Kind.DEVICE and value.device is Device.CPU
 
     def _given_elsewhere(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
         """Return what calls in other files of the project pass for a parameter."""

@@ -12,6 +12,7 @@ from torchlint.analysis.index import dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
 
 _DEPTH = 3  # functions that call functions
@@ -39,6 +40,9 @@ GIVES_PARTS = frozenset(
 _NO_MODEL = re.compile(
     r"token|vocab|logg|writer|meter|metric|progress|bar$|timer|scaler|normali[sz]er", re.IGNORECASE
 )
+
+_IS_MODEL = re.compile(r"model|net|module|encoder|decoder|backbone", re.IGNORECASE)
+_FEW = 4  # files with a method of the same name
 
 
 def runs_model(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
@@ -70,9 +74,66 @@ def may_run_model(program: Program, call: cst.Call, depth: int = 0) -> bool:
             runs_none = method in _OF_DATA or method in GIVES_PARTS or method.endswith("_")
             if runs_none or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
                 return False
-            return program.value(receiver).kind not in _DATA
+            kind = program.value(receiver).kind
+            unknown = kind is Kind.UNKNOWN and not _IS_MODEL.search(dotted(receiver))
+            return kind not in _DATA and not (unknown and _is_of_data(program, call.func, depth))
         case _:
             return True
+
+
+def _is_of_data(program: Program, func: cst.Attribute, depth: int) -> bool:
+    """``boxes.convert("xywh")``: whether all that has such a method in the project runs no model.
+
+    These are classes that are no modules, and have the other methods that the object is asked for.
+    """
+    method = func.attr.value
+    owners = [
+        (home, owner)
+        for home in _defining(program, method)
+        for owner in home.classes
+        if method in owner.methods
+    ]
+    if not owners:
+        return False
+    asked = _asked_of(program, func.value)
+    owners = [one for one in owners if all(_has(*one, other) for other in asked)]
+    return bool(owners) and not any(
+        owner.is_module or runs_model(home, owner.methods[method].body, depth + 1)
+        for home, owner in owners
+    )
+
+
+def _defining(program: Program, method: str) -> list[Program]:
+    """Return the files that define a function of a name; none where they are many."""
+    project = program.project
+    if project is None or program.path is None:
+        return [program]
+    paths = project.imports.having((f"def {method}(",))
+    found = [project.program(path) for path in sorted(paths)] if len(paths) <= _FEW else []
+    return [home for home in found if home is not None]
+
+
+def _asked_of(program: Program, receiver: cst.BaseExpression) -> set[str]:
+    """Return the methods that a name is asked for where it has the same value."""
+    if not isinstance(receiver, cst.Name):
+        return set()
+    bound = {*program.flow.reaching(receiver)}
+    return {
+        func.attr.value
+        for name in program.index.named[receiver.value]
+        if isinstance(func := program.parent(name), cst.Attribute)
+        and func.value is name
+        and isinstance(call := program.parent(func), cst.Call)
+        and call.func is func
+        and {*program.flow.reaching(name)} == bound
+    }
+
+
+def _has(home: Program, owner: Class, method: str) -> bool:
+    """Whether a class has a method, of its own or of a base in the project."""
+    if home.classes.method(owner, method) is not None:
+        return True
+    return home.project is not None and home.project.inherited(home, owner, method) is not None
 
 
 def _is_called_builtin(program: Program, name: cst.Name) -> bool:

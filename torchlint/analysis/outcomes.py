@@ -137,7 +137,7 @@ def _is_always_on_host(program: Program, name: cst.Name, sites: Sites) -> bool:
 
 def _always_gets(program: Program, name: cst.Name, sites: Sites, holds: Holds) -> bool:
     """Whether something holds of what every call of a function passes for a parameter."""
-    found = _param(program, name)
+    found = param_of(program, name)
     if found is None:
         return False
     function, param = found
@@ -177,7 +177,7 @@ def _was_used(program: Program, node: cst.BaseExpression | None, call: cst.Call)
     return False
 
 
-def _param(program: Program, name: cst.Name) -> tuple[cst.FunctionDef, cst.Param] | None:
+def param_of(program: Program, name: cst.Name) -> tuple[cst.FunctionDef, cst.Param] | None:
     """Return the parameter of a single value that a name stands for, with its function."""
     bindings = program.flow.reaching(name)
     param = bindings[0].value if len(bindings) == 1 else None
@@ -192,7 +192,7 @@ def _param(program: Program, name: cst.Name) -> tuple[cst.FunctionDef, cst.Param
 
 def _given(program: Program, name: cst.Name, sites: Sites, depth: int) -> list[object]:
     """Return the constants that a parameter gets in the calls of its function."""
-    found_param = _param(program, name)
+    found_param = param_of(program, name)
     if found_param is None or depth >= _DEPTH:
         return []
     function, param = found_param
