@@ -119,7 +119,9 @@ class Segmenter(nn.Module):
         pytest.param("for one in found: one.convert('xy'); one.run(x)", True, id="of neither"),
         pytest.param("for one in found: one.predict('xy')", True, id="that no class has"),
         pytest.param("for one in found: one.segment('xy')", True, id="of a module"),
-        pytest.param("for one in found: one.model.field('xy')", True, id="of a model"),
+        pytest.param("for one in found: one.model.field('xy')", True, id="of what it has"),
+        pytest.param("for net in nets: net.field('xy')", True, id="of models, by their name"),
+        pytest.param("one = make(); one.field('xy')", True, id="of what is no result"),
     ],
 )
 def test_a_method_that_only_results_have(lines: str, runs: bool) -> None:

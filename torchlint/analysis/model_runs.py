@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -75,18 +75,24 @@ def may_run_model(program: Program, call: cst.Call, depth: int = 0) -> bool:
             if runs_none or _NO_MODEL.search(dotted(receiver).rpartition(".")[2]):
                 return False
             kind = program.value(receiver).kind
-            unknown = kind is Kind.UNKNOWN and not _IS_MODEL.search(dotted(receiver))
-            return kind not in _DATA and not (unknown and _is_of_data(program, call.func, depth))
+            return kind not in _DATA and not (
+                kind is Kind.UNKNOWN
+                and isinstance(receiver, cst.Name)
+                and _is_of_result(program, receiver, method, depth)
+            )
         case _:
             return True
 
 
-def _is_of_data(program: Program, func: cst.Attribute, depth: int) -> bool:
-    """``boxes.convert("xywh")``: whether all that has such a method in the project runs no model.
+def _is_of_result(program: Program, name: cst.Name, method: str, depth: int) -> bool:
+    """``for boxes in found: boxes.convert("xywh")``, of what a loop goes through.
 
-    These are classes that are no modules, and have the other methods that the object is asked for.
+    Whether all that has such a method in the project runs no model: classes that are no modules,
+    and have the other methods that the object is asked for.
     """
-    method = func.attr.value
+    bound = program.flow.reaching(name)
+    if _IS_MODEL.search(name.value) or not bound or any(b.kind is not Bind.FOR for b in bound):
+        return False
     owners = [
         (home, owner)
         for home in _defining(program, method)
@@ -95,7 +101,7 @@ def _is_of_data(program: Program, func: cst.Attribute, depth: int) -> bool:
     ]
     if not owners:
         return False
-    asked = _asked_of(program, func.value)
+    asked = _asked_of(program, name)
     owners = [one for one in owners if all(_has(*one, other) for other in asked)]
     return bool(owners) and not any(
         owner.is_module or runs_model(home, owner.methods[method].body, depth + 1)
@@ -113,14 +119,12 @@ def _defining(program: Program, method: str) -> list[Program]:
     return [home for home in found if home is not None]
 
 
-def _asked_of(program: Program, receiver: cst.BaseExpression) -> set[str]:
+def _asked_of(program: Program, result: cst.Name) -> set[str]:
     """Return the methods that a name is asked for where it has the same value."""
-    if not isinstance(receiver, cst.Name):
-        return set()
-    bound = {*program.flow.reaching(receiver)}
+    bound = {*program.flow.reaching(result)}
     return {
         func.attr.value
-        for name in program.index.named[receiver.value]
+        for name in program.index.named[result.value]
         if isinstance(func := program.parent(name), cst.Attribute)
         and func.value is name
         and isinstance(call := program.parent(func), cst.Call)
