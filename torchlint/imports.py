@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import sys
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,13 @@ _LARGE = 10_000_000  # bytes: what is larger is data
 MANY = 30
 _OFTEN = 20  # looks into a text take as long as to note the words in it
 _MOST = 1_000  # files of a project; of a larger one, each file is looked at by itself
+
+
+@lru_cache(1024)  # asked of a few files of a project for each name that others have from there
+def imported_words(text: str) -> frozenset[str]:
+    """Return the words of a text that stand in imports: what it may have from elsewhere."""
+    found = _STATEMENT.findall(text)
+    return frozenset(word for _, *names in found for part in names for word in _WORD.findall(part))
 
 
 def is_marked(folder: Path, marks: tuple[str, ...]) -> bool:

@@ -107,14 +107,14 @@ def _is_installed(path: Path, root: Path) -> bool:
                 text = (folder / name).read_text("utf-8", "replace")
             except OSError:
                 continue
-            if re.search(says, text, re.MULTILINE) and not _is_left_out(path, folder, text):
+            if re.search(says, text, re.MULTILINE) and not _is_beside_packages(path, folder, text):
                 return True
         if folder == root:
             break
     return False
 
 
-def _is_left_out(path: Path, top: Path, setup: str) -> bool:
+def _is_beside_packages(path: Path, top: Path, setup: str) -> bool:
     """Whether a setup.py only takes packages, and a file in a folder below it is in none."""
     return (
         path.parent != top

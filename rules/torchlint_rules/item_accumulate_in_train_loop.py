@@ -118,7 +118,6 @@ if TYPE_CHECKING:
     from torchlint.analysis.syncs import Sync
 
 
-READ_AFTER = "once after the loop"
 AGAIN = "give the first number a name, and use it here as well"
 
 
@@ -147,7 +146,8 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         unread = is_unread(program, total.target)
         graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
         detached = ", detached," if graph else ""  # for those who add it up by hand
-        where = "only where it is reported" if _is_read_in_loop(program, total) else READ_AFTER
+        seldom = _is_read_in_loop(program, total)
+        where = "only where it is reported" if seldom else "once after the loop"
         what = f"add up `{name}` on the device{detached} and read it {where}"
         again = before is not None and is_checked(program, sync)
         if again:
@@ -250,9 +250,8 @@ def _reads(program: Program, target: cst.Name) -> list[cst.Name]:
     owner = program.index.scope(target).owner(target.value)
     return [
         name
-        for name in program.index.of(cst.Name)
-        if name.value == target.value
-        and program.index.scope(name).owner(name.value) is owner
+        for name in program.index.named.get(target.value, ())
+        if program.index.scope(name).owner(name.value) is owner
         and not _is_written(program, name)
         and not is_label(program, name)
     ]
@@ -277,10 +276,13 @@ def _read_every_step(program: Program, target: cst.Name, sync: Sync) -> bool:
     if loop is None:
         return False
     return any(
-        program.index.inside(name, loop) and not _is_seldom(program, name, loop)
+        program.index.inside(name, loop) and _is_of_each_step(program, name, loop)
         for name in _reads(program, target)
-        if program.context(name).loop is loop
     )
+
+
+def _is_of_each_step(program: Program, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    return program.context(node).loop is loop and not _is_seldom(program, node, loop)
 
 
 def _is_seldom(program: Program, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
@@ -322,9 +324,7 @@ def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) 
     if loop is None:
         return False
     if isinstance(target.value, cst.Name) and any(
-        program.context(name).loop is loop
-        and not _is_seldom(program, name, loop)
-        and not _is_of_entry(program, name)
+        _is_of_each_step(program, name, loop) and not _is_of_entry(program, name)
         for name in _reads(program, target.value)
     ):
         return True
@@ -333,8 +333,7 @@ def _entry_read_every_step(program: Program, target: cst.Subscript, sync: Sync) 
         and program.code(node) == code
         and not isinstance(program.parent(node), cst.AssignTarget | cst.AugAssign)
         and not program.index.inside(node, program.statement(target))
-        and program.context(node).loop is loop
-        and not _is_seldom(program, node, loop)
+        and _is_of_each_step(program, node, loop)
         for node in program.index.below(loop, cst.Subscript)
     )
 

@@ -25,12 +25,12 @@ def unreached(source: str) -> bool:
     return program.unreached.at(probed(program))
 
 
-def unreached_in(root: Path, source: str, files: dict[str, str]) -> bool:
-    """Whether the probe in ``net.py`` of a project with other files is never run."""
-    for name, text in {"requirements.txt": "torch", "net.py": source, **files}.items():
+def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
+    """Whether the probe in one file of a project with others is never run."""
+    for name, text in {"requirements.txt": "torch", at: source, **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    program = Project(Imports(root, lambda _: False)).program(str(root / "net.py"))
+    program = Project(Imports(root, lambda _: False)).program(str(root / at))
     assert program is not None
     return program.unreached.at(probed(program))
 
@@ -430,13 +430,8 @@ def test_scripts_beside_packages(
     tmp_path: Path, setup: str, files: dict[str, str], *, left_out: bool
 ) -> None:
     """``tools/net.py``: ``find_packages`` takes folders with an ``__init__.py`` alone."""
-    files = {"setup.py": f"setup({setup})\n", "tools/net.py": FUNCTION, **files}
-    for name, text in (MAIN | files).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "tools/net.py"))
-    assert program is not None
-    assert program.unreached.at(probed(program)) is left_out
+    files = MAIN | {"setup.py": f"setup({setup})\n", **files}
+    assert unreached_in(tmp_path, FUNCTION, files, at="tools/net.py") is left_out
 
 
 def test_a_snippet_is_for_others_to_use() -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -43,44 +43,28 @@ _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
 }
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
-_fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}  # the last one first, as a stack takes them
 # Gives the fields of a node: a child each, several, or what is no node.
 _Reader: TypeAlias = "Callable[[cst.CSTNode], Iterable[Any]]"
-_readers: dict[type[cst.CSTNode], _Reader] = {}
 
 
+@cache
 def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    known = _fields.get(kind)
-    if known is not None:
-        return known
+    """Return the fields that carry meaning, the last one first, as a stack takes them."""
     if issubclass(kind, _LEAVES):
-        names: tuple[str, ...] = ()
-    else:
-        names = tuple(
-            item.name
-            for item in reversed(dataclasses.fields(kind))
-            if not item.name.startswith(_LAYOUT)
-        )
-        first = _FIRST.get(kind, ())
-        names = (*(name for name in names if name not in first), *reversed(first))
-    _fields[kind] = names
-    return names
+        return ()
+    names = (item.name for item in reversed(dataclasses.fields(kind)))
+    first = _FIRST.get(kind, ())
+    rest = (name for name in names if not name.startswith(_LAYOUT) and name not in first)
+    return (*rest, *reversed(first))
 
 
+@cache
 def _reader_of(kind: type[cst.CSTNode]) -> _Reader:
-    """Return what reads all fields of a node that carry meaning, the last one first."""
+    """Return what reads those fields of a node, in that order."""
     names = _fields_of(kind)
     if len(names) > 1:
-        read: _Reader = attrgetter(*names)
-    else:
-        read = _nothing if not names else lambda node: (getattr(node, names[0]),)
-    _readers[kind] = read
-    return read
-
-
-def _nothing(node: cst.CSTNode) -> tuple[()]:
-    del node
-    return ()
+        return attrgetter(*names)  # of one name it gives no tuple
+    return lambda node: [getattr(node, name) for name in names]
 
 
 class ScopeKind(enum.Enum):
@@ -339,8 +323,7 @@ class Index:
             if inner:
                 self._open_fields(node, scope, inner, stack)
                 continue
-            read = _readers.get(kind)
-            for value in _reader_of(kind)(node) if read is None else read(node):
+            for value in _reader_of(kind)(node):
                 sort = type(value)
                 if sort in _NO_NODES:
                     continue
@@ -369,7 +352,7 @@ class Index:
             for item in children:
                 self._parents[id(item)] = node
             opened = inner.get(name)
-            stack += [*children[::-1]] if opened is None else [scope, *children[::-1], opened]
+            stack += children[::-1] if opened is None else (scope, *children[::-1], opened)
 
     def _bind_late(self) -> None:
         """Bind what functions declare ``nonlocal`` before the function around them binds it."""

@@ -28,9 +28,11 @@ def is_left_out(program: Program, function: cst.FunctionDef, param: cst.Param) -
     files = _files_with(program, name)
     if any(_is_passed_on(home, name) for home in files):
         return False
-    place = _place(program, function, param)
     calls = [call for home in files for call in home.calls.named(name)]
-    return bool(calls) and not any(_may_give(call, param.name.value, place) for call in calls)
+    return bool(calls) and not any(
+        program.calls.passed(function, param, call) is not None or any(a.star for a in call.args)
+        for call in calls
+    )
 
 
 def is_never_named(program: Program, function: cst.FunctionDef, param: cst.Param) -> bool:
@@ -55,21 +57,6 @@ def _files_with(program: Program, word: str) -> list[Program]:
         return []
     found = [project.program(one) for one in sorted(paths)]
     return [program, *(one for one in found if one is not None)]
-
-
-def _place(program: Program, function: cst.FunctionDef, param: cst.Param) -> int | None:
-    """Return the place at which a call gives a parameter; None where it does so only by name."""
-    plain = (*function.params.posonly_params, *function.params.params)
-    place = next((place for place, one in enumerate(plain) if one is param), None)
-    return place if place is None or not program.is_method(function) else place - 1
-
-
-def _may_give(call: cst.Call, word: str, place: int | None) -> bool:
-    """Whether a call gives a parameter a value, or may by a star."""
-    named = any(arg.keyword is not None and arg.keyword.value == word for arg in call.args)
-    plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
-    beyond = place is not None and len(plain) > place
-    return named or beyond or any(arg.star for arg in call.args)
 
 
 def _is_passed_on(home: Program, name: str) -> bool:

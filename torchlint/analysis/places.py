@@ -25,9 +25,9 @@ _BLOCKS = frozenset({cst.IndentedBlock, cst.Module})
 
 def generate(module: cst.Module, node: cst.CSTNode) -> str:
     """Return the code of a node, as ``module.code_for_node`` does; no places are asked for."""
-    state = _Text(default_indent=module.default_indent, default_newline=module.default_newline)
-    node._codegen(state)  # noqa: SLF001 - libcst has no public way to pass a state
-    return "".join(state.tokens)
+    recorder = _Recorder(module, set())  # libcst's own state makes a context manager for each node
+    node._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
+    return "".join(recorder.tokens)
 
 
 class Places:
@@ -201,18 +201,6 @@ def _read_off(places: Places, recorder: _Recorder, start: int) -> None:
     for marks, spans in ((recorder.full, places._full), (recorder.span, places._span)):  # noqa: SLF001
         for key, (first, end) in marks.items():
             spans[key] = Span(offsets[min(first, last)], offsets[min(end, last)])
-
-
-class _Text(CodegenState):
-    """Collects tokens; libcst's own state makes a context manager anew for each node."""
-
-    __slots__ = ()
-
-    def record_syntactic_position(  # type: ignore[override]  # any context manager will do
-        self, node: cst.CSTNode, **bounds: cst.CSTNode | None
-    ) -> AbstractContextManager[None]:
-        del node, bounds
-        return _NOTHING
 
 
 class _Recorder(CodegenState):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from torchlint.analysis.names import last_of_namesakes
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
 from torchlint.depth import too_deep
-from torchlint.imports import MANY
+from torchlint.imports import MANY, imported_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,9 +42,7 @@ _LIBRARIES = (
 # Methods that are not called by their names.
 _CALLED_BY_TORCH = frozenset({"forward", "__call__", "__getitem__", "__len__", "__iter__"})
 _CALLS = ("def ",)  # stands in what is handed objects to call
-_IMPORT = re.compile(r"^[ \t]*(?:from\s[ \t\w.]+)?import\b([ \t]*\([^)]*|[^\n(]*)", re.MULTILINE)
 _PART = re.compile(r"device|(^|_)(model|net|network|module|encoder|decoder|backbone)(_|$)")
-_WORD = re.compile(r"\w+")
 _DEPTH = 8  # imports that are followed through re-exports
 
 
@@ -204,7 +201,11 @@ class Project:
             return ""
         path = str(program.path)
         file, rest = self.imports.find(path, name) or (path, "")
-        if file == path or not rest.isidentifier() or not _imports(self.imports.text(file), rest):
+        if (
+            file == path
+            or not rest.isidentifier()
+            or rest not in imported_words(self.imports.text(file))
+        ):
             return ""
         other = self.program(file)
         meant = "" if other is None else other.names.root(rest, other.index.root)
@@ -404,17 +405,6 @@ class Project:
             other = self.program(path)
             if other is not None:
                 yield other
-
-
-def _imports(text: str, name: str) -> bool:
-    """Whether a text may import a name: it costs less to look than to parse each such file."""
-    return name in text and name in _imported(text)
-
-
-@lru_cache(1024)  # asked of a few files of the project for each name that others have from there
-def _imported(text: str) -> frozenset[str]:
-    """Return the words of a text that stand in imports of anything."""
-    return frozenset(word for found in _IMPORT.findall(text) for word in _WORD.findall(found))
 
 
 def _takes_parts(function: cst.FunctionDef) -> bool:

@@ -244,24 +244,26 @@ class Unreached:
         name, program = node.name.value, self._program
         if node.decorators or not self._is_of_module(node) or _STARTED.fullmatch(name):
             return None
-        found: list[tuple[Program, Definition]] = []
-        uses = _uses(program, name, own=True)
-        for use in (one for one in uses if not program.index.inside(one, node)):
-            if self._raises(program, use, node):
-                continue
-            if (within := _run_in(program, use)) is None:
-                return None
-            found.append((program, within))
-        if self._is_quoted(name) or self._is_in_comment(name) or not self.is_closed:
+        own = (use for use in self.own_uses(name) if not program.index.inside(use, node))
+        here = self._namers_of(node, ((program, use) for use in own))
+        if here is None or self._is_quoted(name) or self._is_in_comment(name) or not self.is_closed:
             return None
-        elsewhere = self.mentions(name)
-        for home, use in elsewhere or ():
+        mentions = self.mentions(name)
+        elsewhere = None if mentions is None else self._namers_of(node, mentions)
+        return None if elsewhere is None else here + elsewhere
+
+    def _namers_of(
+        self, node: Definition, uses: Iterable[tuple[Program, cst.CSTNode]]
+    ) -> list[tuple[Program, Definition]] | None:
+        """Return what some uses of a name are looked up in; None where one is otherwise."""
+        found: list[tuple[Program, Definition]] = []
+        for home, use in uses:
             if self._raises(home, use, node):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
             found.append((home, within))
-        return None if elsewhere is None else found
+        return found
 
     def _raises(self, home: Program, use: cst.CSTNode, node: Definition) -> bool:
         """Whether a name is only called there, in a way that what it stands for does not take."""
