@@ -28,6 +28,11 @@ _STATEMENT = re.compile(
     r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
     re.MULTILINE,
 )
+_ALIASED = re.compile(r"([\w.]+)(?:[ \t]+as[ \t]+(\w+))?")
+# A name as a value: handed on, kept, returned, or one of a choice.
+_VALUE = (
+    r"(?:[(,=:\[{{]\s*|\b(?:return|else|or|and)\s+){name}(?=\s*(?:[,)\]}}\n:]|if\b|else\b|or\b))"
+)
 _DEFINED = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 # Names in texts that are no Python: not those of files and options (``train.py``, ``--eval``).
@@ -54,6 +59,23 @@ def imported_words(text: str) -> frozenset[str]:
     """Return the words of a text that stand in imports: what it may have from elsewhere."""
     found = _STATEMENT.findall(text)
     return frozenset(word for _, *names in found for part in names for word in _WORD.findall(part))
+
+
+@lru_cache(4096)
+def bound_names(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the dotted names that each name of the imports of a text may stand for.
+
+    A relative one begins with ``@``, as `Imports.find` takes it.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for module, names, plain in _STATEMENT.findall(text):
+        base = f"@{module}" if module[:1] == "." else module
+        start = base if not base or base[-1] == "." else f"{base}."
+        for name, alias in _ALIASED.findall(plain or names):
+            dotted = start + name if alias or names else name.partition(".")[0]
+            bound = alias or dotted.rpartition(".")[2]
+            found[bound] = (*found.get(bound, ()), dotted)
+    return found
 
 
 def is_marked(folder: Path, marks: tuple[str, ...]) -> bool:
@@ -108,6 +130,7 @@ class Imports:
         self._targets: dict[str, frozenset[str]] = {}
         self._importers: dict[str, tuple[str, ...]] = {}
         self._besides: dict[str, tuple[str, ...]] = {}
+        self._users: dict[str, frozenset[str]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
         self._where: dict[Callable[[str], bool], frozenset[str]] = {}
         self._leading: dict[Callable[[str], bool], frozenset[str]] = {}
@@ -140,12 +163,29 @@ class Imports:
     def words_of_others(self) -> frozenset[str]:
         """The words by which notebooks, shell scripts and the like may mean what is in a module."""
         found: set[str] = set()
-        for file in map(Path, self._ending(_OTHERS)):
-            with contextlib.suppress(OSError):
-                if file.stat().st_size <= _LARGE:
-                    pattern = _IN_PROSE if file.suffix in _PROSE else _NAMED
-                    found.update(pattern.findall(file.read_text("utf-8", "replace")))
+        for file in self._others:
+            pattern = _IN_PROSE if file.suffix in _PROSE else _NAMED
+            found.update(pattern.findall(self._text_of(file)))
         return frozenset(found)
+
+    @cached_property
+    def stems_of_others(self) -> frozenset[str]:
+        """The words by which they may mean a module, as ``python main.py --model net`` does."""
+        return frozenset(
+            word for file in self._others for word in _WORD.findall(self._text_of(file))
+        )
+
+    @cached_property
+    def _others(self) -> list[Path]:
+        return list(map(Path, self._ending(_OTHERS)))
+
+    @staticmethod
+    def _text_of(file: Path) -> str:
+        """Return the text of a file that is no Python; none of a large one, which is data."""
+        with contextlib.suppress(OSError):
+            if file.stat().st_size <= _LARGE:
+                return file.read_text("utf-8", "replace")
+        return ""
 
     def namesakes(self, path: str) -> list[str]:
         """Return the other files of the project that are called like a file; no packages."""
@@ -191,6 +231,7 @@ class Imports:
         self._targets.pop(path, None)
         self._importers.clear()
         self._besides.clear()
+        self._users.clear()
         if any(word in one for one in (known, text) for word in _EXTENDING):
             self.__dict__.pop("_added", None)
             self._starts.clear()
@@ -199,7 +240,7 @@ class Imports:
             self._nearby, self._having, self._where, self._leading, self._near, self._names,
         ):  # fmt: skip
             facts.clear()
-        for name in ("_reverse", "_run_by", "_mentioning"):
+        for name in ("_reverse", "_run_by", "_mentioning", "handed_on"):
             self.__dict__.pop(name, None)
         self._looked_into = 0
         return True
@@ -325,6 +366,43 @@ class Imports:
         found = self.find(path, name) if name else None
         if found is not None:
             yield found[0]
+
+    def modules(self, path: str) -> dict[str, str]:
+        """Return the modules of the project that a file has under some names, by these."""
+        found: dict[str, str] = {}
+        for name, dotted in bound_names(self.text(path)).items():
+            for one in dotted:
+                file, rest = self.find(path, one) or ("", "")
+                if file and not rest:
+                    found[name] = file
+        return found
+
+    @cached_property
+    def handed_on(self) -> frozenset[str]:
+        """The modules that some file uses as a value: ``build(nets, name)``."""
+        found: set[str] = set()
+        for file in self.files:
+            if not (modules := self.modules(file)):
+                continue
+            code = _STATEMENT.sub("", self.text(file))
+            found.update(
+                module
+                for name, module in modules.items()
+                if re.search(_VALUE.format(name=name), code) is not None
+            )
+        return frozenset(found)
+
+    def users(self, path: str) -> frozenset[str]:
+        """Return a file and those that import it, be it by way of others."""
+        found = self._users.get(path)
+        if found is None:
+            seen, todo = {path}, [path]
+            while todo:
+                new = set(self.importers(todo.pop())) - seen
+                seen |= new
+                todo += new
+            found = self._users[path] = frozenset(seen)
+        return found
 
     def importers(self, path: str) -> tuple[str, ...]:
         """Return the files that import a file, or what a package re-exports of it; sorted."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint.imports import MARKS, VCS, is_marked
+from torchlint.lookups import imports_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,36 +30,15 @@ _LOADERS = (
     "locate(", "import hydra", "from hydra", "jsonargparse", "LightningCLI", "import gin",
     "__subclasses__", "__init_subclass__", "entry_points",
 )  # fmt: skip
-# What imports modules by such names: who does may mean any module of the project.
-_IMPORTERS = (
-    "import_module", "__import__", "spec_from_file", "SourceFileLoader", "runpy", "pkgutil",
-)  # fmt: skip
-# What finds the functions and classes of the file itself, or of a module that it imports.
-_FINDERS = re.compile(
-    r"\b(?:globals|vars|locals)\(\)|\bvars\([\w.]+\)\[|(?<!\bargs\.)(?<!\bself\.)__dict__"
-    r"|sys\.modules(?!\[[^\]\n]*\] = )"
-    r"|getmembers|\bFire\("
-    r"|\bgetattr\(\s*(?!(?:self|args|opts?|cfg|config|torch|nn|F|optim)\b)[^,()]+,\s*[^\"'\s]"
-)
-# The same of a module that is imported by a name: ``getattr(import_module(name), kind)``.
-_OF_IMPORTED = re.compile(
-    r"\bgetattr\(\s*[\w.]+(?:\(|\[|\.\w+,\s*[^\"'\s])|__getattribute__|attrgetter|\bdir\("
-)
-# What is only asked about, or written down, is not called.
-_ASKED = re.compile(r"\b(?:callable|isinstance|print|add_scalar)\((?:[^()]*,\s*)?getattr\(")
-_HINTS = (
-    "getattr", "globals", "vars", "locals", "__dict__", "sys.modules", "getmembers", "Fire",
-    "eval(", "exec(",
-)  # fmt: skip
 _EXPORTS = re.compile(r"^__all__\s*(?::[^=\n]*)?\+?=\s*[\[(][^\])]*[\])]", re.MULTILINE)
-_EVALUATES = re.compile(r"^[^#\n]*(?<![\w.])(?:eval|exec)\(", re.MULTILINE)
-# Packages that a setup.py looks for: folders with an `__init__.py`, and no others.
-_LOOKED_FOR = re.compile(r"\bfind_packages\(")
+# Packages that a setup.py names, or looks for: folders with an `__init__.py` all the way down.
+_PACKAGES = re.compile(r"\bpackages\s*=\s*\[([^\]]+)\](?!\s*\+)")
+_LOOKED_FOR = re.compile(r"\bfind_packages\(\s*(?:\)|exclude|include)")
 _BESIDE_PACKAGES = re.compile(r"py_modules|package_dir|namespace|\bscripts\s*=")
 
 
 def is_closed(path: str, imports: Imports) -> bool:
-    """Whether only the scripts of a project use a module, and find what is in it by its names."""
+    """Whether only the scripts of a project use a module."""
     return (
         path in imports.files
         and os.path.basename(path) != "hubconf.py"  # noqa: PTH119 - as in `Imports`
@@ -66,14 +46,7 @@ def is_closed(path: str, imports: Imports) -> bool:
         and not _is_installed(Path(path), imports.root)
         and bool(imports.having(_STARTED))
         and not imports.having(_LOADERS)
-        and _users(path, imports).isdisjoint(imports.where(_finds))
-        and not (imports_by_name(imports) and imports.where(_finds_in_imported))
     )
-
-
-def imports_by_name(imports: Imports) -> bool:
-    """Whether a project imports modules by names that stand anywhere."""
-    return bool(imports.having(_IMPORTERS))
 
 
 def without_exports(text: str) -> str:
@@ -84,19 +57,6 @@ def without_exports(text: str) -> str:
 def is_quoted(name: str, text: str) -> bool:
     """Whether a text has a name in quotes: ``__all__``, or a table of functions by their names."""
     return re.search(rf"[\"'.:]{name}[\"']", text) is not None
-
-
-def _finds(text: str) -> bool:
-    """Whether a text finds functions or classes otherwise than by writing their names."""
-    if not any(hint in text for hint in _HINTS):
-        return False  # soon told of most
-    if _FINDERS.search(_ASKED.sub("", text)) is not None:
-        return True
-    return "def eval(" not in text and _EVALUATES.search(text) is not None
-
-
-def _finds_in_imported(text: str) -> bool:
-    return _OF_IMPORTED.search(text) is not None
 
 
 def _is_installed(path: Path, root: Path) -> bool:
@@ -116,24 +76,20 @@ def _is_installed(path: Path, root: Path) -> bool:
 
 def _is_beside_packages(path: Path, top: Path, setup: str) -> bool:
     """Whether a setup.py only takes packages, and a file in a folder below it is in none."""
-    return (
-        path.parent != top
-        and _LOOKED_FOR.search(setup) is not None
-        and _BESIDE_PACKAGES.search(setup) is None
-        and not (path.parent / "__init__.py").is_file()
-    )
+    folders = path.relative_to(top).parts[:-1]
+    if not folders or _BESIDE_PACKAGES.search(setup) is not None:
+        return False
+    if (named := _PACKAGES.search(setup)) is not None:
+        return folders[0] not in re.findall(r"[\"'](\w+)", named[1])
+    if _LOOKED_FOR.search(setup) is None:
+        return False
+    above = path.parents[: len(folders)]
+    return not all((folder / "__init__.py").is_file() for folder in above)
 
 
 def _users(path: str, imports: Imports) -> frozenset[str]:
     """Return a file and those that import it, be it by way of others or by a name they compute."""
-    if imports_by_name(imports):
-        return frozenset(imports.files)
-    seen, todo = {path}, [path]
-    while todo:
-        new = set(imports.importers(todo.pop())) - seen
-        seen |= new
-        todo += new
-    return frozenset(seen)
+    return frozenset(imports.files) if imports_by_name(imports) else imports.users(path)
 
 
 def means_one_file(path: str, name: str, imports: Imports) -> bool:

@@ -356,7 +356,7 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(
             CLASS,
-            MAIN | {"b.py": "self.x = import_module(y)\ngetattr(self.x, name)()\n"},
+            MAIN | {"b.py": "y = 'net'\nself.x = import_module(y)\ngetattr(self.x, name)()\n"},
             id="it is kept",
         ),
         pytest.param(CLASS, MAIN | {"b.py": "Base.__subclasses__()\n"}, id="found by its base"),
@@ -424,6 +424,12 @@ def test_what_a_hub_offers(tmp_path: Path) -> None:
         pytest.param("packages=find_namespace_packages()", {}, False, id="without __init__"),
         pytest.param("packages=find_packages(), py_modules=['a']", {}, False, id="modules too"),
         pytest.param("packages=['tools']", {}, False, id="named"),
+        pytest.param("packages=['lib'], scripts=['tools/net.py']", {}, False, id="a script"),
+        pytest.param("packages=['lib', 'lib.nets']", {}, True, id="not named"),
+        pytest.param("packages=['lib'] + more", {}, False, id="named elsewhere"),
+        pytest.param(
+            "packages=find_packages('tools')", {}, False, id="looked for in another folder"
+        ),
     ],
 )
 def test_scripts_beside_packages(
@@ -432,6 +438,11 @@ def test_scripts_beside_packages(
     """``tools/net.py``: ``find_packages`` takes folders with an ``__init__.py`` alone."""
     files = MAIN | {"setup.py": f"setup({setup})\n", **files}
     assert unreached_in(tmp_path, FUNCTION, files, at="tools/net.py") is left_out
+
+
+def test_a_package_in_a_folder_that_is_none(tmp_path: Path) -> None:
+    files = MAIN | {"setup.py": "setup(packages=find_packages())\n", "tools/lib/__init__.py": ""}
+    assert unreached_in(tmp_path, FUNCTION, files, at="tools/lib/net.py")
 
 
 def test_a_snippet_is_for_others_to_use() -> None:

@@ -22,8 +22,8 @@ from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.signatures import never_binds
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
+from torchlint.lookups import imports_by_name, is_found
 from torchlint.naming import (
-    imports_by_name,
     is_closed,
     is_quoted,
     means_one_file,
@@ -62,6 +62,7 @@ class Unreached:
         """Nothing is computed before it is asked for."""
         self._program = program
         self._unnamed: dict[int, bool] = {}
+        self._written: dict[str, bool] = {}
         self._named_by: dict[int, list[tuple[Program, Definition]] | None] = {}
         self._outcomes: dict[int, bool | None] = {}
         self._calls: dict[int, list[tuple[Program, cst.Call]]] = {}
@@ -181,7 +182,7 @@ class Unreached:
     def _are_all(self, function: cst.FunctionDef, calls: list[tuple[Program, cst.Call]]) -> bool:
         """Whether nothing but some calls uses a function."""
         name = function.name.value
-        if not self.is_closed or self._is_quoted(name):
+        if not self._is_written(name) or self._is_quoted(name):
             return False
         project, path = self._program.project, self._program.path
         assert project is not None
@@ -246,7 +247,12 @@ class Unreached:
             return None
         own = (use for use in self.own_uses(name) if not program.index.inside(use, node))
         here = self._namers_of(node, ((program, use) for use in own))
-        if here is None or self._is_quoted(name) or self._is_in_comment(name) or not self.is_closed:
+        if (
+            here is None
+            or self._is_quoted(name)
+            or self._is_in_comment(name)
+            or not self._is_written(name)
+        ):
             return None
         mentions = self.mentions(name)
         elsewhere = None if mentions is None else self._namers_of(node, mentions)
@@ -283,7 +289,11 @@ class Unreached:
     def is_named_only(self, node: cst.ClassDef) -> bool:
         """Whether a class of the module is found by writing its name in code, and not otherwise."""
         name = node.name.value
-        return self._is_of_module(node) and self.is_closed and not is_told_of(self._program, name)
+        return (
+            self._is_of_module(node)
+            and self._is_written(name)
+            and not is_told_of(self._program, name)
+        )
 
     def own_uses(self, name: str) -> list[cst.CSTNode]:
         """Return where the file itself uses what its module has under a name."""
@@ -312,11 +322,22 @@ class Unreached:
         """``# apply(x)``, which a person runs by uncommenting it."""
         return re.search(rf"#[^\n]*(?<![\w.]){name}\b", self._program.text) is not None
 
+    def _is_written(self, name: str) -> bool:
+        """Whether only the scripts of a project use what the module has under a name, by it."""
+        if name not in self._written:
+            self._written[name] = self.is_closed and self._is_never_found(name)
+        return self._written[name]
+
     @cached_property
     def is_closed(self) -> bool:
         """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
+
+    def _is_never_found(self, name: str) -> bool:
+        project = self._program.project
+        assert project is not None
+        return not is_found(str(self._program.path), name, project.imports)
 
 
 def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:
