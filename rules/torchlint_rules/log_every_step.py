@@ -59,7 +59,8 @@ of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`,
 - tensors in the texts of errors and assertions (in other f-strings, and by `%` and `format()`, they
   are read, whoever gets the text);
 - reads after the loop, once an epoch, in a branch that leaves the loop, or in the first turn alone
-  (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`);
+  (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`, and
+  `if "loss" not in totals: totals["loss"] = ...` of a dictionary from before the loop);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
   the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
 - in an evaluation, what is read right after another wait, with nothing queued in between but a

@@ -170,6 +170,98 @@ def test_an_attribute_that_the_first_turn_makes(test: str, last: str, rare: bool
     assert guarded(in_method("pass", test, last)) is rare
 
 
+TOTAL = "if 'loss' not in totals:\n        probe()\n        totals['loss'] = 1"
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "rare"),
+    [
+        pytest.param("totals = {}", TOTAL, True, id="an entry"),
+        pytest.param("totals = {}", TOTAL.replace("['loss']", '["loss"]'), True, id="spelled so"),
+        pytest.param("totals = {}", TOTAL.replace("totals:", "totals.keys():"), True, id="of keys"),
+        pytest.param(
+            "totals = {}",
+            "if 'loss' in totals:\n        pass\n    else:\n        probe()\n"
+            "        totals['loss'] = 1",
+            True,
+            id="the other arm",
+        ),
+        pytest.param("totals = {}", TOTAL.replace("not in", "in"), False, id="which is there"),
+        pytest.param(
+            "totals = {}",
+            "if 'loss' not in totals:\n        totals['loss'] = 1\n    else:\n        probe()",
+            False,
+            id="the arm for all others",
+        ),
+        pytest.param("totals = {}", TOTAL.replace("['loss']", "['l']"), False, id="another one"),
+        pytest.param("totals = {}", TOTAL.replace("totals['", "others['"), False, id="elsewhere"),
+        pytest.param("pass", f"totals = {{}}\n    {TOTAL}", False, id="of each turn"),
+        pytest.param("totals = {}", f"{TOTAL}\n    totals.clear()", False, id="emptied"),
+        pytest.param("totals = {}", f"{TOTAL}\n    del totals['loss']", False, id="deleted"),
+        pytest.param("totals = {}", TOTAL.replace("'loss'", "task"), False, id="of a batch"),
+        pytest.param("totals = {}", TOTAL.replace("'loss'", "task.n"), False, id="of a part of it"),
+        pytest.param("totals = {}", TOTAL.replace("'loss'", "self.n"), False, id="of a counter"),
+        pytest.param("totals = {}", TOTAL.replace("'loss'", "count()"), False, id="of a call"),
+        pytest.param("totals = made[0]", TOTAL.replace("'loss'", "key"), True, id="of an option"),
+        pytest.param("pass", TOTAL.replace("totals", "task.totals"), False, id="of a sample"),
+        pytest.param("pass", TOTAL.replace("totals", "made().totals"), False, id="of a result"),
+        pytest.param(
+            "totals = {}",
+            TOTAL.replace("totals['loss'] = 1", "if go: totals['loss'] = 1"),
+            False,
+            id="which only some turns make",
+        ),
+    ],
+)
+def test_an_entry_that_the_first_turn_makes(before: str, lines: str, rare: bool) -> None:
+    assert guarded(f"{before}\n{LOOP}{lines}\n") is rare
+
+
+@pytest.mark.parametrize(
+    ("loop", "rare"),
+    [
+        pytest.param("for one in heads:", True, id="of the model's heads"),
+        pytest.param("for one, head in parts.items():", True, id="of the keys of a dictionary"),
+        pytest.param("for head, one in parts.items():", False, id="of its values"),
+        pytest.param("for one in names:", False, id="of the samples of a batch"),
+        pytest.param("for one in heads:\n        one = x\n    if True:", False, id="of another"),
+    ],
+)
+def test_entries_that_the_first_turn_makes(loop: str, rare: bool) -> None:
+    lines = "if one not in totals:\n            probe()\n            totals[one] = 1"
+    assert guarded(f"totals = {{}}\n{LOOP}parts = f(x)\n    {loop}\n        {lines}\n") is rare
+
+
+@pytest.mark.parametrize(
+    ("kept", "rare"),
+    [
+        pytest.param("self.totals", True, id="of an object"),
+        pytest.param("totals", False, id="of a call"),
+    ],
+)
+def test_an_entry_of_what_outlasts_a_call(kept: str, rare: bool) -> None:
+    assert guarded(in_method("totals = {}", f"'a' not in {kept}", f"{kept}['a'] = 1")) is rare
+
+
+def test_an_entry_that_the_first_turn_of_an_evaluation_makes() -> None:
+    source = """
+        net = nn.Linear(2, 2)
+        net.eval()
+        totals = {}
+        with torch.no_grad():
+            for x in loader:
+                for head in heads:
+                    loss = net(x)
+                    if head.name not in totals:
+                        probe()
+                        totals[head.name] = 1
+    """
+    program = parsed(source, HEAD)
+    (call,) = probes(program)
+    assert program.context(call).role.name == "EVAL"
+    assert program.context(call).guarded
+
+
 @pytest.mark.parametrize(
     ("owner", "rare"),
     [

@@ -31,7 +31,7 @@ from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
-from torchlint.analysis.rare import is_rare
+from torchlint.analysis.rare import is_rare, makes_entry
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
@@ -856,6 +856,7 @@ class Loops:
             case cst.If() if child is above.orelse and not isinstance(child, cst.If):
                 rare = _leaves(child.body) or self._is_negative_guard(above.test)
                 rare = rare or lacks_data(self._program, above, child)
+                rare = rare or makes_entry(self._program, above, child.body)
                 rare = rare or self._judges_loss(above)
                 return rare or is_unasked(self._program, above, holds=False)
             case cst.IfExp() if child is above.body:

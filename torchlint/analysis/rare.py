@@ -16,11 +16,14 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.reach import callee
+from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.index import Binding
+    from torchlint.analysis.loops import Role
     from torchlint.analysis.program import Program
 
 _Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
@@ -35,6 +38,7 @@ def is_rare(program: Program, branch: cst.If) -> bool:
     return (
         notes_change(program, branch)
         or _makes_attribute(program, branch)
+        or makes_entry(program, branch, branch.body)
         or lacks_data(program, branch, branch.body)
         or _asks_for_record(program, branch.test)
         or any(
@@ -202,6 +206,119 @@ def _makes_attribute(program: Program, branch: cst.If) -> bool:
             *_registered(program, branch.body, dotted(owner), name),
         )
     )
+
+
+def makes_entry(program: Program, branch: cst.If, block: cst.BaseSuite) -> bool:
+    """``if "loss" not in totals: totals["loss"] = ...`` of what stays: the first turn alone.
+
+    ``block`` is the arm for what is not there yet: of ``if "loss" in totals:`` that is the other.
+    """
+    match branch.test:
+        case cst.Comparison(
+            left=key, comparisons=[cst.ComparisonTarget(operator=operator, comparator=kept)]
+        ) if isinstance(operator, cst.NotIn if block is branch.body else cst.In):
+            pass
+        case _:
+            return False
+    match kept:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("keys")), args=[]):
+            kept = inner
+        case _:
+            pass
+    written = (
+        one.target
+        for line in program.index.below(block, cst.Assign)
+        if _stands_in(program, line, block)
+        for one in line.targets
+    )
+    return any(_is_entry(one, kept, key) for one in written) and any(
+        _stays(program, turn, kept) and _comes_again(program, turn, key)
+        for turn in _steps(program, branch)
+    )
+
+
+def _steps(program: Program, branch: cst.If) -> Iterator[cst.CSTNode]:
+    """Yield the loop of the step that a branch is part of, that within it, or the function.
+
+    A loop within an evaluation step (over losses, or heads of a model) is one as well, by itself.
+    """
+    role: Role | None = None
+    for above in program.index.ancestors(branch):
+        if isinstance(above, cst.FunctionDef):
+            yield above
+            return
+        if isinstance(above, cst.For | cst.While) and program.loops.has_steps(above):
+            if role not in (None, program.loops.role(above)):
+                return
+            role = program.loops.role(above)
+            yield above
+
+
+def _stays(program: Program, turn: cst.CSTNode, kept: cst.BaseExpression) -> bool:
+    """Whether a dictionary outlasts a turn, which takes nothing out of it."""
+    name, index = dotted(kept), program.index
+    root = kept
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if not name or not isinstance(root, cst.Name) or _stores(program, name, turn):
+        return False
+    if root.value != "self" and (
+        isinstance(turn, cst.FunctionDef)
+        or any(index.inside(one.node, turn) for one in program.flow.reaching(root))
+    ):
+        return False
+    deleted = index.below(turn, cst.Del)
+    return not any(name in program.code(one) for one in deleted) and not any(
+        dotted(func.value) == name and index.inside(call, turn)
+        for call, func in program.method_calls("pop", "popitem", "clear")
+    )
+
+
+def _comes_again(program: Program, turn: cst.CSTNode, key: cst.BaseExpression) -> bool:
+    """Whether a key is the same in each turn, or those of an inner loop are: ``worker.name``."""
+    if any(True for _ in program.index.below(key, cst.Call)):
+        return False
+    names = (one for one in program.index.below(key, cst.Name) if not is_label(program, one))
+    return all(_is_same(program, turn, name) for name in names)
+
+
+def _is_same(program: Program, turn: cst.CSTNode, name: cst.Name) -> bool:
+    """Whether a part of a key is from before the turn, or of what each turn goes through anew."""
+    made = program.flow.reaching(name)
+    inside = [one for one in made if program.index.inside(one.node, turn)]
+    if len(inside) == len(made) and made:
+        return all(_is_gone_through(program, turn, one) for one in made)
+    return not inside and not isinstance(program.parent(name), cst.Attribute)
+
+
+def _is_gone_through(program: Program, turn: cst.CSTNode, binding: Binding) -> bool:
+    """``for head in heads:``, ``for name, loss in losses.items():`` within a turn."""
+    loop = program.index.nearest(binding.node, cst.For)
+    if loop is None or loop is turn or not program.index.inside(binding.node, loop.target):
+        return False
+    match loop.iter:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("items" | "keys")), args=[]):
+            return binding.path in ((), (0,))
+        case _:
+            parts = program.index.below(loop.iter, cst.Name)
+            return not any(
+                program.index.inside(one.node, turn)
+                for part in parts
+                if not is_label(program, part)
+                for one in program.flow.reaching(part)
+            )
+
+
+def _is_entry(
+    target: cst.BaseExpression, kept: cst.BaseExpression, key: cst.BaseExpression
+) -> bool:
+    """``totals["loss"]``."""
+    match target:
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=entry))]):
+            same = literal(entry) == literal(key) is not None or entry.deep_equals(key)
+            return same and dotted(value) == dotted(kept)
+        case _:
+            return False
 
 
 def _outlasts(program: Program, branch: cst.If, owner: cst.BaseExpression) -> bool:
