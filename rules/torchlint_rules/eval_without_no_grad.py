@@ -102,8 +102,8 @@ as a target network: all that is done with it is to run it and to copy or load i
 
 ## Fix safety
 A function that is named for evaluation and does nothing else gets the decorator `@torch.no_grad()`,
-another one, and code for torch 0.4, `with torch.no_grad():` around its loop (for TL401b and a
-single forward pass, around the statement).
+another one, and code that may run on torch 0.4.0, where it is no decorator, `with torch.no_grad():`
+around its loop (for TL401b and a single forward pass, around the statement).
 
 Unsafe in general: without recording some layers run other kernels (`nn.TransformerEncoder`,
 `nn.MultiheadAttention` and `nn.LSTM` round differently, and the first fills padding with zeros),
@@ -162,7 +162,8 @@ if TYPE_CHECKING:
 
 # Frameworks that leave it to the script to turn gradients off.
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})
-DECORATES = Version("1.0")  # what ends before it may be for 0.4.0: `no_grad` is a block there
+DECORATES = Version("0.4.1")  # in 0.4.0 `no_grad` is a block, and no decorator
+ENDS = Version("1.0")  # what ends before it may be for 0.4.0
 NO_GRAD = Version("0.4")  # before it, `volatile=True` turns gradients off, and nothing else does
 UNLESS = {
     Recording.ASSUMED: ", unless its caller turns them off",
@@ -246,6 +247,12 @@ def has_no_grad(program: Program) -> bool:
     return program.reaches(NO_GRAD) and (declared is None or declared >= NO_GRAD)
 
 
+def has_decorator(program: Program) -> bool:
+    """Whether `no_grad` is a decorator in every torch that code is for, as far as it is known."""
+    oldest = program.target or program.named
+    return program.reaches(ENDS) and (oldest is None or oldest >= DECORATES)
+
+
 def is_volatile(program: Program, place: cst.CSTNode) -> bool:
     """Whether an evaluation for torch 0.3 turns gradients off, as it is done there."""
     return not has_no_grad(program) and "volatile" in program.code(place)
@@ -256,7 +263,7 @@ def target(program: Program, one: Evaluation) -> Place:
     function = one.function
     if function is None or not one.named or not is_plain(function):
         return one.place
-    if not program.reaches(DECORATES):
+    if not has_decorator(program):
         return one.place
     name = dotted(one.forward.func).removesuffix(".forward").removesuffix(".module")
     if differentiates(program, function) or given_away(program, function, name):
@@ -329,7 +336,7 @@ def fix(program: Program, place: Place, left: list[Escape]) -> Fix | None:
         return None
     rewrite: Rewrite
     if isinstance(place, cst.FunctionDef):
-        if not program.reaches(DECORATES):
+        if not has_decorator(program):
             return None
         title = f"Decorate `{place.name.value}` with @{spelled.code}()"
         rewrite = AddDecorator(place, f"@{spelled.code}()")

@@ -654,6 +654,30 @@ def test_wraps_a_loop(before, after):
     assert fixed(before, CODE) == after
 
 
+@pytest.mark.parametrize(
+    ("target", "decorates"),
+    [("0.4", False), ("0.4.0", False), ("0.4.1", True), ("1.0", True), ("any", True)],
+)
+def test_wraps_a_loop_where_no_grad_may_be_no_decorator(target, decorates):
+    block = evaluation("with torch.no_grad():\n" + textwrap.indent(LOOP, "    "))
+    after = evaluation(top="@torch.no_grad()\n") if decorates else block
+    assert fixed(evaluation(), CODE, target=target) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "decorates"),
+    [
+        pytest.param("Needs PyTorch 0.4.", False, id="an old one"),
+        pytest.param("Runs with PyTorch 0.4 to PyTorch 2.1.", False, id="or newer"),
+        pytest.param("Needs PyTorch 1.0.", True, id="one that has it"),
+    ],
+)
+def test_wraps_a_loop_where_a_readme_names_torch_0_4_0(tmp_path, text, decorates):
+    (found,) = check_in(tmp_path, {"README.md": text, "a.py": evaluation()}, "a.py", CODE)
+    assert found.fix is not None
+    assert found.fix.title.startswith("Decorate") is decorates
+
+
 def test_no_fix_where_torch_is_something_else():
     source = "from torch import nn\ntorch = load()\nm.eval()\nfor x in y:\n    m(x)\n"
     (found,) = check(source, CODE)
