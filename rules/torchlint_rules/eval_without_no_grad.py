@@ -67,8 +67,9 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - A single forward pass outside of loops (a graph or a data set in one batch), unless all that is
   read of its output are numbers, labels and losses; at the end of a script it is a note.
 - `Variable(x, volatile=True)` in code that only torch 0.3 and older run, or that is declared to be
-  for those.  It has had no effect since torch 0.4: elsewhere a forward pass of such a variable is
-  reported, wherever it stands.
+  for those; also in a function that the evaluation calls, by what it passes
+  (`volatile=mode != "train"`).  It has had no effect since torch 0.4: elsewhere a forward pass of
+  such a variable is reported, wherever it stands.
 - Functions that are only named `test` or `predict`: without `model.eval()` they may be anything.
 
 A function that is handed the model after `model.eval()` is part of that evaluation, where nothing
@@ -147,7 +148,12 @@ from torchlint.analysis.shared_passes import shared_passes
 from torchlint.analysis.spelling import of_torch
 from torchlint.analysis.timing import is_named_for_it, measures
 from torchlint.analysis.uses import uses_of
-from torchlint.analysis.volatile import volatile_passes
+from torchlint.analysis.volatile import (
+    asks_for_volatile,
+    is_given_volatile,
+    makes_volatile,
+    volatile_passes,
+)
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -192,9 +198,13 @@ def eval_without_no_grad(program: Program) -> Iterator[Finding]:
         reported.append(place)
         yield evaluation(program, one, place, left)
     for shared in shared_passes(program):
+        if passes_volatile(program, shared):
+            continue
         reported.append(shared.forward)
         yield also_evaluated(program, shared)
     for forward in discarded(program):
+        if not has_no_grad(program) and is_given_volatile(program, forward):
+            continue
         reported.append(forward)
         yield dropped(program, forward)
     for forward in read_off(program):
@@ -255,7 +265,14 @@ def has_decorator(program: Program) -> bool:
 
 def is_volatile(program: Program, place: cst.CSTNode) -> bool:
     """Whether an evaluation for torch 0.3 turns gradients off, as it is done there."""
-    return not has_no_grad(program) and "volatile" in program.code(place)
+    return not has_no_grad(program) and asks_for_volatile(program, place)
+
+
+def passes_volatile(program: Program, shared: SharedPass) -> bool:
+    """Whether code for torch 0.3 turns gradients off by what the call that evaluates passes."""
+    function = program.function(shared.forward)
+    assert function is not None
+    return not has_no_grad(program) and makes_volatile(program, function, shared.site)
 
 
 def target(program: Program, one: Evaluation) -> Place:

@@ -506,6 +506,129 @@ def test_volatile_turns_gradients_off_where_only_torch_0_3_runs():
     assert "torch 0.3" in found.help
 
 
+RUN = """\
+import torch
+from torch.autograd import Variable
+
+model = torch.nn.Linear(2, 2)
+
+
+def wrap(x, off):
+    return Variable(x, volatile=off)
+
+
+def run(net, x, mode="train"):
+    volatile = mode != "train"
+    return net(Variable(x, volatile=volatile))
+
+
+def train():
+    model.train()
+    for x in batches:
+        optimizer.zero_grad()
+        run(model, x).sum().backward()
+        optimizer.step()
+
+
+def evaluate():
+    model.eval()
+    return [run(model, x, mode="test").sum().data[0] for x in batches]
+
+
+for epoch in range(9):
+    train()
+    evaluate()
+"""
+IN_TRAINING = """\
+    if mode == "train":
+        x = Variable(x, volatile=True)
+    volatile = mode =="""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        pytest.param("", "", 0, id="by what the mode comes to"),
+        pytest.param('mode != "train"', "mode", 0, id="by a parameter"),
+        pytest.param('mode != "train"', "True", 0, id="always"),
+        pytest.param('mode != "train"', "choose(x)", 0, id="by what is not known"),
+        pytest.param("net(Variable(x, volatile=volatile))", "net(wrap(x, volatile))", 0, id="deep"),
+        pytest.param('mode="test"', 'mode="train"', 1, id="not in this mode"),
+        pytest.param(', mode="test"', "", 1, id="not by default"),
+        pytest.param('mode != "train"', "False", 1, id="never"),
+        pytest.param("    volatile = mode !=", IN_TRAINING, 1, id="only in training"),
+    ],
+)
+def test_volatile_turns_gradients_off_in_a_function_that_is_called(old, new, count):
+    assert len(check(RUN.replace(old, new, 1 if old else 0), CODE, "0.3")) == count
+
+
+BY_FLAG = """\
+import torch
+from torch.autograd import Variable
+
+model = torch.nn.Linear(2, 2)
+
+
+def run(batch, train):
+    x = Variable(batch, volatile=not train)
+    loss = model(x).sum()
+    if train:
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.data[0]
+
+
+for epoch in range(9):
+    for batch in batches:
+        run(batch, True)
+    for batch in others:
+        run(batch, False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        pytest.param("", "", 0, id="by the flag"),
+        pytest.param("not train", "train", 1, id="the other way round"),
+        pytest.param(", volatile=not train", "", 1, id="never"),
+    ],
+)
+def test_volatile_turns_gradients_off_by_the_flag_that_evaluates(old, new, count):
+    assert len(check(BY_FLAG.replace(old, new, 1 if old else 0), CODE, "0.3")) == count
+
+
+@pytest.mark.parametrize(
+    ("z", "given", "count"),
+    [
+        pytest.param("noise", "Variable(z, volatile=True)", 0, id="made for it"),
+        pytest.param("Variable(noise, volatile=True)", "z", 0, id="by a name"),
+        pytest.param("wrap(noise)", "z", 0, id="by a function"),
+        pytest.param("Variable(noise)", "z", 1, id="a plain variable"),
+    ],
+)
+def test_volatile_turns_gradients_off_of_what_is_only_used_detached(z, given, count):
+    source = f"""
+        import torch
+        from torch.autograd import Variable
+
+        def wrap(x):
+            return Variable(x, volatile=True)
+
+        generator, critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        for real in batches:
+            z = {z}
+            fake = generator({given}).detach()
+            loss = critic(fake).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    assert len(check(source, CODE, "0.3")) == count
+
+
 def test_a_loop_within_the_loop_of_another_switch_is_one_finding():
     source = (
         f"{HEAD}\nmodel.eval()\nfor x, y in batches:\n    model.eval()\n"
