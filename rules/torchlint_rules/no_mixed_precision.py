@@ -55,6 +55,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
   there than what they save.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
+- A `Trainer` of Lightning on which no `fit()` is seen, here or in functions of the project that get
+  it: it tests and predicts.
 
 It is advice, once for each training loop, at the first call of the model, rather than at a part or
 a loss that is called with its output, or at a module that nobody trains (a fixed blur, a

@@ -296,6 +296,60 @@ def test_a_framework_has_its_own_switch(source, advice):
     assert (found.severity, found.fix) == (Severity.INFO, None)
 
 
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        pytest.param("t = Trainer()\nt.fit(m)", 1, id="by its name"),
+        pytest.param("t: Trainer = Trainer()\nt.fit(m)", 1, id="annotated"),
+        pytest.param("if (t := Trainer()):\n    t.fit(m)", 1, id="bound in an expression"),
+        pytest.param("t = Trainer() if go else None\nt.fit(m)", 1, id="by a choice"),
+        pytest.param("t = Trainer()\nu = t\nu.fit(m)", 1, id="by another name"),
+        pytest.param("t = [Trainer()]\nt[0].fit(m)", 1, id="kept in a list"),
+        pytest.param("t = {}\nt[1] = Trainer()\nt[1].fit(m)", 1, id="kept in a dictionary"),
+        pytest.param("a.t = Trainer()\na.t.fit(m)", 1, id="kept in an object"),
+        pytest.param("t = Trainer()\nf = getattr(t, mode)\ny.fit(m)", 1, id="by an option"),
+        pytest.param("def f(t):\n    t.fit(m)\n\nf(Trainer())", 1, id="in a function"),
+        pytest.param("def f():\n    return Trainer()\n\nf().fit(m)", 1, id="made by a function"),
+        pytest.param(
+            "class A:\n    @property\n    def t(self):\n        return Trainer()\n\n"
+            "    def run(self):\n        self.t.fit(m)",
+            1,
+            id="made by a property",
+        ),
+        pytest.param("t = Trainer()\nt.predict(m)\nscaler.fit(y)", 0, id="of something else"),
+        pytest.param("Trainer()\nscaler.fit(y)", 0, id="of nothing"),
+        pytest.param("a.t = Trainer()\na.t.test(m)\na.u.fit(y)", 0, id="of another part"),
+        pytest.param("f(m, Trainer())\nscaler.fit(y)", 0, id="handed to what is not seen"),
+        pytest.param("f(*Trainer())\nscaler.fit(y)", 0, id="and as several"),
+        pytest.param(
+            "def f(t):\n    t.predict(m)\n\nf(Trainer())\nscaler.fit(y)", 0, id="in a function"
+        ),
+        pytest.param(
+            "def f():\n    return Trainer()\n\nf().test(m)\nscaler.fit(y)", 0, id="made to test"
+        ),
+        pytest.param(
+            "t = Trainer()\nt.fit(m)\nt = Trainer()\nt.predict(m)", 1, id="one after the other"
+        ),
+    ],
+)
+def test_a_trainer_that_fits(source, count):
+    assert len(check(f"from lightning import Trainer\n{source}\n", CODE)) == count
+
+
+@pytest.mark.parametrize(("method", "count"), [("fit", 1), ("predict", 0)])
+def test_a_trainer_that_another_file_asks(tmp_path, method, count):
+    source = "from lightning import Trainer\nfrom b import run\nrun(m, Trainer())\ny.fit(z)\n"
+    other = f"def run(model, trainer):\n    trainer.{method}(model)\n"
+    files = {"a.py": source, "b.py": other}
+    assert len(check_in(tmp_path, files, "a.py", CODE)) == count
+
+
+def test_a_trainer_that_goes_through_many_names():
+    names = "".join(f"t{i + 1} = t{i}\n" for i in range(12))
+    source = f"from lightning import Trainer\nt0 = Trainer()\n{names}t12.predict(m)\ny.fit(z)\n"
+    assert len(check(source, CODE)) == 1
+
+
 def test_accelerate_may_be_configured_elsewhere():
     source = "from accelerate import Accelerator\na = Accelerator()\na.backward(loss)\n"
     assert "unless `accelerate config`" in check(source, CODE)[0].message

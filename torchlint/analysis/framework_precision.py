@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import dotted
+from torchlint.analysis.trainers import is_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,9 @@ class Switch:
     """How one framework is told to compute in a lower precision.
 
     ``decides`` are the parameters that tell it, or may; ``trains`` are methods one of which
-    the file has to call, so that the object is there to train.  ``unless`` says where else the
-    precision may be set.
+    the file has to call, so that the object is there to train; ``predicts``, that it may as well be
+    there to test and to predict, so that one of them has to be called on it.  ``unless`` says where
+    else the precision may be set.
     """
 
     calls: frozenset[str]
@@ -30,6 +32,7 @@ class Switch:
     trains: frozenset[str]
     advice: str
     unless: str = ""
+    predicts: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +56,7 @@ SWITCHES = (
         frozenset({"precision", "plugins", "amp_backend", "amp_level"}),
         frozenset({"fit"}),
         'Trainer(precision="bf16-mixed")',
+        predicts=True,
     ),
     Switch(
         frozenset(
@@ -122,6 +126,8 @@ def _is_unset(program: Program, call: cst.Call, switch: Switch) -> bool:
         return False
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if switch.decides & given.keys() or _avoids_gpus(given):
+        return False
+    if switch.predicts and not is_asked(program, call, switch.trains):
         return False
     if "deepspeed.initialize" in switch.calls:
         return _has_plain_configuration(program, given)
