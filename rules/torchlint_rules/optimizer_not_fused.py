@@ -46,7 +46,8 @@ nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of
 - Sparse gradients, complex parameters, and parameters that are integers (a step counter) unless the
   project declares torch 2.5 or newer.
 - Optimizers that are compiled or made before their model is moved to the GPU (in the constructor of
-  the model, or of a list of its parameters that an object keeps), and files that use FSDP,
+  the model, of a list of its parameters that an object keeps, or where a trainer that gets the
+  model moves it, in a class of any file), and files that use FSDP,
   DeepSpeed, apex, Horovod, Opacus, RPC, or a device of another maker; also where a file that uses
   this one wraps its optimizer (`hvd.DistributedOptimizer`) or, for SGD with momentum, has a
   gradient scaler.

@@ -110,3 +110,75 @@ def test_moved_later(source, found):
 )
 def test_sparse_gradients(layer, found):
     assert sparse_gradients(Program(MAKE + layer + "\n")) is found
+
+
+TRAINER = """
+import torch
+
+class Base:
+    def __init__(self, actor, optimizer):
+        self.actor = actor
+        self.optimizer = optimizer
+        self.actor.to(device)
+
+class Trainer(Base):
+    def __init__(self, actor, optimizer):
+        super().__init__(actor, optimizer)
+
+    def train(self):
+        pass
+
+net = build()
+actor = Actor(net)
+optimizer = torch.optim.Adam(actor.net.head.parameters())
+Trainer(actor, optimizer)
+"""
+LATER = "pass", "self.actor.cuda()"
+NOT_AT_ONCE = "        self.actor.to(device)\n", ""
+OWN = """\
+    def __init__(self, actor, optimizer):
+        super().__init__(actor, optimizer)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "found"),
+    [
+        pytest.param([], True, id="in the class above"),
+        pytest.param([NOT_AT_ONCE], False, id="not at all"),
+        pytest.param([NOT_AT_ONCE, LATER], True, id="in another method of the class itself"),
+        pytest.param([NOT_AT_ONCE, LATER, (OWN, "")], True, id="which has the constructor from it"),
+        pytest.param([NOT_AT_ONCE, ("pass", "self.other.cuda()")], False, id="another thing"),
+        pytest.param([("to(device)", "to('cpu')")], False, id="to the host"),
+        pytest.param([("self.actor = actor", "self.actor = 1")], False, id="what it is not given"),
+        pytest.param([("self.actor = actor", "actor.cuda()")], True, id="by the parameter"),
+        pytest.param([("super()", "other()")], False, id="in no class above"),
+        pytest.param([("super()", "super(Trainer, self)")], True, id="as Python 2 writes it"),
+        pytest.param([("(Base):", "(Far):")], False, id="in a class that is not seen"),
+        pytest.param([("(actor, optimizer)\n\n", "(optimizer, actor)\n\n")], False, id="the other"),
+        pytest.param([("(actor, optimizer)\n\n", "(*actor)\n\n")], False, id="as several"),
+        pytest.param([("Trainer(actor, opt", "Trainer(other, opt")], False, id="another model"),
+        pytest.param([("Trainer(actor, opt", "Trainer(actor.ne, opt")], False, id="another part"),
+        pytest.param([("Trainer(actor, opt", "Trainer(actor.net, opt")], True, id="a part"),
+        pytest.param([("net = build()\n", "net = build()\nnet.cuda()\n")], False, id="once more"),
+        pytest.param([("Actor(net)", "Actor(net)\nactor.cuda()")], False, id="and the whole"),
+        pytest.param([("actor.net.head", "net"), ("Trainer(actor", "Trainer(net")], True, id="net"),
+        pytest.param(
+            [
+                ("build()", "torch.nn.Linear(2, 2).cuda()"),
+                ("actor.net.head", "net"),
+                ("Trainer(actor", "Trainer(net"),
+            ],
+            False,
+            id="made there",
+        ),
+    ],
+)
+def test_moved_later_by_a_trainer(edits, found):
+    source = TRAINER
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    program = Program(source)
+    assert moved_later(program, made(program)) is found

@@ -1135,6 +1135,57 @@ def test_what_a_framework_moves_later_is_left_alone() -> None:
     silent(source, CODE)
 
 
+@pytest.mark.parametrize(
+    ("where", "count"), [("base", 0), ("far", 0), ("trainer", 0), ("nowhere", 1)]
+)
+def test_parameters_of_a_model_that_a_trainer_of_another_file_moves(tmp_path, where, count):
+    move = {where: "self.actor.to(self.device)"}
+    files = {
+        "far.py": f"""
+            class Far:
+                def __init__(self, actor, device):
+                    self.actor, self.kept = actor, None
+                    self.actor = actor
+                    self.device = device
+                    {move.get("far", "pass")}
+        """,
+        "base.py": f"""
+            from far import Far
+
+            class Base(Far):
+                def start(self):
+                    {move.get("base", "pass")}
+        """,
+        "trainer.py": f"""
+            from base import Base
+
+            class Trainer(Base):
+                def __init__(self, actor, optimizer, device):
+                    super().__init__(actor, device)
+                    self.optimizer = optimizer
+
+                def step(self, x):
+                    {move.get("trainer", "pass")}
+                    self.optimizer.zero_grad()
+                    self.actor(x).backward()
+                    self.optimizer.step()
+        """,
+        "run.py": """
+            import torch
+            from trainer import Trainer
+            from actors import Actor, build
+
+            device = torch.device("cuda")
+            actor = Actor(build())
+            optimizer = torch.optim.AdamW(actor.net.parameters(), lr=1e-3)
+            trainer = Trainer(actor, optimizer, device)
+            for x in data:
+                trainer.step(x)
+        """,
+    }
+    assert len(check_in(tmp_path, files, "run.py", CODE)) == count
+
+
 def test_parameters_of_several_models_that_are_moved_later() -> None:
     source = """\
         import itertools

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
+from torchlint.analysis.handed_moves import moves_argument, to_host
 from torchlint.analysis.importing import is_imported, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
@@ -164,7 +165,7 @@ def moved_later(program: Program, made: cst.Call) -> bool:
     nodes = list(_models_of(program, made.args[0].value))
     models = {dotted(node) for node in nodes} - {""}
     moves = _Moves(program, made)
-    if moves.reaches(models) or moves.inside(models - moves.before):
+    if moves.reaches(models) or moves.inside(moves.left(nodes)):
         return True
     return (bool(models - moves.before) and moves.containers) or _caller_moves(program, made, nodes)
 
@@ -239,7 +240,7 @@ class _Moves:
         moves = [
             (index.order(call), func.value)
             for call, func in program.method_calls("to", "cuda")
-            if program.function(call) is self._function and not _to_host(program, call)
+            if program.function(call) is self._function and not to_host(program, call)
         ]
         place = index.order(made)
         self.before = {dotted(node) for where, node in moves if where < place} - {""}
@@ -252,6 +253,30 @@ class _Moves:
         wholes = self.after - self.before
         return bool(models & self.after) or any(
             model.startswith(f"{whole}.") for model in models - self.before for whole in wholes
+        )
+
+    def left(self, nodes: list[cst.BaseExpression]) -> set[str]:
+        """Return the names of the models that nothing has moved yet, alone or in another."""
+        places = [node for node in nodes if not self._program.value(node).device.gpu]
+        return {
+            name
+            for node in places
+            if (name := dotted(node))
+            and not any(_is_whole(one, {name}) for one in self.before)
+            and not self._holds_moved(node)
+        }
+
+    def _holds_moved(self, node: cst.BaseExpression) -> bool:
+        """``actor = Actor(net)``, after ``net.cuda()``, of ``actor.net.head``."""
+        root = node
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        made = self._program.flow.reaching(root) if isinstance(root, cst.Name) else ()
+        return any(
+            dotted(arg.value) in self.before
+            for one in made
+            if isinstance(one.value, cst.Call) and one.is_plain
+            for arg in one.value.args
         )
 
     def inside(self, models: set[str]) -> bool:
@@ -275,41 +300,20 @@ class _Moves:
         program = self._program
         place = program.index.order(self._made)
         for call in program.index.of(cst.Call):
-            given = [arg for arg in call.args if dotted(arg.value) in models]
+            given = [arg.value for arg in call.args if _is_whole(dotted(arg.value), models)]
             if (
                 given
                 and (program.index.order(call) > place or program.index.inside(self._made, call))
                 and program.function(call) is self._function
-                and any(_moves_argument(program, call, arg) for arg in given)
+                and any(moves_argument(program, call, one) for one in given)
             ):
                 return True
         return False
 
 
-def _to_host(program: Program, call: cst.Call) -> bool:
-    """``model.to("cpu")``, before it is saved."""
-    return bool(call.args) and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
-
-
-def _moves_argument(program: Program, call: cst.Call, arg: cst.Arg) -> bool:
-    """Whether a function of the project puts what a call passes it on a device."""
-    home, function = program, program.calls.target(call)
-    if function is None:
-        elsewhere = program.calls.elsewhere(call)
-        if elsewhere is None:
-            return False
-        home, function = elsewhere.program, elsewhere.function
-    names = {
-        param.name.value
-        for param in function.params.params
-        if home.calls.passed(function, param, call) is arg.value
-    }
-    return any(
-        isinstance(func.value, cst.Name)
-        and func.value.value in names
-        and home.function(move) is function
-        for move, func in home.method_calls("to", "cuda")
-    )
+def _is_whole(name: str, models: set[str]) -> bool:
+    """Whether a name is that of a model, or of what holds one: ``actor`` of ``actor.net.head``."""
+    return bool(name) and any(f"{model}.".startswith(f"{name}.") for model in models)
 
 
 def _caller_moves(program: Program, made: cst.Call, models: list[cst.BaseExpression]) -> bool:

@@ -241,13 +241,13 @@ class Project:
 
     def inherited(self, program: Program, owner: Class, name: str) -> Target | None:
         """Return a method of a class, or that of the nearest of its bases in any file."""
-        for home, current in self._lineage(program, owner):
+        for home, current in self.lineage(program, owner):
             function = home.classes.method(current, name)
             if function is not None:
                 return Target(home, function)
         return None
 
-    def _lineage(self, program: Program, owner: Class) -> Iterator[tuple[Program, Class]]:
+    def lineage(self, program: Program, owner: Class) -> Iterator[tuple[Program, Class]]:
         """Yield a class, then the classes of other files that it extends, nearest first.
 
         Each stands for itself and the bases that its own file defines.
@@ -329,7 +329,7 @@ class Project:
 
     def _homes_of_bases(self, program: Program, owner: Class) -> Iterator[Program]:
         """Yield the other files that define bases of a class, be it by way of one another."""
-        homes = {id(home): home for home, _ in self._lineage(program, owner)}
+        homes = {id(home): home for home, _ in self.lineage(program, owner)}
         del homes[id(program)]
         yield from homes.values()
 
