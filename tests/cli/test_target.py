@@ -389,3 +389,51 @@ def test_a_broken_file_is_named_and_passed_over(project, name, content) -> None:
     assert str(targets.of(project.root, settings())) == "2.0"
     assert len(targets.warnings) == 1
     assert targets.warnings[0].startswith(f"{file}: not read for the torch version")
+
+
+# A training step whose `zero_grad()` and optimizer gain by what newer versions of torch have:
+# `set_to_none` from 1.7 on (which 2.0 does by itself), `fused` from 2.0 on.
+TRAINS = """\
+import torch
+
+layers = [torch.nn.Linear(512, 512) for _ in range(8)]
+model = torch.nn.Sequential(*layers).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for x in batches:
+    optimizer.zero_grad()
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "codes"),
+    [
+        ("requirements.txt", "torch\n", ["TL601", "TL602"]),
+        ("requirements.txt", "torch==0.4.1\n", []),
+        ("requirements.txt", "torch==1.0.1.post2\n", []),
+        ("requirements.txt", "torch>=0.4,<1.2\n", []),
+        ("requirements.txt", "torch >= 1.0, <= 1.6\n", []),
+        ("requirements.txt", "torch==1.6.*\n", []),
+        ("requirements.txt", "torch~=1.7.1\n", ["TL602"]),
+        ("requirements.txt", "torch==1.8.0\n", ["TL602"]),
+        ("requirements.txt", "torch==1.13.1+cu117\n", ["TL602"]),
+        ("requirements.txt", "torch>=1.8,<2\n", ["TL602"]),
+        ("requirements.txt", "torch==2.0.1\n", ["TL601"]),
+        ("requirements.txt", "torch>=2\n", ["TL601"]),
+        ("environment.yml", "dependencies:\n  - pytorch=1.1\n", []),
+        ("environment.yml", "dependencies:\n  - pytorch==1.1.0=py3.7_cuda10.0\n", []),
+        ("environment.yml", "dependencies:\n  - pip:\n    - torch==1.6.0\n", []),
+        ("environment.yml", "dependencies:\n  - pytorch=1.10.2\n", ["TL602"]),
+        ("setup.py", 'setup(name="x", install_requires=["torch>=1.0,<1.5"])\n', []),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "~1.4"\n', []),
+        ("README.md", "Needs PyTorch 1.1\n", []),
+    ],
+)
+def test_no_rule_asks_for_what_a_declared_torch_has_not(
+    project, run, name: str, text: str, codes: list[str]
+) -> None:
+    project.write(name, text)
+    project.write("train.py", TRAINS)
+    done = run("check", "--no-cache", "--select", "TL601,TL602", "--output-format", "json", ".")
+    assert sorted({item["code"] for item in json.loads(done.out)}) == codes
