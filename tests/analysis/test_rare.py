@@ -232,6 +232,12 @@ def test_entries_that_the_first_turn_makes(loop: str, rare: bool) -> None:
     assert guarded(f"totals = {{}}\n{LOOP}parts = f(x)\n    {loop}\n        {lines}\n") is rare
 
 
+def test_an_entry_of_each_batch_is_no_entry_that_the_first_turn_makes() -> None:
+    loop = f"for i, x in enumerate(loader):\n        {STEP}\n        if i not in totals:\n"
+    lines = "            probe()\n            totals[i] = 1\n"
+    assert not guarded(f"totals = {{}}\nfor epoch in range(9):\n    {loop}{lines}")
+
+
 @pytest.mark.parametrize(
     ("kept", "rare"),
     [

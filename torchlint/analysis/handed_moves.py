@@ -45,8 +45,6 @@ def _moves(
     home, function = target.program, target.function
     params = (*function.params.params, *function.params.kwonly_params)
     names = {one.name.value for one in params if home.calls.passed(function, one, call) is given}
-    if not names:
-        return False
     around = home.classes.around(function)
     if around is not None:
         owners = (*owners, (home, around))
