@@ -61,6 +61,8 @@ processes prepare the next batches while the current one is computed.
 - Datasets that may have four samples or fewer (`def __len__(self): return 1`, also through a
   dataset around it): workers would be started anew for each of these short passes.
 - `IterableDataset`: each worker would give every sample unless the dataset shares them out.
+- Datasets that count on by themselves (`self.files[self.next]`, `self.next += 1`): each worker
+  would give the same samples.
 - Datasets and `collate_fn`s that make tensors on the GPU, which workers cannot.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
   (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
@@ -110,7 +112,13 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
 from torchlint.analysis.reasons import refused
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
-from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
+from torchlint.analysis.samples import (
+    collate_work,
+    goes_on_by_itself,
+    keeps_handle,
+    keeps_state,
+    work,
+)
 from torchlint.analysis.workers import in_hook, runs_on_import, unasked_option, unpicklable
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -206,6 +214,8 @@ def cost_of(program: Program, call: cst.Call, datasets: tuple[Dataset, ...]) -> 
     """Return what a sample costs; "" where that is little or not known."""
     light = (IN_MEMORY, TENSOR_DATASET)
     if any(one.iterable is not False or one.type in light for one in datasets):
+        return ""
+    if any(map(goes_on_by_itself, datasets)):
         return ""
     found = next(filter(None, map(work, datasets)), "")
     if datasets and found in ("", HUGGING_FACE):

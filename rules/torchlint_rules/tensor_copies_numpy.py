@@ -51,7 +51,8 @@ holds it.  Arrays of a few bytes: of at most 4,096 elements by their written sha
 ranges (`np.arange`, `np.random.permutation`, `np.where(x)[0]`); an array that is made right there
 of a list of numbers or labels, since to read the list takes longer than the copy; and what a
 vector environment of Gym answers with one number for each environment (rewards, what has ended),
-or a single one shows in a few numbers.  One copy in a turn that generates with a model.
+or a single one shows in a few numbers.  One copy in a turn that generates with a model.  A column
+that is moved to a GPU: what has gaps is copied into one piece for that.
 
 It is a warning in training steps, forward passes, `__getitem__` and `collate_fn`s.  Evaluations
 and whole datasets are information, and so is what may convert to int64 or float64.
@@ -259,9 +260,33 @@ def is_felt(program: Program, call: cst.Call, data: cst.BaseExpression) -> bool:
     """Whether more than a few bytes are copied again and again, or a whole dataset is."""
     if is_converted(program, call) or is_few(program, call, data):
         return False
+    if has_gaps(program, data) and is_moved(program, call):
+        return False  # the GPU gets one piece, which is a copy on the host
     if runs_often(program, call):
         return not (evaluates(program, call) and generates(program, call))
     return is_whole(program, data) and holds_samples(program, call)
+
+
+def has_gaps(program: Program, data: cst.BaseExpression) -> bool:
+    """Whether an array is a column, or another part with gaps between its elements."""
+    return any(
+        isinstance(made, cst.Subscript)
+        and len(made.slice) > 1
+        and isinstance(made.slice[0].slice, cst.Slice)
+        for made in origins(program, data)
+    )
+
+
+def is_moved(program: Program, call: cst.Call) -> bool:
+    """Whether the tensor is moved to a device in the same function."""
+    above = program.parent(call)
+    names = {program.code(call)}
+    if isinstance(above, cst.Assign):
+        names |= {dotted(one.target) for one in above.targets} - {""}
+    return any(
+        program.function(move) is program.function(call) and program.code(func.value) in names
+        for move, func in program.method_calls("to", "cuda")
+    )
 
 
 def runs_often(program: Program, call: cst.Call) -> bool:

@@ -9,7 +9,13 @@ import pytest
 from probing import parsed, probed
 
 from torchlint.analysis.project import Project
-from torchlint.analysis.samples import collate_work, keeps_handle, keeps_state, work
+from torchlint.analysis.samples import (
+    collate_work,
+    goes_on_by_itself,
+    keeps_handle,
+    keeps_state,
+    work,
+)
 from torchlint.imports import Imports
 
 if TYPE_CHECKING:
@@ -227,6 +233,26 @@ def test_state(body: str, expected: bool) -> None:
     program = parsed(of_class(body), HEAD)
     (one,) = program.datasets.of(probed(program))
     assert keeps_state(one) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("self.n += 1\nreturn self.files[self.n]", True, id="a cursor"),
+        pytest.param("return self.more()", True, id="in another method"),
+        pytest.param("self.n += 1\nreturn self.files[i]", False, id="only a number of samples"),
+        pytest.param("n = 0\nn += 1\nreturn self.files[n]", False, id="counted for one sample"),
+        pytest.param("return self.files[self.n]", False, id="the same one each time"),
+        pytest.param("return self.__getitem__(i + 1)", False, id="the next one instead"),
+    ],
+)
+def test_a_dataset_that_counts_on(body: str, expected: bool) -> None:
+    more = "    def more(self):\n        self.n += 1\n        return self.files[self.n]\n"
+    program = parsed(
+        of_class(body).replace("    def __getitem__", f"{more}    def __getitem__"), HEAD
+    )
+    (one,) = program.datasets.of(probed(program))
+    assert goes_on_by_itself(one) is expected
 
 
 @pytest.mark.parametrize(

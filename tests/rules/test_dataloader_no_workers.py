@@ -133,6 +133,19 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
         pytest.param(loaded("DataLoader(wrap(Photos(p)))"), id="wrapped by a library: read once?"),
         pytest.param(
             loaded(
+                "DataLoader(Videos(p))",
+                """
+                class Videos(Dataset):
+                    def __getitem__(self, index):
+                        path = self.paths[self.next]
+                        self.next += 1
+                        return Image.open(path)
+                """,
+            ),
+            id="each worker would give the same samples",
+        ),
+        pytest.param(
+            loaded(
                 "DataLoader(Lines())",
                 """
                 class Lines(IterableDataset):

@@ -88,6 +88,9 @@ def one(body: str) -> str:
         pytest.param("torch.tensor(np.zeros(5000), device=n.device)", id="where another tensor is"),
         pytest.param("torch.Tensor(np.zeros(5000))", id="a conversion: another rule's"),
         pytest.param("torch.FloatTensor(np.zeros(5000))", id="the same for FloatTensor"),
+        pytest.param(
+            "torch.tensor(np.stack(x)[:, 0]).cuda()", id="a column that a GPU gets in one piece"
+        ),
         pytest.param("torch.as_tensor(np.zeros(5000))", id="as_tensor does not copy"),
         pytest.param("torch.from_numpy(np.zeros(5000))", id="nor does from_numpy"),
         pytest.param("torch.tensor(np.zeros(5000)).resize_(5)", id="torch's memory can be resized"),
@@ -253,6 +256,28 @@ def test_leaves_alone(expression: str) -> None:
 )
 def test_leaves_alone_what_needs_the_copy(body: str) -> None:
     silent(script(body), CODE)
+
+
+@pytest.mark.parametrize(
+    ("part", "use", "reported"),
+    [
+        pytest.param("[:, 0]", "t = t.cuda()", False, id="a column"),
+        pytest.param("[:, 0]", "t = t.to(dev)", False, id="to a device"),
+        pytest.param("[2:]", "t = t.cuda()", True, id="rows are in one piece"),
+        pytest.param("[:, 0]", "t = t.sum()", True, id="it stays on the host"),
+        pytest.param("[:, 0]", "n = n.cuda()", True, id="something else is moved"),
+    ],
+)
+def test_a_column_is_copied_to_be_moved(part: str, use: str, *, reported: bool) -> None:
+    source = script(
+        f"""\
+        def collate(x, n, dev):
+            t = torch.tensor(np.stack(x){part})
+            {use}
+            return t, n
+        """
+    )
+    assert bool(check(source, CODE)) is reported
 
 
 def test_what_a_module_copies_as_it_is_made() -> None:

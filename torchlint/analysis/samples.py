@@ -173,6 +173,37 @@ def keeps_state(dataset: Dataset) -> bool:
     return any(_changes_self(home, method) for home, method in _takers(dataset))
 
 
+def goes_on_by_itself(dataset: Dataset) -> bool:
+    """Whether a dataset counts which sample it gives next, whatever index it is asked for.
+
+    ``file = self.files[self.next]; self.next += 1``: each worker would give the same samples.
+    """
+    return any(_counts_on(home, method) for home, method in _takers(dataset))
+
+
+def _counts_on(
+    program: Program, method: cst.FunctionDef, way: frozenset[int] = frozenset()
+) -> bool:
+    """Whether a method, or one of the same object that it calls, looks up what it counts on."""
+    if id(method) in way:
+        return False
+    counted = {dotted(one.target) for one in program.index.below(method.body, cst.AugAssign)}
+    kept = {name for name in counted if name.startswith("self.")}
+    looked_up = {
+        dotted(one.slice.value)
+        for one in program.index.below(method.body, cst.SubscriptElement)
+        if isinstance(one.slice, cst.Index)
+    }
+    if kept & looked_up:
+        return True
+    own = (
+        program.calls.target(call)
+        for call in program.index.below(method.body, cst.Call)
+        if dotted(call.func).startswith("self.")
+    )
+    return any(_counts_on(program, one, way | {id(method)}) for one in own if one is not None)
+
+
 def keeps_handle(dataset: Dataset) -> str:
     """Return the call that opens a file for as long as the dataset lives, or ""."""
     if dataset.type in _KEPT_OPEN:
