@@ -37,8 +37,9 @@ A plain `zero_grad()` where torch is known to be 2.0 or newer, or older than 1.8
 what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of a transposed
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
 loop with the optimizer's steps or right after the optimizer is made (once an epoch, but with
-`--torch-version any`), in a test, before there is a gradient to fill (once in a script, or where
-each turn makes the model anew), or after a change
+`--torch-version any`), at the end of a training (`def after_fit`,
+`def on_train_end`), in a test, before there is a gradient to fill (once in a script, or where each
+turn makes the model anew), or after a change
 (`if task != self.task: ...; self.task = task`); loops in which nothing goes back
 (`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
 heat map of a model in evaluation mode), and those of a few
@@ -134,6 +135,8 @@ IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 FIRST = Version("1.7")  # has `set_to_none`
 SECOND = Version("1.8")  # what runs on no newer one than the first has little to gain
 DEFAULT = Version("2.0")  # and it is True
+# What a training runs at its end, by the names that frameworks give it.
+ENDS = re.compile(r"after_(?:fit|train(?:ing)?)$|(?:on_)?(?:fit|train(?:ing)?)_end$")
 # Methods of optimizers around torch's, whose `zero_grad` may take no argument.
 OTHERS = (
     "update", "pre_forward", "pre_backward", "post_step", "backward", "step_and_update_lr",
@@ -212,6 +215,8 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     ):
         return True
     function, place = program.function(call), program.index.order(call)
+    if function is not None and ENDS.match(function.name.value) is not None:
+        return True
     role = program.context(over_optimizers(program, call)).role
     seldom = role is Role.OTHER or (role is Role.EPOCH and not program.every_version)
     if seldom and (clears_renewed(program, call) or before_steps(program, function, place)):

@@ -109,6 +109,51 @@ def test_what_a_script_of_the_project_calls_is_left_to_no_runner(tmp_path, name,
     assert in_test(program, probed(program)) is found
 
 
+NET = "class Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+SHOWS = "if __name__ == '__main__':\n    net = Net().cuda()\n    "
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param(SHOWS + "print(net(probe(1)))", True, id="a model is called once"),
+        pytest.param(
+            "def small():\n    return Net()\n" + SHOWS + "print(small()(probe(1)))",
+            True,
+            id="one that a function makes",
+        ),
+        pytest.param(SHOWS + "for x in data:\n        net(probe(1))", False, id="a loop"),
+        pytest.param(SHOWS + "net(probe(1)).backward()", False, id="it trains"),
+        pytest.param(SHOWS + "x = probe(parser.parse_args())", False, id="a program with options"),
+        pytest.param(
+            "def work(net):\n    pass\n" + SHOWS + "work(probe(net))", False, id="it calls others"
+        ),
+        pytest.param(
+            "class Trainer:\n    def train(self):\n        pass\n"
+            + SHOWS
+            + "Trainer().train(probe(net))",
+            False,
+            id="by a method",
+        ),
+        pytest.param("net = Net()\nprint(net(probe(1)))", False, id="when it is imported"),
+        pytest.param(
+            "def f(x):\n    return probe(x)\n" + SHOWS + "f(1)", False, id="in a function"
+        ),
+    ],
+)
+def test_what_a_module_shows_of_itself(tmp_path, source, found):
+    net = tmp_path / "net.py"
+    net.write_text("from torch import nn\n" + NET + source)
+    (tmp_path / "pyproject.toml").write_text("")
+    alone = Projects(lambda _: False).of(net).program(str(net))
+    assert alone is not None
+    assert not in_test(alone, probed(alone))  # a script of its own
+    (tmp_path / "main.py").write_text("from net import Net\n")
+    program = Projects(lambda _: False).of(net).program(str(net))
+    assert program is not None
+    assert in_test(program, probed(program)) is found
+
+
 STEP = dedent("""\
     def step(x):
         loss(x).backward()

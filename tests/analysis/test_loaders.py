@@ -264,6 +264,10 @@ def test_batches_of_loaders_in_larger_structures(loop, loaders):
 @pytest.mark.parametrize(
     "loop",
     [
+        pytest.param(
+            "def f(net):\n    net.cuda()\nfor x in A:\n    f((x.shape[1], x.dtype))",
+            id="what a batch tells of itself",
+        ),
         pytest.param("for y in zip(B, A):\n    pass", id="no move"),
         pytest.param("for x, y in zip(A, B):\n    y.cuda()", id="the other of two"),
         pytest.param("for i, x in enumerate(A):\n    i.cuda()", id="the count"),

@@ -333,6 +333,11 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             id="called by what is registered",
         ),
         pytest.param(FUNCTION + "# apply(3)\n", MAIN, id="called by uncommenting it"),
+        pytest.param(
+            CLASS + "if __name__ == '__main__':\n    Net()(3)\n",
+            {"b.py": SCRIPT},
+            id="by a script of its own",
+        ),
         pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
         pytest.param(FUNCTION.replace("apply", "main"), MAIN, id="started by a launcher"),
         pytest.param(
@@ -552,6 +557,9 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             FUNCTION, MAIN | {"b.py": "import net\nsys.modules[name] = x\n"}, id="a module stored"
         ),
         pytest.param(FUNCTION + "def more():\n    apply(3)\n", MAIN, id="named in vain"),
+        pytest.param(
+            CLASS + "if __name__ == '__main__':\n    Net()(3)\n", MAIN, id="shown by its module"
+        ),
         pytest.param(
             FUNCTION + "class A(B):\n    def f(self):\n        apply(3)\n", MAIN, id="by a class"
         ),

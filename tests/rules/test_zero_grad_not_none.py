@@ -73,6 +73,16 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
             id="once, before there is a gradient",
         ),
         pytest.param(
+            """
+            import torch
+
+            class Finder(Callback):
+                def after_fit(self):
+                    self.optimizer.zero_grad()
+            """,
+            id="at the end of a training",
+        ),
+        pytest.param(
             script("optimizer.zero_grad(set_to_none=False)", tail=CAPTURE),
             id="a CUDA graph keeps the addresses",
         ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.values import Kind
 from torchlint.test_code import is_left_to_runner, is_test
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _FAULTS = re.compile(
     r"debug|anomal|diagnos|troubleshoot|sanity|gradcheck|(^|_)(nans?|checks?|verify|trace)(_|$)",
     re.IGNORECASE,
+)
+# What trains, evaluates, or runs a program.
+_DOES = re.compile(
+    r"^(?:backward|step|fit|run|main|parse\w*|launch|spawn|exec|evaluate)$|train_|_train"
 )
 _ASKS = re.compile(
     r"anomal|diagnos|detect|sanity|verify|strict|(^|_)(nans?|infs?|checks?)(_|$)", re.IGNORECASE
@@ -36,7 +41,48 @@ def in_test(program: Program, node: cst.CSTNode) -> bool:
             dotted(base.value).endswith("TestCase") for base in above.bases
         ):
             return True
-    return False
+    return is_demo(program, node)
+
+
+def is_demo(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands where a module that others import shows what is in it, started alone.
+
+    ``if __name__ == "__main__": print(Net()(torch.rand(2, 3)))``: it makes and calls models, and
+    neither loops nor calls functions of the project that do more than make one.
+    """
+    project = program.project
+    block = _main_block(program, node) if "__main__" in program.text else None
+    if block is None or project is None or not project.imports.importers(str(program.path)):
+        return False
+    index = program.index
+    if any(True for kind in (cst.For, cst.While) for _ in index.below(block, kind)):
+        return False
+    return all(_only_shows(program, call) for call in index.below(block, cst.Call))
+
+
+def _main_block(program: Program, node: cst.CSTNode) -> cst.If | None:
+    """Return the ``if __name__ == "__main__":`` that a node stands in, and in no function."""
+    for above in program.index.ancestors(node):
+        match above:
+            case cst.FunctionDef() | cst.ClassDef():
+                return None
+            case cst.If() if "__main__" in program.code(above.test):
+                return above
+            case _:
+                pass
+    return None
+
+
+def _only_shows(program: Program, call: cst.Call) -> bool:
+    """Whether a call makes a model or a tensor, asks it for something, or prints it."""
+    named = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    if isinstance(named, cst.Name) and _DOES.search(named.value) is not None:
+        return False
+    function = program.calls.target(call)
+    if function is None and (other := program.calls.elsewhere(call)) is not None:
+        function = other.function
+    made = function is None or function.name.value in ("__init__", "forward")
+    return made or program.value(call).kind is Kind.MODULE
 
 
 def _is_for_runner(program: Program, function: cst.FunctionDef) -> bool:

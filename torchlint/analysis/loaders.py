@@ -100,6 +100,8 @@ _NEW_MEMORY = frozenset(
     {"tensor", "from_numpy", "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack",
      "clone", "where", "one_hot", "interpolate", "pad"}
 )  # fmt: skip
+# What a tensor tells of itself.
+_TELLS = frozenset({"shape", "ndim", "dtype", "device", "is_cuda", "requires_grad", "layout"})
 _GIVES_OTHERS = frozenset(
     {"keys", "parameters", "named_parameters", "buffers", "named_buffers", "modules", "children",
      "named_modules", "named_children", "state_dict", "split", "strip", "join", "format", "size"}
@@ -554,7 +556,7 @@ class Loaders:
             yield from self.kept(owner, name, level, path)
         elif name_of_other := self._other_module(node):
             yield from self._imported(name_of_other, level, path)
-        elif level is _Level.BATCH:
+        elif level is _Level.BATCH and name not in _TELLS:
             yield receiver, level, ()
 
     def _other_module(self, node: cst.Attribute) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.debugging import is_demo
 from torchlint.analysis.index import Bind
 from torchlint.analysis.instances import calls_of
 from torchlint.analysis.outcomes import outcome
@@ -264,7 +265,7 @@ class Unreached:
         """Return what some uses of a name are looked up in; None where one is otherwise."""
         found: list[tuple[Program, Definition]] = []
         for home, use in uses:
-            if self._raises(home, use, node):
+            if self._raises(home, use, node) or is_demo(home, use):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
