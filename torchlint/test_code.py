@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FOLDERS = frozenset({"tests", "unittests", "unit_tests"})
 _NAMED = re.compile(r"(test_\w*|\w*_tests?|tests?)$")
+# Scripts that evaluate a model ask for it, or load it.
+_EVALUATES = re.compile(r"argparse|argv|\bclick\b|torch\.load|load_state_dict|from_pretrained")
 _LIBRARIES = re.compile(r"^\s*(from|import)\s+(unittest|pytest|absl\.testing)\b", re.MULTILINE)
 _FUNCTIONS = re.compile(r"^\s*def (test_\w+)\(", re.MULTILINE)
 
@@ -28,7 +30,9 @@ def is_test(path: Path | None, text: str, root: Path | None) -> bool:
         folders = path.parent.relative_to(root).parts
     if path.stem == "conftest" or not FOLDERS.isdisjoint(folders):
         return True
-    return _NAMED.match(path.stem) is not None and _tests(text)
+    if _NAMED.match(path.stem) is None:
+        return False
+    return _tests(text) or (path.parent.name == "test" and _EVALUATES.search(text) is None)
 
 
 @lru_cache(maxsize=8)

@@ -68,6 +68,25 @@ def test_a_file_may_be_a_test(name):
     assert on_request(program, probed(program))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        pytest.param("test/test_net.py", "probe(1)", True, id="a script that tries something"),
+        pytest.param("test/net.py", "probe(1)", False, id="by its folder alone"),
+        pytest.param("eval/test_net.py", "probe(1)", False, id="by its name alone"),
+        pytest.param(
+            "test/test_net.py",
+            "net.load_state_dict(torch.load(x))\nprobe(1)",
+            False,
+            id="evaluates",
+        ),
+    ],
+)
+def test_a_script_for_tests(name, text, found):
+    program = Program(text, Path(name))
+    assert in_test(program, probed(program)) is found
+
+
 LEFT = "def test_step(model):\n    probe(1)\n"
 
 

@@ -240,6 +240,22 @@ SCALER = "scaler = torch.amp.GradScaler('cuda')"
             """
             import torch
 
+            class Trainer:
+                def __init__(self, model, x):
+                    x.cuda()
+                    self.model = model
+                    self.optimizer = torch.optim.AdamW(self.model.parameters())
+
+                def prepare(self):
+                    move = lambda model: model.cuda()
+                    self.model = move(self.model)
+            """,
+            id="moved by a lambda in another method",
+        ),
+        pytest.param(
+            """
+            import torch
+
             def configure(net):
                 return torch.optim.AdamW(net.parameters())
 
@@ -590,6 +606,22 @@ def test_parameters_by_a_helper_function_of_a_model_that_was_moved():
                     self.other.to("cuda")
             """,
             id="another model is moved by another method",
+        ),
+        pytest.param(
+            """
+            import torch
+
+            class Trainer:
+                def __init__(self, model, x):
+                    x.cuda()
+                    self.model = model
+                    self.optimizer = torch.optim.AdamW(self.model.parameters())
+
+                def prepare(self):
+                    count = lambda model: len(model)
+                    self.size = count(self.model)
+            """,
+            id="another method hands it to what does not move it",
         ),
         pytest.param(
             """

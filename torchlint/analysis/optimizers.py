@@ -167,6 +167,8 @@ def moved_later(program: Program, made: cst.Call) -> bool:
     moves = _Moves(program, made)
     if moves.reaches(models) or moves.inside(moves.left(nodes)):
         return True
+    if moves.in_methods(models - moves.before):
+        return True
     return (bool(models - moves.before) and moves.containers) or _caller_moves(program, made, nodes)
 
 
@@ -280,20 +282,36 @@ class _Moves:
         )
 
     def inside(self, models: set[str]) -> bool:
-        """Whether a function that is given a model later puts it on a device.
+        """Whether a function that is given a model later puts it on a device."""
+        return bool(models) and self._in_functions(models)
 
-        It may also be another method of the class, of what the constructor keeps in ``self``.
-        """
-        return bool(models) and (self._in_methods(models) or self._in_functions(models))
-
-    def _in_methods(self, models: set[str]) -> bool:
+    def in_methods(self, models: set[str]) -> bool:
+        """Whether another method of the class does, of what the constructor keeps in ``self``."""
         owner = self._program.classes.around(self._made)
         if owner is None or self._function is not owner.methods.get("__init__"):
             return False
         kept = {model for model in models if model.startswith("self.")}
-        return any(
+        if any(
             dotted(func.value) in kept and self._program.classes.around(call) is owner
             for call, func in self._program.method_calls("to", "cuda")
+        ):
+            return True
+        return bool(kept) and any(
+            dotted(arg.value) in kept and self._is_moving(call)
+            for method in owner.methods.values()
+            for call in self._program.index.below(method.body, cst.Call)
+            for arg in call.args
+        )
+
+    def _is_moving(self, call: cst.Call) -> bool:
+        """``move(self.model)`` of ``move = lambda model: model.cuda()``."""
+        made = self._program.flow.reaching(call.func) if isinstance(call.func, cst.Name) else ()
+        bodies = (one.value.body for one in made if isinstance(one.value, cst.Lambda))
+        return any(
+            isinstance(body, cst.Call)
+            and isinstance(body.func, cst.Attribute)
+            and body.func.attr.value in ("to", "cuda")
+            for body in bodies
         )
 
     def _in_functions(self, models: set[str]) -> bool:
