@@ -49,7 +49,8 @@ mistakes show themselves only when the workers start:
         return train, DataLoader(Lines(path), batch_size=64, num_workers=4)
 
 ## Leaves alone
-- Options with values that are not known here, and a sampler that may be None.
+- Options with values that are not known here, and what may be a sampler.  (What an option makes
+  one is reported: where there is one, `shuffle=True` raises.)
 - `prefetch_factor=2` without workers below torch 2.0, where 2 is the default; where the version is
   not known it is advice.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
@@ -84,7 +85,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
+from torchlint.analysis.origins import origins
 from torchlint.analysis.sharding import repeats_samples
 from torchlint.analysis.workers import (
     Workers,
@@ -128,6 +131,13 @@ def excluded(program: Program, call: cst.Call, workers: Workers) -> Iterator[Fin
     if clashes and not is_expected(program, call):
         what, severity = clashes[0]
         yield Finding(call, f"{what}: making this DataLoader raises ValueError", None, severity)
+    elif may_be_sampled(program, call) and not is_expected(program, call):
+        yield Finding(
+            call,
+            "`sampler` replaces `shuffle=True`: making this DataLoader raises ValueError where "
+            "there is a sampler",
+            help="Pass `shuffle=sampler is None`, with the name of the sampler.",
+        )
 
 
 def without_workers(
@@ -189,6 +199,17 @@ def has_sampler(program: Program, call: cst.Call, word: str) -> bool:
         else:
             made.append(node)
     return bool(made) and all(is_call(node, "Sampler") for node in made)
+
+
+def may_be_sampled(program: Program, call: cst.Call) -> bool:
+    """Whether a loader that shuffles is given a sampler, or None: one by an option."""
+    if program.argument(call, "shuffle").literal() != "True":
+        return False
+    made: list[cst.CSTNode] = []
+    for node in program.argument(call, "sampler").values:
+        made += origins(program, node)
+    given = [one for one in made if is_call(one, "Sampler")]
+    return bool(given) and all(one in given or literal(one) == "None" for one in made)
 
 
 def is_call(node: cst.CSTNode | None, ending: str) -> bool:

@@ -138,6 +138,8 @@ def sampler_no_set_epoch(program: Program) -> Iterator[Finding]:
 def samplers_of(program: Program, loader: cst.Call) -> list[cst.Call]:
     """Return the ``DistributedSampler(...)`` calls that a loader may draw from."""
     given = list(program.argument(loader, "sampler", LOADER).values)
+    if program.argument(loader, "shuffle", LOADER).literal() == "True":
+        return []  # it raises with a sampler
     for batches in program.argument(loader, "batch_sampler", LOADER).values:
         made = [node for node in origins(program, batches) if isinstance(node, cst.Call)]
         given += [call.args[0].value for call in made if call.args]

@@ -70,9 +70,9 @@ def trained(arguments: str, before: str = "", after: str = "") -> str:
         pytest.param(
             loaded(
                 "shuffle=True, sampler=sampler",
-                "sampler = None\nif distributed:\n    sampler = RandomSampler(dataset)",
+                "sampler = None\nif distributed:\n    sampler = make(dataset)",
             ),
-            id="none, or a sampler",
+            id="none, or what may be a sampler",
         ),
         pytest.param(
             loaded("shuffle=sampler is None, sampler=sampler", "sampler = RandomSampler(d)"),
@@ -191,6 +191,19 @@ def test_a_stream_has_its_order(option: str) -> None:
     (found,) = check(loaded(option, dataset="Lines('x')"), CODE)
     assert found.severity is Severity.ERROR
     assert "`Lines` is an IterableDataset, whose order" in found.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "sampler = None\nif distributed:\n    sampler = RandomSampler(dataset)",
+        "sampler = RandomSampler(dataset) if args.distributed else None",
+    ],
+)
+def test_a_sampler_by_option(made: str) -> None:
+    [found] = check(loaded("shuffle=True, sampler=sampler", made), CODE)
+    assert found.message.endswith("raises ValueError where there is a sampler")
+    assert found.fix is None
 
 
 def test_a_sampler_by_name() -> None:

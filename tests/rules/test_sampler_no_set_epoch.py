@@ -62,6 +62,10 @@ def train(
         pytest.param(
             train(sampler="sampler = DistributedSampler(dataset, **options)"), id="with options"
         ),
+        pytest.param(
+            train(loader="loader = DataLoader(dataset, 8, shuffle=True, sampler=sampler)"),
+            id="such a loader raises",
+        ),
         pytest.param(train(sampler="sampler = RandomSampler(dataset)"), id="another sampler"),
         pytest.param(
             train(top="from samplers import DistributedSampler"), id="another class of that name"
