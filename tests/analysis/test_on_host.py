@@ -96,3 +96,17 @@ LAYERS = "nn.Sequential(nn.Linear(2, 8), nn.Linear(8, 2))"
 def test_what_a_function_computes_with_layers_of_the_host(made: str, loss: str, count: int) -> None:
     program = parsed(SCORED.replace("{made}", made).replace("{loss}", loss), HEAD)
     assert len(program.syncs) == count
+
+
+@pytest.mark.parametrize(
+    ("made", "device"),
+    [
+        pytest.param("from warpctc_pytorch import CTCLoss", "CPU", id="a sum on the host"),
+        pytest.param("from torch.nn import CTCLoss", "UNKNOWN", id="where the inputs are"),
+        pytest.param("from losses import CTCLoss", "UNKNOWN", id="another"),
+    ],
+)
+def test_a_loss_of_a_compiled_library(made: str, device: str) -> None:
+    source = f"{made}\ncriterion = CTCLoss()\nloss = criterion(model(x), y)\nprobe(loss)\n"
+    program = parsed(source, HEAD)
+    assert program.value(probed(program)).device.name == device

@@ -77,6 +77,8 @@ _LONG = 40  # parts of an expression that is worked through from the inside
 _CHAINED = (cst.Attribute, cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp,
             cst.Subscript, cst.UnaryOperation)  # fmt: skip
 _GIVING_BACK = ("torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
+# Losses of compiled libraries that give their sum on the host, wherever the inputs are.
+_HOST_LOSSES = frozenset({"warpctc_pytorch.CTCLoss"})
 _PASS_THROUGH = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.rich.tqdm",
                  "rich.progress.track", "tqdm.tqdm_notebook", "tqdm.auto.auto")  # fmt: skip
 
@@ -880,6 +882,8 @@ class Evaluator:
         """Return what calling a module gives."""
         if module.wraps is not None:
             return self._forward(module.wraps.on(module.device), node)
+        if module.type in _HOST_LOSSES:
+            return Value(Kind.TENSOR, device=Device.CPU)
         given = {self._value(arg.value).device for arg in node.args}
         device = shared_device((*given, module.device))
         computes_there = given == {Device.CPU} and _is_layer(module)
@@ -1339,7 +1343,7 @@ class Evaluator:
             return Value(Kind.DATASET, type=name, made=node)
         if name.startswith("torchvision.transforms."):
             return Value(Kind.OTHER, type=name, made=node)
-        if name in ("timm.create_model", "timm.models.create_model"):
+        if name in ("timm.create_model", "timm.models.create_model", *_HOST_LOSSES):
             return Value(Kind.MODULE, type=name, made=node)
         if name.startswith("transformers.") and last == "from_pretrained" and "Model" in name:
             return Value(Kind.MODULE, type=name, made=node)
