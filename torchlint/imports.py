@@ -169,8 +169,8 @@ class Imports:
         return frozenset(found)
 
     @cached_property
-    def stems_of_others(self) -> frozenset[str]:
-        """The words by which they may mean a module, as ``python main.py --model net`` does."""
+    def words_of_texts(self) -> frozenset[str]:
+        """All the words in them, one of which may be an option: ``python main.py --model net``."""
         return frozenset(
             word for file in self._others for word in _WORD.findall(self._text_of(file))
         )

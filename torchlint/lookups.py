@@ -53,6 +53,10 @@ _IMPORTS = re.compile(
     r"|run_module|iter_modules|walk_packages)\b(?:\(\s*[rRfF]?[\"']([^\"'\n]*)[\"']\s*([,)]?))?"
 )
 _BY_OPTION = re.compile(r"\b(?:import_module|__import__)\(\s*(?:args|opts?|options|FLAGS)\b")
+# What finds all that a module has, or what the command line says.
+_ANY_NAME = re.compile(
+    r"\.__dict__|\b(?:vars|dir|getmembers)\(|\bgetattr\([^\n]*\b(?:args|opts?|options|FLAGS)\."
+)
 _LISTING = ("listdir", "glob", "scandir", "iterdir", "iter_modules", "walk_packages", "os.walk")
 _STRING = re.compile(r"[\"']([\w./]+)")
 
@@ -141,7 +145,8 @@ def _finds_in(file: str, subject: str, path: str, name: str, imports: Imports) -
         may_import = _may_hold_module(subject, text)
         if any(_has(one, path, name, imports) for one in imports.handed_on):
             return True
-    return may_import and is_imported_by_name(path, imports)
+    named = _ANY_NAME.search(text) is not None or _is_told(name, imports)
+    return may_import and named and is_imported_by_name(path, imports)
 
 
 def _may_hold_module(variable: str, text: str) -> bool:
@@ -203,8 +208,8 @@ def _runs(parts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(".".join(parts[i : j + 1]) for i in places for j in places[i:])
 
 
-def _is_told(stem: str, imports: Imports) -> bool:
-    """Whether a text of the project names a module: a configuration, or a string."""
-    return stem in imports.stems_of_others or any(
-        re.search(rf"[\"'./]{stem}[\"'.]", imports.text(file)) for file in imports.having((stem,))
+def _is_told(name: str, imports: Imports) -> bool:
+    """Whether a text, a configuration or a string, names a module, or what is in one."""
+    return name in imports.words_of_texts or any(
+        re.search(rf"[\"'./:]{name}[\"'.]", imports.text(file)) for file in imports.having((name,))
     )

@@ -81,7 +81,7 @@ def _is_beside_packages(path: Path, top: Path, setup: str) -> bool:
         return False
     if (named := _PACKAGES.search(setup)) is not None:
         return folders[0] not in re.findall(r"[\"'](\w+)", named[1])
-    if _LOOKED_FOR.search(setup) is None:
+    if re.search(r"\bpackages\s*=", setup) is not None and _LOOKED_FOR.search(setup) is None:
         return False
     above = path.parents[: len(folders)]
     return not all((folder / "__init__.py").is_file() for folder in above)

@@ -66,33 +66,31 @@ def found_in(root: Path, files: dict[str, str]) -> bool:
         pytest.param(
             {"b.py": "import sys\nimport lib.net\nx = sys.modules[name].f\n"}, id="of any module"
         ),
+        pytest.param({"b.py": "x = import_module('lib.net')\nvars(x)[name]()\n"}, id="by a text"),
         pytest.param(
-            {"b.py": "x = import_module('lib.net')\ngetattr(x, name)()\n"}, id="by a text"
+            {"lib/b.py": "x = import_module('.net', 'lib')\nvars(x)[name]()\n"}, id="relative"
         ),
         pytest.param(
-            {"lib/b.py": "x = import_module('.net', 'lib')\ngetattr(x, name)()\n"}, id="relative"
+            {"b.py": "x = import_module(f'lib.{kind}')\nvars(x)[name]()\n"}, id="of a package"
         ),
         pytest.param(
-            {"b.py": "x = import_module(f'lib.{kind}')\ngetattr(x, name)()\n"}, id="of a package"
+            {"b.py": "x = import_module('lib.' + kind)\nvars(x)[name]()\n"}, id="put together"
         ),
         pytest.param(
-            {"b.py": "x = import_module('lib.' + kind)\ngetattr(x, name)()\n"}, id="put together"
+            {"b.py": "x = import_module('lib.%s' % kind)\nvars(x)[name]()\n"}, id="formatted"
         ),
         pytest.param(
-            {"b.py": "x = import_module('lib.%s' % kind)\ngetattr(x, name)()\n"}, id="formatted"
-        ),
-        pytest.param(
-            {"lib/__init__.py": "x = import_module('.' + kind, __name__)\ngetattr(x, name)()\n"},
+            {"lib/__init__.py": "x = import_module('.' + kind, __name__)\nvars(x)[name]()\n"},
             id="of its own package",
         ),
         pytest.param(
-            {"b.py": "path = 'lib/' + kind\nx = import_module(path)\ngetattr(x, name)()\n"},
+            {"b.py": "path = 'lib/' + kind\nx = import_module(path)\nvars(x)[name]()\n"},
             id="of a package that the file tells of",
         ),
         pytest.param(
             {
                 "lib/__init__.py": "for one in os.listdir(HERE):\n    x = import_module(one)\n"
-                "    kinds[one] = getattr(x, name)\n"
+                "    kinds[one] = vars(x)[name]\n"
             },
             id="each file of a folder",
         ),
@@ -102,7 +100,18 @@ def found_in(root: Path, files: dict[str, str]) -> bool:
         ),
         pytest.param({"b.py": BY_NAME, "run.yaml": "kinds: lib.net\n"}, id="in a configuration"),
         pytest.param({"b.py": BY_NAME, "c.py": "build('lib.net')\n"}, id="told elsewhere"),
-        pytest.param({"b.py": BUILD, "c.py": "build(import_module('lib.net'), x)\n"}, id="passed"),
+        pytest.param(
+            {
+                "b.py": BUILD,
+                "c.py": "build(import_module('lib.net'), x)\n",
+                "run.cfg": "kind=apply",
+            },
+            id="passed",
+        ),
+        pytest.param(
+            {"b.py": "x = import_module('lib.net')\ngetattr(x, y)()\n", "c.py": "y = 'apply'\n"},
+            id="a name that is told",
+        ),
     ],
 )
 def test_what_may_be_found(tmp_path: Path, files: dict[str, str]) -> None:
@@ -155,6 +164,10 @@ def test_what_may_be_found(tmp_path: Path, files: dict[str, str]) -> None:
             id="of another package",
         ),
         pytest.param({"b.py": BY_NAME}, id="a module that no text names"),
+        pytest.param(
+            {"b.py": "x = import_module('lib.net')\ngetattr(x, name)()\n"},
+            id="a name that none does",
+        ),
         pytest.param(
             {"b.py": "x = import_module(args.x)\n", "c.py": "x = settings()\ngetattr(x, name)\n"},
             id="a setting by its name",

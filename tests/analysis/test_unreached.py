@@ -361,7 +361,7 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(
             CLASS,
-            MAIN | {"b.py": "y = 'net'\nself.x = import_module(y)\ngetattr(self.x, name)()\n"},
+            MAIN | {"b.py": "y = 'net.Net'\nself.x = import_module(y)\ngetattr(self.x, name)()\n"},
             id="it is kept",
         ),
         pytest.param(CLASS, MAIN | {"b.py": "Base.__subclasses__()\n"}, id="found by its base"),
@@ -425,6 +425,7 @@ def test_what_a_hub_offers(tmp_path: Path) -> None:
     ("setup", "files", "left_out"),
     [
         pytest.param("packages=find_packages()", {}, True, id="in no package"),
+        pytest.param("name='lib'", {}, True, id="all packages, none named"),
         pytest.param("packages=find_packages()", {"tools/__init__.py": ""}, False, id="a package"),
         pytest.param("packages=find_namespace_packages()", {}, False, id="without __init__"),
         pytest.param("packages=find_packages(), py_modules=['a']", {}, False, id="modules too"),

@@ -545,6 +545,16 @@ def test_says_what_a_loss_of_another_file_does(tmp_path, old, new, said):
 
 
 @pytest.mark.parametrize(
+    ("loss", "said"), [("BCELoss", "BCEWithLogitsLoss"), ("MSELoss", "autocast(")]
+)
+def test_says_what_a_function_of_another_file_does(tmp_path, loss, said):
+    losses = f"from torch import nn\ndef both(x, y):\n    return nn.{loss}()(x.sigmoid(), y)\n"
+    main = script("loss = criterion(model(x), y) + both(x, y)", head="from losses import both")
+    (found,) = check_in(tmp_path, {"losses.py": losses, "main.py": main}, "main.py", CODE)
+    assert said in found.help
+
+
+@pytest.mark.parametrize(
     "source",
     [
         pytest.param(script(criterion="nn.BCELoss()"), id="a loss that raises"),

@@ -224,15 +224,15 @@ def _refused(program: Program, call: cst.Call) -> str:
 
 
 def _refused_inside(program: Program, call: cst.Call) -> str:
-    """Return such a loss that a module of the project makes or calls, of ``criterion(x, y)``."""
+    """Return such a loss that a module or function of the project makes or calls."""
     found = callee(program, call)
     if found is None or not _REFUSED & found[0].index.named.keys():
         return ""
     home, function = found
     owner = home.classes.around(function)
-    if owner is None or not owner.is_module:
+    if owner is not None and not owner.is_module:
         return ""
-    inside = home.index.below(owner.node, cst.Call)
+    inside = home.index.below(function if owner is None else owner.node, cst.Call)
     named = (home.qualified(one.func).rpartition(".") for one in inside)
     return next((name for space, _, name in named if name in _REFUSED and space in _NN), "")
 
