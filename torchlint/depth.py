@@ -73,14 +73,15 @@ def _shallow(text: str) -> int | None:
         rest = rest.replace(blanks, " ")
     rest = rest.translate(_WORDS)
     total = brackets = 0
-    while (groups := _GROUP.findall(rest)) and brackets < MAX_BRACKETS // 2:
+    parts = _GROUP.split(rest)  # what is outside of the innermost brackets, and inside, in turn
+    while (groups := parts[1::2]) and brackets < MAX_BRACKETS // 2:
         brackets += 1
         longest = len(max(groups, key=len))
         total += min(longest, MAX_LINKS)
         if longest >= MAX_LINKS and not all(map(_has_short_items, groups)):
             return None
-        rest = _GROUP.sub(".", rest)
-    if _OPEN.search(rest) or total > MAX_TOTAL:
+        parts = _GROUP.split(".".join(parts[::2]))
+    if groups or _OPEN.search(rest := parts[0]) or total > MAX_TOTAL:
         return None
     short = all(len(line) < MAX_LINKS or _has_short_items(line) for line in rest.split("\n"))
     return brackets if short else None

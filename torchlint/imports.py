@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+import string
 import sys
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,16 +26,18 @@ MARKS = (
     "requirements.txt", "environment.yml", "environment.yaml",
 )  # fmt: skip
 _STATEMENT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
-    re.MULTILINE,
+    r"[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))"
 )
+_IMPORTING = re.compile(f"^{_STATEMENT.pattern}", re.MULTILINE)
 _ALIASED = re.compile(r"([\w.]+)(?:[ \t]+as[ \t]+(\w+))?")
 # A name as a value: handed on, kept, returned, or one of a choice.
 _VALUE = (
     r"(?:[(,=:\[{{]\s*|\b(?:return|else|or|and)\s+){name}(?=\s*(?:[,)\]}}\n:]|if\b|else\b|or\b))"
 )
+_IMPORT = re.compile("import")
 _DEFINED = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+_LETTERS = f"{string.ascii_letters}{string.digits}_"
 # Names in texts that are no Python: not those of files and options (``train.py``, ``--eval``).
 _NAMED = re.compile(r"(?<![\w/-])[A-Za-z_]\w*(?![\w-]|\.py\b)")
 _IN_PROSE = re.compile(r"[A-Za-z_]\w*(?=\()|(?<=`)\w+(?=`)|(?<=import )\w+")
@@ -50,14 +53,13 @@ _LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
 MANY = 30
-_OFTEN = 20  # looks into a text take as long as to note the words in it
 _MOST = 1_000  # files of a project; of a larger one, each file is looked at by itself
 
 
 @lru_cache(1024)  # asked of a few files of a project for each name that others have from there
 def imported_words(text: str) -> frozenset[str]:
     """Return the words of a text that stand in imports: what it may have from elsewhere."""
-    found = _STATEMENT.findall(text)
+    found = _statements(text)
     return frozenset(word for _, *names in found for part in names for word in _WORD.findall(part))
 
 
@@ -68,7 +70,7 @@ def bound_names(text: str) -> dict[str, tuple[str, ...]]:
     A relative one begins with ``@``, as `Imports.find` takes it.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for module, names, plain in _STATEMENT.findall(text):
+    for module, names, plain in _statements(text):
         base = f"@{module}" if module[:1] == "." else module
         start = base if not base or base[-1] == "." else f"{base}."
         for name, alias in _ALIASED.findall(plain or names):
@@ -76,6 +78,16 @@ def bound_names(text: str) -> dict[str, tuple[str, ...]]:
             bound = alias or dotted.rpartition(".")[2]
             found[bound] = (*found.get(bound, ()), dotted)
     return found
+
+
+def _statements(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what stands in each line that imports: module and names of ``from``, or modules."""
+    end = 0
+    for word in _IMPORT.finditer(text):  # few lines have the word, and it is found fast
+        start = text.rfind("\n", 0, word.start()) + 1
+        if start >= end and (found := _STATEMENT.match(text, start)):
+            end = found.end()
+            yield found[1] or "", found[2] or "", found[3] or ""
 
 
 def is_marked(folder: Path, marks: tuple[str, ...]) -> bool:
@@ -113,6 +125,11 @@ def _has_python(folder: Path) -> bool:
         return False
 
 
+def _end_of(text: str) -> str:
+    """Return the letters of ASCII that a text ends with: of most words all of them."""
+    return text[len(text.rstrip(_LETTERS)) :]
+
+
 class Imports:
     """Which module of a project an import means, and which files import a file.
 
@@ -138,7 +155,6 @@ class Imports:
         self._near: dict[str, tuple[str, ...]] = {}
         self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._starts: dict[tuple[str, str], str | None] = {}
-        self._looked_into = 0  # how many texts were searched for calls
 
     @cached_property
     def files(self) -> dict[str, None]:
@@ -240,9 +256,8 @@ class Imports:
             self._nearby, self._having, self._where, self._leading, self._near, self._names,
         ):  # fmt: skip
             facts.clear()
-        for name in ("_reverse", "_run_by", "_mentioning", "handed_on"):
+        for name in ("_reverse", "_run_by", "_calling", "handed_on"):
             self.__dict__.pop(name, None)
-        self._looked_into = 0
         return True
 
     def find(self, path: str, name: str) -> tuple[str, str] | None:
@@ -346,7 +361,7 @@ class Imports:
         return found
 
     def _read(self, path: str) -> Iterator[str]:
-        for module, names, plain in _STATEMENT.findall(self.text(path)):
+        for module, names, plain in _statements(self.text(path)):
             if plain:
                 for one in plain.split(","):
                     words = one.split(None, 1)
@@ -384,7 +399,7 @@ class Imports:
         for file in self.files:
             if not (modules := self.modules(file)):
                 continue
-            code = _STATEMENT.sub("", self.text(file))
+            code = _IMPORTING.sub("", self.text(file))
             found.update(
                 module
                 for name, module in modules.items()
@@ -433,25 +448,20 @@ class Imports:
 
     def calling_beside(self, path: str, method: str) -> list[str]:
         """Return the files that do not import a file, but may call a method of what it makes."""
-        called = f".{method}("
-        return [one for one in self.beside(path) if called in self.text(one)]
+        calling, called = self._calling.get(_end_of(method), ()), f".{method}("
+        return [one for one in self.beside(path) if one in calling and called in self.text(one)]
 
     def calling(self, path: str, name: str) -> Iterator[str]:
         """Yield the files that import a file and may call what has a name; sorted."""
-        found = self.importers(path)
-        self._looked_into += len(found)
-        if self._looked_into > _OFTEN * len(self.files):
-            mentioning = self._mentioning.get(name, ())
-            found = tuple(one for one in found if one in mentioning)
-        called = f"{name}("
-        return (one for one in found if called in self.text(one))
+        calling = self._calling.get(_end_of(name), ())
+        return (one for one in self.importers(path) if one in calling)
 
     @cached_property
-    def _mentioning(self) -> dict[str, set[str]]:
-        """The files of the project by the words in their texts."""
+    def _calling(self) -> dict[str, set[str]]:
+        """The files of the project by the ends of the words before brackets in their texts."""
         found: dict[str, set[str]] = {}
         for file in self.files:
-            for word in set(_WORD.findall(self.text(file))):
+            for word in set(map(_end_of, self.text(file).split("("))):
                 found.setdefault(word, set()).add(file)
         return found
 

@@ -80,7 +80,7 @@ def takes_comment(text: str, statement: Span, offset: int) -> bool:
     if text[:end].endswith("\\"):
         return False
     here = statement.start
-    while (string := _COMMENT.search(text, here)) and string.start() < end:
+    while (string := _COMMENT.search(text, here, statement.end)) and string.start() < end:
         here = string.end()
         if string["formatted"]:
             here = formatted_string(text, here).end

@@ -122,16 +122,20 @@ def shares_gradients(program: Program) -> bool:
     if project is None or path is None:
         return False
     imports = project.imports
-    for name in sorted({*imports.targets(str(path)), *imports.importers(str(path))}):
-        if _ASSIGNED.search(imports.text(name)):
-            other = project.program(name)
-            if other is not None and _shares(other):
-                return True
+    near = {*imports.targets(str(path)), *imports.importers(str(path))}
+    for name in sorted(near & imports.where(_assigns)):
+        other = project.program(name)
+        if other is not None and _shares(other):
+            return True
     return False
 
 
+def _assigns(text: str) -> bool:
+    return _ASSIGNED.search(text) is not None
+
+
 def _shares(program: Program) -> bool:
-    if not _ASSIGNED.search(program.text):
+    if not _assigns(program.text):
         return False
     return any(
         (owner := _owner(target.target)) is not None

@@ -150,12 +150,13 @@ def needs_exact(program: Program) -> bool:
     Rounded layers of a normalizing flow are no longer undone by their inverses, `1 - 1e-4` is 1 in
     float16, and a function with a backward pass of its own has to say which types it takes.
     """
-    own = _EXACT.search(program.text) is not None or _finds_nearest(program.text)
-    return own or any(map(_is_exact, _imported(program)))
+    return _cancels(program.text) or any(map(_is_exact, _imported(program)))
 
 
-def _finds_nearest(text: str) -> bool:
-    """Whether a text expands pairwise distances into a product, and looks for the smallest."""
+def _cancels(text: str) -> bool:
+    """Whether a text computes determinants and the like, or the nearest by expanded distances."""
+    if any(word in text for word in _EXACT_WORDS) and _EXACT.search(text):
+        return True
     return _DISTANCES.search(text) is not None and _NEAREST.search(text) is not None
 
 
@@ -165,12 +166,7 @@ def _is_exact(text: str) -> bool:
         return True
     if "Module)" not in text:
         return False
-    some = any(word in text for word in _EXACT_WORDS)
-    return (
-        bool(some and _EXACT.search(text))
-        or _finds_nearest(text)
-        or (".double()" in text and _DOUBLE.search(text) is not None)
-    )
+    return _cancels(text) or (".double()" in text and _DOUBLE.search(text) is not None)
 
 
 def _has_own_backward(text: str) -> bool:

@@ -35,9 +35,7 @@ _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")
 _NO_MODEL = re.compile(r"optim|sched|scaler|(^|_)opts?(_|$)|sampler", re.IGNORECASE)
 _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
-_LEARNS = r"backward|\btrain\w*\(|Trainer|\.fit\("
-_TRAINS_BUT = re.compile(_LEARNS, re.IGNORECASE)  # for an optimizer
-_TRAINS = re.compile(rf"optim|{_LEARNS}", re.IGNORECASE)
+_LEARNS = re.compile(r"backward|train(?<=\btrain)\w*\(|trainer|\.fit\(")  # in small letters
 _TRAINS_ELSEWHERE = frozenset({"backward", "fit"})  # in a notebook, or the README
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
@@ -166,16 +164,16 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
     file that trains imports from the script, it may train.
     """
     text = program.text
-    if not (is_script(program) and _loads_weights(text)) or _TRAINS_BUT.search(text):
-        return False
-    if not never_steps(program) and (_TRAINS.search(text) or not any(program.method_calls("eval"))):
+    if not (is_script(program) and _loads_weights(text)) or _LEARNS.search(program.lowered):
+        return False  # it does more than to make an optimizer
+    if not never_steps(program) and (_trains(text) or not any(program.method_calls("eval"))):
         return False
     above = (a for a in program.index.ancestors(layer) if isinstance(a, _DEFINITIONS))
     owner = next(reversed([*above]), None)
     word = r"\w+" if owner is None else rf"(?:{owner.name.value}\b|\*)"
     takes = re.compile(rf"import(?<=\bimport)\s*(?:\([^)]*|[^\n(]*)(?<!\w){word}|\.{word}")
     texts = texts_of_importers(program)
-    return not any(_TRAINS.search(one) and takes.search(one) for one in texts)
+    return not any(_trains(one) and takes.search(one) for one in texts)
 
 
 def is_trained_nowhere(program: Program) -> bool:
@@ -193,7 +191,8 @@ def is_trained_nowhere(program: Program) -> bool:
 
 
 def _trains(text: str) -> bool:
-    return _TRAINS.search(text) is not None
+    text = text.lower()
+    return "optim" in text or _LEARNS.search(text) is not None
 
 
 def _evaluates(text: str) -> bool:

@@ -48,7 +48,7 @@ def _may_have_any(program: Program) -> bool:
 
 
 def _defines(text: str) -> bool:
-    return _DERIVED.search(text) is not None
+    return "DataParallel" in text and _DERIVED.search(text) is not None
 
 
 def _class_of(program: Program, call: cst.Call) -> tuple[Program, Class] | None:

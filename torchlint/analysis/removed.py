@@ -77,22 +77,23 @@ _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(True|False)\b")  # `async` is a keywor
 _PYTHON_36 = Version("1.11")  # has no build for Python 3.6
 _RANGE = Version("1.13")  # that of torchvision 0.14, whose images take `value_range` only
 _IMAGES = ("torchvision.utils.make_grid", "torchvision.utils.save_image")
-# Texts without these hold no evidence.  Words are found much faster than any of many patterns.
-_WORDS = (".data[0]", "_six", "torchtext", "utils.ffi", "Scale", "RandomSizedCrop", "make_grid(",
-          "save_image(", "async", ".data\n", "symeig", "torch.eig(", "torch.lstsq(",
-          "torch.solve(", "torch.__version__", "load_lua", "torch.legacy", "_DataLoaderIter",
-          "torch.gesv(", "torch.potrf(", "torch.trtrs(", "torch.gels(", "torch.rfft(",
-          "torch.irfft(", "torch.ifft(", "torch.fft(", "torch.matrix_rank(", "model_urls",
-          "torchvision.models.utils", ".next()")  # fmt: skip
-_TRACES = re.compile(
-    r"\.data\[0\]|torch\._six|torchtext|utils\.ffi|_six\b"
-    rf"|{words('Scale', 'RandomSizedCrop')}|\(\s*range\s*=|,\s*range\s*="
-    r"|\(\s*async\s*=|,\s*async\s*="
-    r"|torch\.(?:symeig|eig|lstsq|solve|matrix_rank|gesv|potrf|trtrs|gels|i?r?fft)\("
-    r"|load_lua|torch\.legacy|_DataLoaderIter|torchvision\.models\.utils|\bmodel_urls|\.next\(\)"
-    r"|\+=[^\n#]*\.data\n"
-    r"|\n(?:assert|if)\b[^\n]*torch\.__version__"
-)
+# Texts hold evidence that have one of these words, with what belongs to it.  Words are found much
+# faster than any of many patterns.
+_TRACES: dict[str, re.Pattern[str] | None] = {
+    **dict.fromkeys((
+        ".data[0]", "torchtext", "utils.ffi", "torch.symeig(", "torch.eig(", "torch.lstsq(",
+        "torch.solve(", "load_lua", "torch.legacy", "_DataLoaderIter", "torch.gesv(",
+        "torch.potrf(", "torch.trtrs(", "torch.gels(", "torch.rfft(", "torch.irfft(",
+        "torch.ifft(", "torch.fft(", "torch.matrix_rank(", "torchvision.models.utils", ".next()",
+    )),
+    **{word: re.compile(words(word)) for word in ("Scale", "RandomSizedCrop")},
+    **dict.fromkeys(("make_grid(", "save_image("), re.compile(r"[(,]\s*range\s*=")),
+    "_six": re.compile(r"_six\b"),
+    "async": re.compile(r"[(,]\s*async\s*="),
+    "model_urls": re.compile(words("model_urls", then="")),
+    ".data\n": re.compile(r"\+=[^\n#]*\.data\n"),
+    "torch.__version__": re.compile(r"\n(?:assert|if)\b[^\n]*torch\.__version__"),
+}  # fmt: skip
 _VERSION = re.compile(r"""(?:int\()?torch\.__version__(?:(?:\.split\(["']\.["']\))?\[0\])?\)?""")
 _NUMBER = re.compile(r"""["']?(\d+(?:\.\d+)*)\.?["']?""")
 _MANY = re.compile(r"\(\s*1\s*,\s*\d+\s*,?\s*\)\s*\)")  # accuracy(output, target, topk=(1, 5))
@@ -236,9 +237,9 @@ def _is_called(found: Limit) -> bool:
 
 @functools.lru_cache(1024)  # asked for each file near by
 def _has_traces(text: str) -> bool:
-    some = any(word in text for word in _WORDS)
-    many = ("(1," in text or "( 1" in text) and _MANY.search(text)
-    return bool(many or (some and _TRACES.search(text)))
+    if ("(1," in text or "( 1" in text) and _MANY.search(text):
+        return True
+    return any(word in text and (of is None or of.search(text)) for word, of in _TRACES.items())
 
 
 def own(program: Program) -> Iterator[Limit]:
