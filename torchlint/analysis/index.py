@@ -10,14 +10,14 @@ import dataclasses
 import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 import libcst as cst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 N = TypeVar("N", bound=cst.CSTNode)
 
@@ -43,28 +43,25 @@ _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
 }
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
-# Gives the fields of a node: a child each, several, or what is no node.
-_Reader: TypeAlias = "Callable[[cst.CSTNode], Iterable[Any]]"
+# Gives the fields of a node, each of them a child, several, or what is no node; that of one alone.
+_Reader: TypeAlias = "Callable[[cst.CSTNode], Any]"
 
 
-@cache
-def _fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields that carry meaning, the last one first, as a stack takes them."""
-    if issubclass(kind, _LEAVES):
-        return ()
-    names = (item.name for item in reversed(dataclasses.fields(kind)))
-    first = _FIRST.get(kind, ())
-    rest = (name for name in names if not name.startswith(_LAYOUT) and name not in first)
-    return (*rest, *reversed(first))
+class _Fields(dict[type[cst.CSTNode], tuple[str, ...]]):
+    """The fields that carry meaning, by type, the last one first, as a stack takes them.
+
+    A dictionary, which is asked for each node: `functools.cache` takes five times as long.
+    """
+
+    def __missing__(self, kind: type[cst.CSTNode]) -> tuple[str, ...]:
+        names = (item.name for item in reversed(dataclasses.fields(kind)))
+        first = _FIRST.get(kind, ())
+        rest = (name for name in names if not name.startswith(_LAYOUT) and name not in first)
+        found = self[kind] = () if issubclass(kind, _LEAVES) else (*rest, *reversed(first))
+        return found
 
 
-@cache
-def _reader_of(kind: type[cst.CSTNode]) -> _Reader:
-    """Return what reads those fields of a node, in that order."""
-    names = _fields_of(kind)
-    if len(names) > 1:
-        return attrgetter(*names)  # of one name it gives no tuple
-    return lambda node: [getattr(node, name) for name in names]
+_FIELDS = _Fields()
 
 
 class ScopeKind(enum.Enum):
@@ -116,6 +113,7 @@ class Binding:
         return self.kind is Bind.ASSIGN and not self.path
 
 
+@final
 @dataclass(slots=True, eq=False)
 class Scope:
     """The names bound in a module, class, function, lambda or comprehension."""
@@ -160,6 +158,9 @@ class Scope:
 
 
 _Late: TypeAlias = tuple[Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int, ...]]
+_Handler: TypeAlias = "Callable[[Index, cst.CSTNode, Scope], dict[str, Scope] | None]"
+# What lists a node, what binds names, what reads the fields, and whether those are several.
+_Plan: TypeAlias = "tuple[Callable[[cst.CSTNode], None], _Handler | None, _Reader | None, bool]"
 
 
 class Index:
@@ -191,7 +192,7 @@ class Index:
     def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Return the nodes right below this one, layout left out."""
         kind = type(node)
-        for name in reversed(_fields_of(kind)):
+        for name in reversed(_FIELDS[kind]):
             value = getattr(node, name)
             if isinstance(value, (tuple, list)):
                 yield from value
@@ -301,40 +302,45 @@ class Index:
 
         The stack holds nodes, and scopes: one that comes up holds for the nodes that follow.
         """
-        nodes, parents, kinds = self.nodes, self._parents, self._kinds
+        nodes, parents = self.nodes, self._parents
+        plans: dict[type[cst.CSTNode], _Plan] = {}
         scope = self.root
         stack: list[cst.CSTNode | Scope] = [module]
         while stack:
             node = stack.pop()
-            if isinstance(node, Scope):
+            if type(node) is Scope:
                 scope = node
                 continue
             kind = type(node)
             nodes.append(node)
             try:
-                kinds[kind].append(node)
+                put, handler, read, several = plans[kind]
             except KeyError:
-                kinds[kind] = [node]
+                put, handler, read, several = plans[kind] = self._plan(kind)
+            put(node)
             if kind is cst.Name:
                 self._scopes[id(node)] = scope
                 continue
-            handler = _HANDLERS.get(kind)
-            inner = None if handler is None else handler(self, node, scope)
-            if inner:
+            if handler is not None and (inner := handler(self, node, scope)):
                 self._open_fields(node, scope, inner, stack)
                 continue
-            for value in _reader_of(kind)(node):
+            if read is None:
+                continue
+            for value in read(node) if several else (read(node),):
                 sort = type(value)
-                if sort in _NO_NODES:
-                    continue
                 if sort is tuple or sort is list:
-                    if value:
-                        for item in value:
-                            parents[id(item)] = node
-                        stack += value[::-1]
-                else:
+                    for item in value:
+                        parents[id(item)] = node
+                    stack += value[::-1]
+                elif sort not in _NO_NODES:
                     parents[id(value)] = node
                     stack.append(value)
+
+    def _plan(self, kind: type[cst.CSTNode]) -> _Plan:
+        """Return what is done with the nodes of a type: list, bind and read them."""
+        names = _FIELDS[kind]
+        read = attrgetter(*names) if names else None
+        return self._kinds.setdefault(kind, []).append, _HANDLERS.get(kind), read, len(names) > 1
 
     def _open_fields(
         self,
@@ -344,7 +350,7 @@ class Index:
         stack: list[cst.CSTNode | Scope],
     ) -> None:
         """Stack the children of a node, some of whose fields have a scope of their own."""
-        for name in _fields_of(type(node)):
+        for name in _FIELDS[type(node)]:
             value = getattr(node, name)
             if type(value) in _NO_NODES:
                 continue
@@ -423,7 +429,7 @@ def _last_child(node: cst.CSTNode) -> cst.CSTNode | None:
     kind = type(node)
     if kind is cst.Name:
         return None
-    for name in _fields_of(kind):
+    for name in _FIELDS[kind]:
         value = getattr(node, name)
         sort = type(value)
         if sort is tuple or sort is list:
