@@ -19,6 +19,7 @@ from torchlint.copies import is_copy
 from torchlint.depth import too_deep
 from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
+from torchlint.lean import import_libcst
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.rule import Diagnostic, Nearby, Severity
@@ -60,7 +61,7 @@ class Options:
 
     ``every_version``: each version counts, also those on which the code no longer runs.
 
-    ``trusting`` parses faster, by a switch of libcst that holds for the whole process.
+    ``trusting`` parses faster, by an import of libcst that holds for the whole process.
     """
 
     rules: tuple[Rule, ...]
@@ -115,6 +116,8 @@ def examine(source: Source, options: Options) -> Checked:
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())
+    if options.trusting:
+        import_libcst()
     if not _is_parsed(source, options) and (problem := too_deep(source.text)):
         raise _unreadable(
             source,
@@ -324,11 +327,7 @@ def _finish(
 def _parse(source: Source, options: Options) -> Program | Diagnostic:
     import libcst as cst  # noqa: PLC0415 - most files never need it
 
-    from torchlint.analysis.parsing import trust_parser  # noqa: PLC0415
     from torchlint.analysis.program import Program  # noqa: PLC0415
-
-    if options.trusting:
-        trust_parser()
 
     def make() -> Program:
         made = Program(source.text, source.path, options.target, options.preferences)
