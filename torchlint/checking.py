@@ -110,9 +110,9 @@ def examine(source: Source, options: Options) -> Checked:
         rule
         for rule in options.rules
         if relevant
-        and rule not in registry.ENGINE_RULES
         and (rule.in_tests or not unpaid)
         and _may_fire(rule, known, nearby=lambda words: _is_nearby(source, options, words))
+        and rule not in registry.ENGINE_RULES
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())

@@ -128,17 +128,14 @@ class Scope:
     def owner(self, name: str) -> Scope | None:
         """Return the scope whose binding a use of ``name`` in this scope refers to."""
         scope: Scope | None = self
-        first = True
         while scope is not None:
-            declared = scope.outer.get(name)
-            if declared == "global":
-                module = scope.module()
-                return module if name in module.bindings else None  # or another file's doing
-            visible = first or scope.kind is not ScopeKind.CLASS
-            if declared is None and visible and name in scope.bindings:
-                return scope
+            if name in scope.outer:
+                if scope.outer[name] == "global":
+                    module = scope.module()
+                    return module if name in module.bindings else None  # or another file's doing
             # A comprehension in a class body still sees that body through its first iterable only.
-            first = False
+            elif name in scope.bindings and (scope is self or scope.kind is not ScopeKind.CLASS):
+                return scope
             scope = scope.parent
         return None
 
@@ -619,12 +616,14 @@ _HANDLERS = {
 
 def dotted(node: cst.CSTNode) -> str:
     """``a.b.c`` for a chain of names and attributes, else the empty string."""
-    # not isinstance: of an abstract class it is slow to say no, and this is asked most of all
+    # not isinstance: it is slow to say no, and this is asked most of all
+    if type(node) is cst.Name:
+        return node.value
     parts: list[str] = []
     while type(node) is cst.Attribute:
         parts.append(node.attr.value)
         node = node.value
-    if type(node) is not cst.Name:
+    if not parts or type(node) is not cst.Name:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))

@@ -154,7 +154,7 @@ def _whole(value: Value) -> Value:
 
 def _hollow(value: Value) -> bool:
     return (
-        value.kind is Kind.NEVER
+        value.kind is NEVER.kind
         or (value.items is not None and any(_hollow(item) for item in value.items))
         or (value.element is not None and _hollow(value.element))
     )

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.analysis.importing import importers, texts_of_importers
 from torchlint.analysis.index import dotted
+from torchlint.analysis.mentions import words
 from torchlint.analysis.none_checks import checked
 from torchlint.analysis.optimizers import never_steps
 from torchlint.analysis.origins import origins
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 # Loads weights: with what it is called on, where that is a name.
 _LOADS = re.compile(
-    r"\.(load_state_dict)\("
-    r"|\b(?:load_(?:from_)?checkpoint|from_pretrained|load_state_dict_from_url)\("
-)
+    r"\.(load_state_dict)\(|"
+    + words("load_checkpoint", "load_from_checkpoint", "from_pretrained",
+            "load_state_dict_from_url", then=r"\(")
+)  # fmt: skip
 _RECEIVER = re.compile(r"([\w.]+)(?:\[[^\]\n]*\])*$")
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _LOADING = ("load_state_dict", "load_from_checkpoint", "load_checkpoint", "from_pretrained")

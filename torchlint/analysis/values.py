@@ -188,10 +188,12 @@ def join_known(values: Sequence[Value]) -> Value:
 
 
 def _join(a: Value, b: Value) -> Value:
-    if a == b or b.kind is Kind.NEVER:
+    if b.kind is Kind.NEVER:
         return a
     if a.kind is Kind.NEVER:
         return b
+    if a == b:  # asked late: it takes a while
+        return a
     # A name that starts as None holds the other value wherever it is used as one.
     if a.kind is Kind.NONE:
         return b
