@@ -69,10 +69,11 @@ def read_off(program: Program) -> Iterator[cst.Call]:
         name = dotted(call.func)
         if name not in models and name.rpartition(".")[0] not in models:
             continue  # the usual case, and cheap to see
+        if model_of(program, call) is None:
+            continue
         context = program.context(call)
         if (
             (context.role in (Role.TRAIN, Role.EPOCH) or _is_beside_gradients(program, call))
-            and model_of(program, call) is not None
             and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
             and not _is_unpacked(program, call)
