@@ -461,7 +461,7 @@ class Imports:
         """The files of the project by the ends of the words before brackets in their texts."""
         found: dict[str, set[str]] = {}
         for file in self.files:
-            for word in set(map(_end_of, self.text(file).split("("))):
+            for word in set(map(_end_of, self.text(file).split("(")[:-1])):
                 found.setdefault(word, set()).add(file)
         return found
 
