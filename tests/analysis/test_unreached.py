@@ -249,6 +249,18 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(CLASS, {"main.py": "import net\nnet.Net()\n" + SCRIPT}, id="by its module"),
         pytest.param(
+            FUNCTION,
+            MAIN
+            | {
+                "b.py": "from net import apply as run\n",
+                "c.py": "from b import run as apply\napply(3)\n",
+            },
+            id="by another name and its own again",
+        ),
+        pytest.param(
+            FUNCTION, MAIN | {"b.py": "from net import apply as run\nrun(3)\n"}, id="renamed"
+        ),
+        pytest.param(
             CLASS, {"main.py": "import net\n# x = net.Net()\n" + SCRIPT}, id="one of a choice"
         ),
         pytest.param(FUNCTION, MAIN | {"b.py": "run(import_module(x), 'apply')\n"}, id="as a text"),
@@ -483,6 +495,11 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             id="imported from other modules",
         ),
         pytest.param(FUNCTION, MAIN | {"b.py": "apply = 3\n"}, id="another file's variable"),
+        pytest.param(
+            FUNCTION + "def apply_one(x):\n    pass\n",
+            MAIN | {"b.py": "from net import apply_one as apply\napply(3)\n"},
+            id="another of the file by its name",
+        ),
         pytest.param(
             FUNCTION,
             {"main.py": "import net\nf(mode='apply')  # to apply it\n" + SCRIPT},

@@ -193,21 +193,28 @@ class Unreached:
         return all(
             home is not None
             and all(
-                id(use) in known or self._is_of_another(home, use)
+                id(use) in known or self._is_of_another(home, use, name)
                 for use in _uses(home, name, own=home is self._program, unsure=unsure)
             )
             for home in homes
         )
 
-    def _is_of_another(self, home: Program, use: cst.CSTNode) -> bool:
-        """Whether a name is imported from another file that has something of its own by it."""
-        project, path, name = self._program.project, home.path, home.qualified(use)
-        if home is self._program or project is None or path is None or not name:
+    def _is_of_another(self, home: Program, use: cst.CSTNode, name: str) -> bool:
+        """Whether a name is imported from elsewhere, or for something else of this file.
+
+        ``from net import sample_one as sample`` means no ``sample`` of ``net``.
+        """
+        project, path, full = self._program.project, home.path, home.qualified(use)
+        if home is self._program or project is None or path is None or not full:
             return False
-        if not means_one_file(str(path), name, project.imports):
+        if not means_one_file(str(path), full, project.imports):
             return False
-        found = project.define(home, name)
-        return found is not None and found.program is not self._program
+        found = project.define(home, full)
+        if found is None:
+            return False
+        made = found.binding.value
+        named = isinstance(made, cst.FunctionDef | cst.ClassDef) and made.name.value != name
+        return found.program is not self._program or named
 
     # -- functions and classes ------------------------------------------------------------------
 
@@ -310,7 +317,7 @@ class Unreached:
             if home is None or is_told_of(home, name):
                 return None
             uses = _uses(home, name, own=False, unsure=True)
-            found += [(home, use) for use in uses if not self._is_of_another(home, use)]
+            found += [(home, use) for use in uses if not self._is_of_another(home, use, name)]
         return found
 
     def _is_of_module(self, node: Definition) -> bool:
@@ -379,7 +386,9 @@ def _uses(program: Program, name: str, *, own: bool, unsure: bool = False) -> It
         elif isinstance(above, cst.ImportAlias):
             if own or above.asname is not None:
                 yield node
-        elif isinstance(above, cst.FunctionDef | cst.ClassDef) and above.name is node:
+        elif isinstance(above, cst.AsName) or (
+            isinstance(above, cst.FunctionDef | cst.ClassDef) and above.name is node
+        ):
             pass
         elif own or not _is_of_file(program, node):
             yield node
