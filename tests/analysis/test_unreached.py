@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SCRIPT = "if __name__ == '__main__':\n    run()\n"
 FUNCTION = "def apply(x):\n    probe(x)\n"
-CLASS = "class Net(Base):\n    def forward(self, x):\n        probe(x)\n"
+CLASS = "from base import Base\nclass Net(Base):\n    def forward(self, x):\n        probe(x)\n"
 MASKED = "def apply(x, mask=None):\n    if mask is not None:\n        probe(x)\n"
 
 
@@ -160,7 +160,7 @@ CALLED = {"main.py": "from net import apply\napply(3)\n" + SCRIPT}
         pytest.param(MASKED + "HOOKS = ['apply']\n", CALLED, id="found by its name"),
         pytest.param(MASKED, CALLED | {"b.ipynb": '"apply(3, m)"'}, id="called in a notebook"),
         pytest.param(MASKED, CALLED | {"setup.py": ""}, id="a library"),
-        pytest.param("@wrapped\n" + MASKED, CALLED, id="decorated"),
+        pytest.param("from base import wrapped\n@wrapped\n" + MASKED, CALLED, id="decorated"),
         pytest.param(
             "class A:\n    def apply(self, x, mask=None):\n        if mask:\n            probe(x)\n"
             "    def f(self):\n        self.apply(3)\n",
@@ -341,7 +341,11 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         ),
         pytest.param(
             FUNCTION,
-            MAIN | {"b.py": "from net import apply\n@hook\ndef f():\n    apply(3)\n"},
+            MAIN
+            | {
+                "b.py": "from net import apply\nfrom base import hook\n"
+                "@hook\ndef f():\n    apply(3)\n"
+            },
             id="called by what is registered",
         ),
         pytest.param(FUNCTION + "# apply(3)\n", MAIN, id="called by uncommenting it"),
@@ -350,7 +354,7 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             {"b.py": SCRIPT},
             id="by a script of its own",
         ),
-        pytest.param("@register\n" + FUNCTION, MAIN, id="registered"),
+        pytest.param("from base import register\n@register\n" + FUNCTION, MAIN, id="registered"),
         pytest.param(FUNCTION.replace("apply", "main"), MAIN, id="started by a launcher"),
         pytest.param(
             f"{FUNCTION}f = globals()[name]\n", MAIN, id="found among the names of the file"
@@ -369,7 +373,9 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             id="of a module imported by option",
         ),
         pytest.param(
-            CLASS, MAIN | {"b.py": "x = import_module(args.x)\nx.Net()\n"}, id="an attribute of it"
+            CLASS,
+            MAIN | {"b.py": "from base import *\nx = import_module(args.x)\nx.Net()\n"},
+            id="an attribute of it",
         ),
         pytest.param(
             CLASS,
@@ -619,19 +625,35 @@ def calling(*calls: str, of: str = "apply") -> dict[str, str]:
         pytest.param(TAKES, calling("apply(y=1, x=2)"), id="by name"),
         pytest.param(TAKES, calling("apply(*x)"), id="any number"),
         pytest.param(TAKES, calling("apply(**x)"), id="any names"),
-        pytest.param(TAKES, calling("apply(1, w=2)", "apply(1)"), id="one of two calls"),
-        pytest.param(TAKES, calling("apply(1, w=2)", "run(apply)"), id="passed on as well"),
+        pytest.param(
+            TAKES,
+            calling("for x in (1, 2):", "    if x: apply(1, w=2)", "    else: apply(1)"),
+            id="one of two calls",
+        ),
+        pytest.param(TAKES, calling("run(apply)", "apply(1, w=2)"), id="passed on as well"),
         pytest.param(TAKES.replace("z=2", "z=2, **more"), calling("apply(1, w=2)"), id="others"),
         pytest.param(TAKES.replace("*,", "*rest,"), calling("apply(1, 2, 3)"), id="more of them"),
-        pytest.param("@wrapped\n" + TAKES, calling("apply(1, w=2)"), id="decorated"),
+        pytest.param(
+            "from base import wrapped\n@wrapped\n" + TAKES, calling("apply(1, w=2)"), id="decorated"
+        ),
         pytest.param(
             TAKES + "def apply(x, w):\n    pass\n", calling("apply(1, w=2)"), id="a later one"
         ),
-        pytest.param(TAKES + "if x:\n    apply = run\napply(1, w=2)\n", MAIN, id="maybe another"),
-        pytest.param(MADE, calling("Net(3)", of="Net"), id="made"),
-        pytest.param(MADE.replace("nn.Module", "Base"), calling("Net()", of="Net"), id="of a base"),
         pytest.param(
-            MADE.replace("class", "@register\nclass"), calling("Net()", of="Net"), id="a class"
+            "from base import run, x\n" + TAKES + "if x:\n    apply = run\napply(1, w=2)\n",
+            MAIN,
+            id="maybe another",
+        ),
+        pytest.param(MADE, calling("Net(3)", of="Net"), id="made"),
+        pytest.param(
+            "from base import Base\n" + MADE.replace("nn.Module", "Base"),
+            calling("Net()", of="Net"),
+            id="of a base",
+        ),
+        pytest.param(
+            MADE.replace("class", "from base import register\n@register\nclass"),
+            calling("Net()", of="Net"),
+            id="a class",
         ),
         pytest.param(
             MADE.replace("Module", "Module, metaclass=M"),
@@ -644,7 +666,7 @@ def calling(*calls: str, of: str = "apply") -> dict[str, str]:
             id="made by itself",
         ),
         pytest.param(
-            MADE.replace("    def", "    @configured\n    def"),
+            "from base import configured\n" + MADE.replace("    def", "    @configured\n    def"),
             calling("Net(w=2)", of="Net"),
             id="by a configuration",
         ),
@@ -699,7 +721,7 @@ def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str,
     """Return a script whose trainer keeps a net and does something with it."""
     does = "".join(f"        {line}\n" for line in lines)
     return {
-        "main.py": "from torch import nn\nfrom net import Net\n"
+        "main.py": "from torch import nn\nfrom net import Net\nfrom base import Other\n"
         f"class Trainer({base}):\n    def __init__(self):\n        self.net = {made}\n"
         f"    def step(self, x, m):\n{does}Trainer().step(1, 2)\n{SCRIPT}"
     }
@@ -731,7 +753,11 @@ def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str,
         pytest.param(NET + "class More(Net):\n    pass\nMore()\n", kept("pass"), id="a base"),
         pytest.param(NET + "    def f(self):\n        self(3)\n", kept("pass"), id="by itself"),
         pytest.param(NET + "    def f(self):\n        return self\n", kept("pass"), id="out"),
-        pytest.param(NET.replace("nn.Module", "Base"), kept("pass"), id="called by its base"),
+        pytest.param(
+            "from base import Base\n" + NET.replace("nn.Module", "Base"),
+            kept("pass"),
+            id="called by its base",
+        ),
         pytest.param(
             NET, {"main.py": f"from net import Net\ndef f():\n    return Net()\n{SCRIPT}f()\n"},
             id="returned where it is made",

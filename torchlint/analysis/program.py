@@ -30,6 +30,7 @@ from torchlint.analysis.needless_waits import Clock, needless_waits, timed_waits
 from torchlint.analysis.parsing import parse
 from torchlint.analysis.places import generate, locate
 from torchlint.analysis.queued import implied_waits, index_copies, waits
+from torchlint.analysis.raising import Raising
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
 from torchlint.analysis.syncs import Sync, syncs
@@ -170,6 +171,11 @@ class Program:
     def unreached(self) -> Unreached:
         """Which places nothing reaches."""
         return Unreached(self)
+
+    @cached_property
+    def raising(self) -> Raising:
+        """Which places always raise."""
+        return Raising(self)
 
     @cached_property
     def usage(self) -> Usage:

@@ -64,7 +64,7 @@ _CALLED = frozenset(
     f"torch.{name}"
     for name in (*_OLD_ALGEBRA, "gesv", "potrf", "trtrs", "gels", "rfft", "irfft", "ifft", "fft")
 )
-_INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
+INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
 # Written for torch 0.4 or later, which the file beside it need not be.
 _NEWER = re.compile(
@@ -124,7 +124,7 @@ def limit(program: Program) -> Limit | None:
     What the project declares is believed before that.
     """
     found = min(_of_files(program), key=lambda one: one.version, default=None)
-    if found is None or found.version > _INDEXED:
+    if found is None or found.version > INDEXED:
         found = _of_siblings(program) or found
     if found is None or (program.target is not None and found.version <= program.target):
         return None
@@ -133,7 +133,7 @@ def limit(program: Program) -> Limit | None:
 
 def _is_volatile(program: Program, found: Limit) -> bool:
     """Whether what torch 1.0 cannot run is written for 0.3: gradients are turned off as there."""
-    dated = found.version <= _INDEXED or found.code.startswith("async")
+    dated = found.version <= INDEXED or found.code.startswith("async")
     if not dated or _NEWER.search(program.text) or _is_for_04(program, found):
         return False
     project = program.project
@@ -172,7 +172,7 @@ def _of_siblings(program: Program) -> Limit | None:
     if len(likely) > MANY or _NEWER.search(program.text):
         return None
     for folder, stated in _nearest(project, path):
-        if all(version < _INDEXED and not floor for version, _, floor in stated):
+        if all(version < INDEXED and not floor for version, _, floor in stated):
             below = f"{folder}{os.sep}"
             return next(_ended(project, (one for one in likely if one.startswith(below))), None)
         return None
@@ -210,7 +210,7 @@ def _ended(project: Project, files: Iterable[str]) -> Iterator[Limit]:
     for file in sorted(files):
         other = project.program(file)
         some = () if other is None else other.removed
-        yield from [one for one in some if one.version <= _INDEXED][:1]
+        yield from [one for one in some if one.version <= INDEXED][:1]
 
 
 def _of_files(program: Program) -> Iterator[Limit]:
@@ -262,7 +262,7 @@ def own(program: Program) -> Iterator[Limit]:
             yield Limit(version, program.code(test))
     for node in program.index.of(cst.Subscript):
         if _reads_first(program, node) and not _is_asked_for(program, node):
-            yield Limit(_INDEXED, program.code(node))
+            yield Limit(INDEXED, program.code(node))
     for call in program.calls_of(*_IMAGES):
         if not _is_asked_for(program, call):
             given = [arg for arg in call.args if arg.keyword and arg.keyword.value == "range"]

@@ -34,6 +34,11 @@ def never_binds(program: Program, made: cst.CSTNode | None, call: cst.Call) -> b
             return False
 
 
+def never_takes(method: cst.FunctionDef, call: cst.Call) -> bool:
+    """Whether an undecorated method raises for what a call passes beside its instance."""
+    return not _binds(method.params, 1, call.args)
+
+
 def _initialiser(program: Program, made: cst.ClassDef) -> cst.FunctionDef | None:
     """Return the ``__init__`` of a class, if it has but one, which gets what a call passes."""
     owner = program.classes.get(made)

@@ -62,6 +62,7 @@ class Unreached:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
+        self._raising = program.raising
         self._unnamed: dict[int, bool] = {}
         self._written: dict[str, bool] = {}
         self._named_by: dict[int, list[tuple[Program, Definition]] | None] = {}
@@ -82,10 +83,25 @@ class Unreached:
             child = above
         return outermost is not None and self._is_unnamed(outermost)
 
+    def is_behind_error(self, node: cst.CSTNode) -> bool:
+        """Whether a node is passed by, or left before, in a file where something always raises."""
+        if not self._raising.statements:
+            return False
+        child = node
+        for above in self._program.index.ancestors(node):
+            if self._passes_by(above, child):
+                return True
+            if isinstance(above, cst.FunctionDef) and self._is_of_nothing(above):
+                return True
+            child = above
+        return False
+
     # -- places within a function ---------------------------------------------------------------
 
     def _passes_by(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         """Whether what surrounds a part of it never comes to that part."""
+        if id(above) in self._raising.headers and child in _later(above):
+            return True
         if type(above) not in _PASSING:  # most nodes: that many cases cost a while
             return False
         match above:
@@ -121,19 +137,22 @@ class Unreached:
 
     def _leaves(self, node: cst.CSTNode) -> bool:
         """Whether what follows a statement, or a block, is never run after it."""
+        if id(node) in self._raising.statements:
+            return True
         if type(node) not in _MAY_LEAVE:  # most nodes: that many cases cost a while
             return False
         match node:
             case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
                 return any(map(self._leaves, node.body))
             case cst.Expr():
-                return isinstance(node.value, cst.Call) and self._is_exit(node.value.func)
+                return isinstance(node.value, cst.Call) and self.is_exit(node.value.func)
             case cst.If():
                 return self._all_leave(node)
             case _:
                 return True
 
-    def _is_exit(self, func: cst.BaseExpression) -> bool:
+    def is_exit(self, func: cst.BaseExpression) -> bool:
+        """Whether a call of a function ends the script."""
         if isinstance(func, cst.Name) and func.value in ("exit", "quit"):
             return self._program.is_builtin(func)
         return self._program.qualified(func) in _EXITS
@@ -147,6 +166,8 @@ class Unreached:
         for part, leaves in zip(parts, leaving, strict=True):
             if isinstance(part, cst.Else):
                 return leaves
+            if id(part) in self._raising.headers:
+                return True
             holds = self._outcome(part.test)
             if holds or not (leaves or holds is False):
                 return leaves
@@ -159,10 +180,26 @@ class Unreached:
         return self._outcomes[key]
 
     def _is_never_called(self, node: Definition) -> bool:
-        """Whether a node is the ``forward`` of a module whose instances are all used otherwise."""
-        if not isinstance(node, cst.FunctionDef) or node.name.value != "forward":
+        """Whether a node is a method of what is never made.
+
+        Or the ``forward`` of a module whose instances are all used otherwise.
+        """
+        if not isinstance(node, cst.FunctionDef):
             return False
-        return self._method_calls(node) == []
+        if self._raising.statements and self._is_of_nothing(node):
+            return True
+        return node.name.value == "forward" and self._method_calls(node) == []
+
+    def _is_of_nothing(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is a method of a class of which no instance is ever made."""
+        owner, name = self._program.classes.around(function), function.name.value
+        return (
+            owner is not None
+            and owner.methods.get(name) is function
+            and not function.decorators
+            and name not in ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
+            and self._raising.never_made(owner)
+        )
 
     def _method_calls(self, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]] | None:
         key = id(function)
@@ -274,6 +311,8 @@ class Unreached:
         for home, use in uses:
             if self._raises(home, use, node) or is_demo(home, use):
                 continue
+            if home.unreached.is_behind_error(use):
+                continue
             if (within := _run_in(home, use)) is None:
                 return None
             found.append((home, within))
@@ -361,6 +400,11 @@ def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:
 
 def _all_calls(program: Program, function: cst.FunctionDef) -> list[tuple[Program, cst.Call]]:
     return program.unreached.calls(function)
+
+
+def _later(node: cst.CSTNode) -> list[cst.CSTNode | None]:
+    """Return the blocks of a statement, which are run after its first line."""
+    return [getattr(node, "body", None), getattr(node, "orelse", None)]
 
 
 def _parts(statement: cst.If) -> Iterator[cst.If | cst.Else]:
