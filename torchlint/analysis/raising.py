@@ -16,8 +16,8 @@ import libcst as cst
 
 from torchlint.analysis.index import Bind
 from torchlint.analysis.removed import INDEXED, old_item
-from torchlint.analysis.signatures import never_binds, never_takes
-from torchlint.analysis.unbound import binds_nowhere, unbound_names
+from torchlint.analysis.signatures import binds, taker
+from torchlint.analysis.unbound import KNOWN, binds_nowhere
 from torchlint.naming import means_one_file
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
     Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
@@ -91,7 +92,19 @@ class Raising:
     def _find_never_returns(self, function: cst.FunctionDef) -> bool:
         if function.asynchronous is not None or function.decorators:
             return False
-        return self._ends(function.body, function) and not self._program.yields(function)
+        last = next((one for one in function.body.body if self._ends(one)), None)
+        return (
+            last is not None
+            and not self._is_left_before(function, last)
+            and not self._program.yields(function)
+        )
+
+    def _is_left_before(self, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+        """Whether a function may return before it comes to the end of a statement."""
+        index = self._program.index
+        simple = isinstance(node, cst.SimpleStatementLine | cst.BaseSmallStatement)
+        end = index.order(node) if simple else index.end(node)
+        return any(index.order(one) < end for one in self._program.returns(function))
 
     def never_made(self, owner: Class) -> bool:
         """Whether no instance of a class is ever made, for its ``__init__`` fails."""
@@ -101,10 +114,7 @@ class Raising:
         failing = next((one for one in _small(first.body) if id(one) in self.statements), None)
         if failing is None or "__new__" in owner.methods or owner.node.decorators:
             return False
-        before = self._program.index.order(failing)
-        return not any(
-            self._program.index.order(one) < before for one in self._program.returns(first)
-        ) and not any(self._heirs(owner))
+        return not self._is_left_before(first, failing) and not any(self._heirs(owner))
 
     # -- from what raises to the statement ------------------------------------------------------
 
@@ -164,43 +174,37 @@ class Raising:
             index.order(one) < place for kind in _GOES_ON for one in index.below(loop.body, kind)
         )
 
-    def _ends(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-        """Whether a block or statement of a function raises, and returns nothing before."""
+    def _ends(self, node: cst.CSTNode) -> bool:
+        """Whether a statement raises, or ends the script, where it runs to its end."""
+        kind = type(node)  # of most nodes soon told
+        if kind is cst.SimpleStatementLine or kind is cst.IndentedBlock:
+            return any(map(self._ends, node.body))  # type: ignore[attr-defined]
+        if kind is cst.Raise or id(node) in self._own.statements:
+            return True
         match node:
-            case cst.Raise():
-                return True
-            case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
-                for one in node.body:
-                    if self._ends(one, function):
-                        return True
-                    if self._returns(one, function):
-                        return False
-                return False
-            case cst.If(orelse=cst.If() | cst.Else() as other):
-                rest = other if isinstance(other, cst.If) else other.body
-                both = self._ends(node.body, function) and self._ends(rest, function)
-                return both or id(node) in self._own.headers
-            case cst.Expr(value=cst.Call(func=func)) if self._program.unreached.is_exit(func):
-                return True
+            case cst.Expr(value=cst.Call(func=func)):
+                return self._program.unreached.is_exit(func)
+            case (
+                cst.If(body=body, orelse=cst.Else(body=other))
+                | cst.If(body=body, orelse=cst.If() as other)
+            ):
+                return self._ends(body) and self._ends(other)
             case _:
-                return id(node) in self._own.statements
-
-    def _returns(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-        found = self._program.index.below(node, cst.Return)
-        return any(self._program.function(one) is function for one in found)
+                return False
 
     # -- what fails by itself -------------------------------------------------------------------
 
     def _names(self) -> Iterator[cst.Name]:
         """Yield the names that nothing binds, where they are read in any case."""
         known: dict[str, bool] = {}
-        for name in unbound_names(self._program.index):
-            if self._statement(name) is not None:
-                word = name.value
-                if word not in known:
-                    known[word] = binds_nowhere(self._program, word)
-                if known[word]:
-                    yield name
+        for name in self._program.index.unbound(KNOWN):
+            if self._statement(name) is None or self._program.qualified(name):
+                continue  # brought by a star
+            word = name.value
+            if word not in known:
+                known[word] = binds_nowhere(self._program, word)
+            if known[word]:
+                yield name
 
     def _supers(self) -> Iterator[cst.CSTNode]:
         """``super(Other, self)`` in a method of a class that is no ``Other``."""
@@ -230,7 +234,8 @@ class Raising:
             or function.params.params[:1] != (one.value,)
         ):
             return False
-        other = self._definition(of)
+        scope = program.index.scope(of).owner(of.value)
+        other = None if scope is None else self._definition(scope.bindings[of.value])
         if other is None or not isinstance(other[1], cst.ClassDef):
             return False
         lineage = self._lineage(owner)
@@ -300,13 +305,16 @@ class Raising:
     def _calls(self) -> Iterator[cst.Call]:
         """Yield the calls that raise, or never return."""
         program = self._program
-        for word, bindings in program.index.root.bindings.items():
-            if len(bindings) != 1 or bindings[0].kind not in (Bind.DEFINITION, Bind.FROM):
+        root = program.index.root
+        for word, bindings in root.bindings.items():
+            calls = program.calls.by_name(word)
+            found = self._definition(bindings) if calls and len(bindings) == 1 else None
+            if found is None:
                 continue
-            for call in program.calls.by_name(word):
-                assert isinstance(call.func, cst.Name)
-                found = self._definition(call.func)
-                if found is not None and _fails(*found, call):
+            taken, never = taker(*found), _never_returns(*found)
+            for call in calls:
+                fails = never or (taken is not None and not binds(*taken, call.args))
+                if fails and program.index.scope(call.func).owner(word) is root:
                     yield call
         for owner in program.classes:
             for word, method in owner.methods.items():
@@ -315,38 +323,30 @@ class Raising:
                         isinstance(func.value, cst.Name)
                         and func.value.value == "self"
                         and not method.decorators
-                        and (never_takes(method, call) or self.never_returns(method))
+                        and (not binds(method.params, 1, call.args) or self.never_returns(method))
                         and program.classes.around(call) is owner
                         and self._is_the_only(owner, method)
                     ):
                         yield call
 
-    def _definition(self, name: cst.Name) -> tuple[Program, Definition] | None:
-        """Return the one function or class of the project that a name stands for, and its file."""
-        program = self._program
-        scope = program.index.scope(name).owner(name.value)
-        if scope is None or scope.parent is not None or len(scope.bindings[name.value]) != 1:
+    def _definition(self, bindings: list[Binding]) -> tuple[Program, Definition] | None:
+        """Return the one function or class of the project that a name means, and its file."""
+        program, project = self._program, self._program.project
+        (binding,) = bindings if len(bindings) == 1 else (None,)
+        if binding is None or binding.kind not in (Bind.DEFINITION, Bind.FROM):
             return None
-        (binding,) = scope.bindings[name.value]
         home, made = program, binding.value
         if binding.kind is Bind.FROM:
-            full, project = program.qualified(name), program.project
-            if (
-                project is None
-                or program.path is None
-                or not full
-                or not project.imports.may_have(full)
-            ):
+            full = program.names.root(binding.name, binding.scope)
+            found = project.define(program, full) if project is not None else None
+            if found is None or project is None:
                 return None
             if not means_one_file(str(program.path), full, project.imports):
                 return None
-            found = project.define(program, full)
-            if found is None:
-                return None
             home, made = found.program, found.binding.value
-        if not isinstance(made, cst.FunctionDef | cst.ClassDef) or made.decorators:
-            return None
-        return home, made
+        if isinstance(made, cst.FunctionDef | cst.ClassDef) and not made.decorators:
+            return home, made
+        return None
 
     def _is_the_only(self, owner: Class, method: cst.FunctionDef) -> bool:
         """Whether ``self.method`` is that one: no heir has another, and nothing takes its place."""
@@ -359,10 +359,8 @@ class Raising:
         return sum(len(other.findall(text)) for text in texts) == 1
 
 
-def _fails(home: Program, made: Definition, call: cst.Call) -> bool:
-    """Whether a call of a function or class always raises, or never returns."""
-    if never_binds(home, made, call):
-        return True
+def _never_returns(home: Program, made: Definition) -> bool:
+    """Whether each call of a function or class raises, or ends the script."""
     if isinstance(made, cst.FunctionDef):
         return home.raising.never_returns(made)
     owner = home.classes.get(made)

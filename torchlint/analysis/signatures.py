@@ -24,19 +24,20 @@ def never_binds(program: Program, made: cst.CSTNode | None, call: cst.Call) -> b
     ``program`` is the file that defines it.  Of a class only where nothing but its own ``__init__``
     takes the arguments.
     """
+    taken = taker(program, made)
+    return taken is not None and not binds(*taken, call.args)
+
+
+def taker(program: Program, made: cst.CSTNode | None) -> tuple[cst.Parameters, int] | None:
+    """Return the parameters that a call fills, and how many of them are given already."""
     match made:
         case cst.FunctionDef():
-            return not _binds(made.params, 0, call.args)
+            return made.params, 0
         case cst.ClassDef():
-            taker = _initialiser(program, made)
-            return taker is not None and not _binds(taker.params, 1, call.args)
+            first = _initialiser(program, made)
+            return None if first is None else (first.params, 1)
         case _:
-            return False
-
-
-def never_takes(method: cst.FunctionDef, call: cst.Call) -> bool:
-    """Whether an undecorated method raises for what a call passes beside its instance."""
-    return not _binds(method.params, 1, call.args)
+            return None
 
 
 def _initialiser(program: Program, made: cst.ClassDef) -> cst.FunctionDef | None:
@@ -54,7 +55,7 @@ def _initialiser(program: Program, made: cst.ClassDef) -> cst.FunctionDef | None
     return own[0] if len(own) == 1 and not own[0].decorators else None
 
 
-def _binds(params: cst.Parameters, bound: int, args: Sequence[cst.Arg]) -> bool:
+def binds(params: cst.Parameters, bound: int, args: Sequence[cst.Arg]) -> bool:
     """Whether a call may pass some arguments; the first ``bound`` parameters are given already."""
     places = [*params.posonly_params, *params.params]
     named = {one.name.value for one in (*params.params, *params.kwonly_params)}

@@ -15,23 +15,18 @@ import libcst as cst
 from torchlint.imports import MARKS, VCS, is_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torchlint.analysis.index import Index
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Project
 
 # Names that a file need not bind: Python's own, also those of other versions, and what IPython,
 # notebooks and profilers put beside them.
-_KNOWN = frozenset(dir(builtins)) | frozenset(
+KNOWN = frozenset(dir(builtins)) | frozenset(
     """aiter anext BaseExceptionGroup ExceptionGroup EncodingWarning PythonFinalizationError
     WindowsError copyright credits exit license quit
     apply basestring buffer cmp coerce execfile file intern long raw_input reduce reload unichr
     unicode xrange StandardError
     In Out dbutils display get_ipython profile reveal_type spark sc sqlContext _""".split()
 )
-# Where a name only names something: in most places where nothing of a file binds it.
-_LABELS: dict[type, str] = {cst.Attribute: "attr", cst.Arg: "keyword", cst.Param: "name"}
 # What binds names where no statement is seen to.
 _BINDS = re.compile(
     r"\b(?:exec|execfile|globals|locals|get_ipython)\s*\(|\bvars\(\)|\bexec\s|__builtin"
@@ -40,21 +35,6 @@ _BINDS = re.compile(
 _RUNS = ("exec(", "execfile(", "run_path(", "run_module(")
 _BUILTINS = ("builtins", "__builtin__")
 _OBJECTS = "self|cls|args?|opts?|options?|cfg|config|conf|params|hparams"
-
-
-def unbound_names(index: Index) -> Iterator[cst.Name]:
-    """Yield the names that no statement of a file binds, where their values may be read."""
-    named, scope_of, parent = index.named, index.scope, index.parent
-    for word in named.keys() - index.root.bindings.keys() - _KNOWN:
-        for name in named[word]:
-            scope = scope_of(name)
-            if word in scope.bindings:  # of most names
-                continue
-            above = parent(name)
-            if getattr(above, _LABELS.get(type(above), ""), None) is name:
-                continue
-            if scope.owner(word) is None:
-                yield name
 
 
 def binds_nowhere(program: Program, word: str) -> bool:

@@ -100,7 +100,8 @@ class Unreached:
 
     def _passes_by(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
         """Whether what surrounds a part of it never comes to that part."""
-        if id(above) in self._raising.headers and child in _later(above):
+        headers = self._raising.headers
+        if headers and id(above) in headers and child in _later(above):
             return True
         if type(above) not in _PASSING:  # most nodes: that many cases cost a while
             return False
