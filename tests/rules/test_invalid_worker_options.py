@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools import check, silent
+from tools import check, check_in, silent
 
 from torchlint.rule import Severity
 
@@ -245,6 +245,20 @@ def test_what_cannot_be_sent(arguments: str, before: str, local: str) -> None:
     assert found.code == "TL105b"
     assert found.message.startswith(f"`{local}` cannot be sent to the workers of this DataLoader")
     assert found.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("more", "other", "found"),
+    [
+        pytest.param("", "", 0, id="nothing reads it"),
+        pytest.param("for x in loader:\n    train(x)\n", "", 1, id="gone through"),
+        pytest.param("", "from data import loader\n", 1, id="imported"),
+    ],
+)
+def test_a_loader_that_nothing_reads(tmp_path, more: str, other: str, found: int) -> None:
+    source = loaded("num_workers=2, collate_fn=lambda b: b") + more
+    files = {"data.py": source, "main.py": other}
+    assert len(check_in(tmp_path, files, "data.py", CODE)) == found
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,8 @@ def _is_affinity(program: Program, node: cst.BaseExpression) -> bool:
 def is_run(program: Program, loader: cst.Call) -> bool:
     """Whether something may go through a loader: else its workers never start.
 
-    A local variable that only code uses which nothing reaches is gone through nowhere.
+    A local variable that only code uses which nothing reaches is gone through nowhere, and so is
+    one that nothing reads.
     """
     if program.unreached.at(loader):
         return False
@@ -175,10 +176,20 @@ def is_run(program: Program, loader: cst.Call) -> bool:
             binding = program.index.bound(name)
         case _:
             return True
+    if _is_never_read(program, name):
+        return False
     if binding is None or binding.scope.kind is not ScopeKind.FUNCTION:
         return True
     uses = list(uses_of(program, binding))
     return not uses or not all(map(program.unreached.at, uses))
+
+
+def _is_never_read(program: Program, name: cst.Name) -> bool:
+    """Whether a file only ever sets a name, and no other file imports it."""
+    project, index = program.project, program.index
+    if project is None or project.imports.importers(str(program.path)):
+        return False
+    return all(index.bound(one) is not None for one in index.named[name.value])
 
 
 # -- what is sent to the workers --------------------------------------------------------------
