@@ -48,6 +48,8 @@ _LABELS: dict[type[cst.CSTNode], str] = {
     cst.Attribute: "attr",
     cst.Arg: "keyword",
     cst.Param: "name",
+    cst.ImportAlias: "name",
+    cst.ImportFrom: "module",
 }
 # Gives the fields of a node, each of them a child, several, or what is no node; that of one alone.
 _Reader: TypeAlias = "Callable[[cst.CSTNode], Any]"

@@ -53,7 +53,7 @@ class Raising:
     def __init__(self, program: Program) -> None:
         """Nothing is computed before it is asked for."""
         self._program = program
-        self._never: dict[int, bool] = {}
+        self._never: dict[tuple[int, bool], bool] = {}
 
     @cached_property
     def statements(self) -> set[int]:
@@ -82,17 +82,20 @@ class Raising:
             self._note(call, places)
         return places
 
-    def never_returns(self, function: cst.FunctionDef) -> bool:
-        """Whether each call of a function raises, or ends the script."""
-        key = id(function)
+    def never_returns(self, function: cst.FunctionDef, *, deep: bool) -> bool:
+        """Whether each call of a function raises, or ends the script.
+
+        Unless ``deep``, only where it says so: to find all that raises in a file takes a while.
+        """
+        key = (id(function), deep)
         if key not in self._never:
-            self._never[key] = self._find_never_returns(function)
+            self._never[key] = self._find_never_returns(function, deep=deep)
         return self._never[key]
 
-    def _find_never_returns(self, function: cst.FunctionDef) -> bool:
+    def _find_never_returns(self, function: cst.FunctionDef, *, deep: bool) -> bool:
         if function.asynchronous is not None or function.decorators:
             return False
-        last = next((one for one in function.body.body if self._ends(one)), None)
+        last = next((one for one in function.body.body if self._ends(one, deep=deep)), None)
         return (
             last is not None
             and not self._is_left_before(function, last)
@@ -174,12 +177,12 @@ class Raising:
             index.order(one) < place for kind in _GOES_ON for one in index.below(loop.body, kind)
         )
 
-    def _ends(self, node: cst.CSTNode) -> bool:
+    def _ends(self, node: cst.CSTNode, *, deep: bool) -> bool:
         """Whether a statement raises, or ends the script, where it runs to its end."""
         kind = type(node)  # of most nodes soon told
         if kind is cst.SimpleStatementLine or kind is cst.IndentedBlock:
-            return any(map(self._ends, node.body))  # type: ignore[attr-defined]
-        if kind is cst.Raise or id(node) in self._own.statements:
+            return any(self._ends(one, deep=deep) for one in node.body)  # type: ignore[attr-defined]
+        if kind is cst.Raise or (deep and id(node) in self._own.statements):
             return True
         match node:
             case cst.Expr(value=cst.Call(func=func)):
@@ -188,7 +191,7 @@ class Raising:
                 cst.If(body=body, orelse=cst.Else(body=other))
                 | cst.If(body=body, orelse=cst.If() as other)
             ):
-                return self._ends(body) and self._ends(other)
+                return self._ends(body, deep=deep) and self._ends(other, deep=deep)
             case _:
                 return False
 
@@ -311,7 +314,7 @@ class Raising:
             found = self._definition(bindings) if calls and len(bindings) == 1 else None
             if found is None:
                 continue
-            taken, never = taker(*found), _never_returns(*found)
+            taken, never = taker(*found), self._never_returns(*found)
             for call in calls:
                 fails = never or (taken is not None and not binds(*taken, call.args))
                 if fails and program.index.scope(call.func).owner(word) is root:
@@ -323,11 +326,25 @@ class Raising:
                         isinstance(func.value, cst.Name)
                         and func.value.value == "self"
                         and not method.decorators
-                        and (not binds(method.params, 1, call.args) or self.never_returns(method))
+                        and (
+                            not binds(method.params, 1, call.args)
+                            or self.never_returns(method, deep=True)
+                        )
                         and program.classes.around(call) is owner
                         and self._is_the_only(owner, method)
                     ):
                         yield call
+
+    def _never_returns(self, home: Program, made: Definition) -> bool:
+        """Whether each call of a function or class raises, or ends the script."""
+        deep = home is self._program
+        if isinstance(made, cst.FunctionDef):
+            return home.raising.never_returns(made, deep=deep)
+        owner = home.classes.get(made)
+        if owner is None or "__new__" in owner.methods or made.keywords:
+            return False
+        first = owner.methods.get("__init__")
+        return first is not None and home.raising.never_returns(first, deep=deep)
 
     def _definition(self, bindings: list[Binding]) -> tuple[Program, Definition] | None:
         """Return the one function or class of the project that a name means, and its file."""
@@ -357,15 +374,6 @@ class Raising:
         other = re.compile(rf"\bdef\s+{word}\b|\.{word}\s*=(?!=)|[\"']{word}[\"']|^\s+{word}\s*=")
         texts = map(project.imports.text, project.imports.having((word,)))
         return sum(len(other.findall(text)) for text in texts) == 1
-
-
-def _never_returns(home: Program, made: Definition) -> bool:
-    """Whether each call of a function or class raises, or ends the script."""
-    if isinstance(made, cst.FunctionDef):
-        return home.raising.never_returns(made)
-    owner = home.classes.get(made)
-    first = None if owner is None or "__new__" in owner.methods else owner.methods.get("__init__")
-    return first is not None and not made.keywords and home.raising.never_returns(first)
 
 
 def _always_runs(above: cst.CSTNode, child: cst.CSTNode) -> bool:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from torchlint.analysis.project import Project
 
 # Names that a file need not bind: Python's own, also those of other versions, and what IPython,
-# notebooks and profilers put beside them.
+# notebooks and profilers put beside them.  And what methods bind: to look at each takes a while.
 KNOWN = frozenset(dir(builtins)) | frozenset(
     """aiter anext BaseExceptionGroup ExceptionGroup EncodingWarning PythonFinalizationError
     WindowsError copyright credits exit license quit
     apply basestring buffer cmp coerce execfile file intern long raw_input reduce reload unichr
     unicode xrange StandardError
-    In Out dbutils display get_ipython profile reveal_type spark sc sqlContext _""".split()
+    self cls In Out dbutils display get_ipython profile reveal_type spark sc sqlContext _""".split()
 )
 # What binds names where no statement is seen to.
 _BINDS = re.compile(
