@@ -31,6 +31,7 @@ HEAD = """\
 import torch, torch.nn.functional as F
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
+from others import Base, data, loader, model, optimizer, unittest
 """
 
 
