@@ -67,7 +67,9 @@ def _is_installed(path: Path, root: Path) -> bool:
                 text = (folder / name).read_text("utf-8", "replace")
             except OSError:
                 continue
-            if re.search(says, text, re.MULTILINE) and not _is_beside_packages(path, folder, text):
+            if re.search(says, text, re.MULTILINE) is None:
+                continue
+            if name != "setup.py" or not _is_beside_packages(path, folder, text):
                 return True
         if folder == root:
             break

@@ -464,6 +464,11 @@ def test_scripts_beside_packages(
     assert unreached_in(tmp_path, FUNCTION, files, at="tools/net.py") is left_out
 
 
+def test_other_tools_take_what_they_take(tmp_path: Path) -> None:
+    files = MAIN | {"pyproject.toml": "[build-system]\nrequires = ['hatchling']\n"}
+    assert not unreached_in(tmp_path, FUNCTION, files, at="tools/net.py")
+
+
 def test_a_package_in_a_folder_that_is_none(tmp_path: Path) -> None:
     files = MAIN | {"setup.py": "setup(packages=find_packages())\n", "tools/lib/__init__.py": ""}
     assert unreached_in(tmp_path, FUNCTION, files, at="tools/lib/net.py")

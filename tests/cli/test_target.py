@@ -395,6 +395,7 @@ def test_a_broken_file_is_named_and_passed_over(project, name, content) -> None:
 # `set_to_none` from 1.7 on (which 2.0 does by itself), `fused` from 2.0 on.
 TRAINS = """\
 import torch
+from data import batches
 
 layers = [torch.nn.Linear(512, 512) for _ in range(8)]
 model = torch.nn.Sequential(*layers).cuda()

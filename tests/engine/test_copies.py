@@ -87,11 +87,21 @@ def test_copies_cost_nothing(tmp_path, files):
         pytest.param("models/layers.py", BOTH, id="the one that is imported"),
         pytest.param(COPY, {COPY: LAYERS}, id="no other"),
         pytest.param(COPY, {COPY: LAYERS, "models/layers.py": LAYERS}, id="neither is imported"),
-        pytest.param(COPY, BOTH | {COPY: OTHER}, id="the same name, other content"),
-        pytest.param(COPY, BOTH | {"log/run1/main.py": "import layers\n"}, id="imported too"),
+        pytest.param(
+            COPY,
+            BOTH | {COPY: OTHER, "log/run1/main.py": "import layers\nlayers.Net()\n"},
+            id="the same name, other content",
+        ),
+        pytest.param(
+            COPY, BOTH | {"log/run1/main.py": "import layers\nlayers.Net()\n"}, id="imported too"
+        ),
         pytest.param(COPY, BOTH | {COPY: f"{LAYERS}for _ in '12':\n    Net()\n"}, id="a script"),
         pytest.param(COPY, BOTH | {COPY: f"{LAYERS}print(Net())\n"}, id="it does something"),
-        pytest.param(COPY, BOTH | {"b.py": BY_PATH.replace("models", "log/run1")}, id="named"),
+        pytest.param(
+            COPY,
+            BOTH | {"b.py": BY_PATH.replace("models", "log/run1") + "layers.Net()\n"},
+            id="named",
+        ),
     ],
 )
 def test_what_may_run_does(tmp_path, path, files):
