@@ -238,6 +238,44 @@ def test_branches_that_no_call_takes(tmp_path: Path, source: str, files: dict[st
 
 # -- functions and classes that nothing names -----------------------------------------------------
 
+SWITCHED = (
+    "class Net:\n    def __init__(self):\n        self.more = False\n"
+    "    def forward(self, x):\n        if self.more:\n            probe(x)\n"
+)
+USED = {"main.py": "import net\nif __name__ == '__main__':\n    net.Net().forward(3)\n"}
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "never"),
+    [
+        pytest.param(SWITCHED, USED, True, id="switched off in the code"),
+        pytest.param(SWITCHED.replace("False", "True"), USED, False, id="on"),
+        pytest.param(
+            SWITCHED.replace("(self):", "(self, x=0):").replace("False", "x"),
+            USED,
+            False,
+            id="by a parameter",
+        ),
+        pytest.param(
+            SWITCHED + "    def on(self):\n        self.more = True\n", USED, False, id="on later"
+        ),
+        pytest.param(SWITCHED, USED | {"b.py": "net.more = True\n"}, False, id="from outside"),
+        pytest.param(SWITCHED, USED | {"b.py": "net.more, x = y\n"}, False, id="with others"),
+        pytest.param(SWITCHED, USED | {"b.py": "setattr(net, 'more', x)\n"}, False, id="by a text"),
+        pytest.param(
+            SWITCHED, USED | {"b.py": "class More(Net):\n    more = True\n"}, False, id="by an heir"
+        ),
+        pytest.param(SWITCHED, USED | {"b.py": "Net(more=True)\n"}, False, id="by a keyword"),
+        pytest.param(SWITCHED, USED | {"setup.py": ""}, False, id="installed: others may set it"),
+        pytest.param(SWITCHED, USED | {"b.py": "if net.more == x:\n    f()\n"}, True, id="read"),
+    ],
+)
+def test_switches_in_the_code(
+    tmp_path: Path, source: str, files: dict[str, str], *, never: bool
+) -> None:
+    assert unreached_in(tmp_path, source, files) is never
+
+
 MAIN = {"main.py": "import net\n" + SCRIPT}
 
 

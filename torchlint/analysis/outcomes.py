@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,8 @@ def _values(
             return [_WORDS[word]]
         case cst.Name():
             return _given(program, node, sites, depth)
+        case cst.Attribute(value=cst.Name("self")):
+            return _switched(program, node)
         case (
             cst.Tuple(elements=elements) | cst.List(elements=elements) | cst.Set(elements=elements)
         ):
@@ -123,6 +126,29 @@ def _values(
             return [tuple(one for part in parts for one in part)] if all(parts) else []
         case _:
             return []
+
+
+def _switched(program: Program, node: cst.Attribute) -> list[object]:
+    """Return what a switch in the code is: ``self.shuffled = False``, the only place that sets it.
+
+    By the texts of a project that nobody else uses, where its name is set or written once.
+    """
+    project, name = program.project, node.attr.value
+    owner = program.classes.around(node)
+    if owner is None or project is None or not program.unreached.is_closed:
+        return []
+    match owner.stores.get(name):
+        case [only] if isinstance(only.value, cst.Name) and not only.path:
+            constant = only.value.value
+        case _:
+            return []
+    sets = re.compile(
+        rf"\b{name}\s*(?::[^=\n]*)?[-+*/|&]?=(?!=)|\b{name}\s*,[^\n]*=|[\"']{name}[\"']"
+    )
+    texts = map(project.imports.text, project.imports.having((name,)))
+    if constant not in _WORDS or sum(len(sets.findall(text)) for text in texts) != 1:
+        return []
+    return [_WORDS[constant]]
 
 
 def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -> bool:
