@@ -176,6 +176,57 @@ def test_names_that_nothing_binds(tmp_path: Path, source: str, files: dict[str, 
     assert unreached_in(tmp_path, source, files)
 
 
+@pytest.mark.parametrize(
+    ("head", "files", "raises"),
+    [
+        pytest.param("from b import y\n", {"b.py": "x = 1\n"}, True, id="of a script beside it"),
+        pytest.param(
+            "from . import b\nfrom .b import y\n", {"b.py": "x = 1\n"}, True, id="relative"
+        ),
+        pytest.param(
+            "from lib.b import y\n",
+            {"lib/b.py": "x = 1\n", "c.py": "import net\n"},
+            True,
+            id="by its path",
+        ),
+        pytest.param("from b import y\n", {"b.py": "y = 1\n"}, False, id="it is there"),
+        pytest.param("from b import y\n", {"b.py": "from numpy import *\n"}, False, id="a star"),
+        pytest.param("from b import y\n", {"b.py": "globals()['y'] = 1\n"}, False, id="computed"),
+        pytest.param(
+            "from b import y\n",
+            {"b.py": "def __getattr__(x):\n    return x\n"},
+            False,
+            id="asked for",
+        ),
+        pytest.param(
+            "from b import y\n", {"b/__init__.py": "", "b/y.py": ""}, False, id="a module"
+        ),
+        pytest.param("from b import y\n", {"lib/b.py": ""}, False, id="perhaps an installed one"),
+        pytest.param(
+            "from b import y\n", {"b.py": "", "c.py": "import net\n"}, False, id="started elsewhere"
+        ),
+        pytest.param(
+            "from b import y\n",
+            {"b.py": "", "c.py": "import b\nb.y = 1\n"},
+            False,
+            id="set outside",
+        ),
+        pytest.param(
+            "try:\n    from b import y\nexcept ImportError:\n    y = 1\n",
+            {"b.py": ""},
+            False,
+            id="tried",
+        ),
+        pytest.param("if a:\n    from b import y\n", {"b.py": ""}, False, id="at times"),
+    ],
+)
+def test_names_that_a_module_lacks(
+    tmp_path: Path, head: str, files: dict[str, str], *, raises: bool
+) -> None:
+    source = f"{head}a = 1\nprobe = print\nprobe(a)\n".replace("if a:", "a = 1\nif a:")
+    assert unreached_in(tmp_path, source, files) is raises
+
+
 # -- super() --------------------------------------------------------------------------------------
 
 NETS = (

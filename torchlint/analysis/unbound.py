@@ -1,4 +1,4 @@
-"""Names that nothing binds: reading one raises.
+"""Names that nothing binds: reading one, or importing it, raises.
 
 ``for batch in dloader:`` in a function that calls it ``loader``.  Only in a project: a snippet may
 be for others to complete.
@@ -7,14 +7,18 @@ be for others to complete.
 from __future__ import annotations
 
 import builtins
+import os
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.imports import MARKS, VCS, is_marked
+from torchlint.naming import means_one_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Project
 
@@ -45,6 +49,38 @@ def binds_nowhere(program: Program, word: str) -> bool:
     if _BINDS.search(program.text) or not is_marked(project.imports.root, (*VCS, *MARKS)):
         return False
     return not _is_brought(program, project, word) and not _is_set(program, project, word)
+
+
+def missing_imports(program: Program) -> Iterator[cst.ImportFrom]:
+    """Yield where a file takes what a module of the project has not."""
+    project = program.project
+    if project is None or program.path is None:
+        return
+    for statement in program.index.of(cst.ImportFrom):
+        module = program.names.module_of(statement)
+        if not module or isinstance(statement.names, cst.ImportStar):
+            continue
+        names = (one.name for one in statement.names if isinstance(one.name, cst.Name))
+        if any(_lacks(program, project, module, name) for name in names):
+            yield statement
+
+
+def _lacks(program: Program, project: Project, module: str, name: cst.Name) -> bool:
+    """Whether a module, which is surely that of the project, has nothing by a name."""
+    path, imports, word = str(program.path), project.imports, name.value
+    found = imports.find(path, f"{module}.{word}")
+    if found is None or found[1] != word:
+        return False
+    beside = os.path.dirname(found[0]) == os.path.dirname(path)  # noqa: PTH120 - as in `Imports`
+    own = module[0] == "@" or (beside and not imports.importers(path))
+    # else another may be installed: `from datasets import load_dataset`
+    if not own and not ("." in module and means_one_file(path, f"{module}.{word}", imports)):
+        return False
+    other = project.program(found[0])
+    if other is None:
+        return False
+    bound = other.index.root.bindings
+    return word not in bound and "__getattr__" not in bound and binds_nowhere(other, word)
 
 
 def _is_brought(program: Program, project: Project, word: str) -> bool:
