@@ -758,7 +758,11 @@ def test_a_model_of_a_file_that_is_imported_by_its_name(tmp_path, named, applied
 def test_models_of_a_file_that_has_nothing_to_do_with_it(tmp_path):
     net = "from setup_layers import size\n" + NET
     train = "from setup_layers import start\nhead().apply(start)\n"
-    files = {"net.py": net, "setup_layers.py": SETUP.format(kind="nn.Conv2d"), "train.py": train}
+    files = {
+        "net.py": net,
+        "setup_layers.py": SETUP.format(kind="nn.Conv2d") + "size = 3\n",
+        "train.py": train,
+    }
     [found] = check_in(tmp_path, files, "net.py", CODE)
     assert found.fix is not None
 
