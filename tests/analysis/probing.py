@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.analysis.program import Program
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LINES = (cst.BaseSmallStatement, cst.BaseStatement, cst.MatchCase, cst.ExceptHandler,
           cst.ExceptStarHandler)  # fmt: skip
@@ -59,3 +65,13 @@ def bound_to(program: Program) -> list[str]:
             node = above
         lines.append(program.code(node).strip().partition("\n")[0].rstrip(";"))
     return sorted(lines)
+
+
+def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
+    """Whether the probe in one file of a project with others is never run."""
+    for name, text in {"requirements.txt": "torch", at: source, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    program = Project(Imports(root, lambda _: False)).program(str(root / at))
+    assert program is not None
+    return program.unreached.at(probed(program))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from packaging.version import Version
-from probing import parsed, probed
+from probing import parsed, probed, unreached_in
 
 from torchlint.analysis.project import Project
 from torchlint.imports import Imports
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCRIPT = "if __name__ == '__main__':\n    run()\n"
-
-
-def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
-    """Whether the probe in one file of a project with others is never run."""
-    for name, text in {"requirements.txt": "torch", at: source, **files}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    program = Project(Imports(root, lambda _: False)).program(str(root / at))
-    assert program is not None
-    return program.unreached.at(probed(program))
 
 
 def after(*lines: str, head: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from probing import parsed, probed
+from probing import parsed, probed, unreached_in
 
 from torchlint.analysis.project import Project
 from torchlint.imports import Imports
@@ -22,16 +22,6 @@ MASKED = "def apply(x, mask=None):\n    if mask is not None:\n        probe(x)\n
 def unreached(source: str) -> bool:
     """Whether the probe of a snippet by itself is never run."""
     program = parsed(source)
-    return program.unreached.at(probed(program))
-
-
-def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
-    """Whether the probe in one file of a project with others is never run."""
-    for name, text in {"requirements.txt": "torch", at: source, **files}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    program = Project(Imports(root, lambda _: False)).program(str(root / at))
-    assert program is not None
     return program.unreached.at(probed(program))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.analysis.classes import Store
 from torchlint.analysis.decisions import truth
 from torchlint.analysis.values import Device, Kind
 
@@ -135,20 +136,19 @@ def _switched(program: Program, node: cst.Attribute) -> list[object]:
     """
     project, name = program.project, node.attr.value
     owner = program.classes.around(node)
-    if owner is None or project is None or not program.unreached.is_closed:
-        return []
-    match owner.stores.get(name):
-        case [only] if isinstance(only.value, cst.Name) and not only.path:
-            constant = only.value.value
+    match None if owner is None else owner.stores.get(name):
+        case [Store(value=cst.Name(value=constant), path=())] if constant in _WORDS:
+            pass
         case _:
             return []
+    if project is None or not program.unreached.is_closed:
+        return []
     sets = re.compile(
         rf"\b{name}\s*(?::[^=\n]*)?[-+*/|&]?=(?!=)|\b{name}\s*,[^\n]*=|[\"']{name}[\"']"
     )
     texts = map(project.imports.text, project.imports.having((name,)))
-    if constant not in _WORDS or sum(len(sets.findall(text)) for text in texts) != 1:
-        return []
-    return [_WORDS[constant]]
+    once = sum(len(sets.findall(text)) for text in texts) == 1
+    return [_WORDS[constant]] if once else []
 
 
 def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -> bool:

@@ -270,12 +270,9 @@ class Raising:
         """Yield the names of classes that may extend a class, by the texts of the project."""
         project = self._program.project
         extends = re.compile(rf"^\s*class\s+(\w+)\s*\([^)]*\b{owner.name}\b", re.MULTILINE)
-        files = () if project is None else project.imports.having((owner.name,))
-        texts = (
-            {self._program.text, *(project.imports.text(one) for one in files)}
-            if project
-            else {self._program.text}
-        )
+        texts = {self._program.text}
+        if project is not None:
+            texts.update(map(project.imports.text, project.imports.having((owner.name,))))
         for text in texts:
             yield from extends.findall(text)
 

@@ -372,8 +372,13 @@ class Unreached:
 
     def _is_written(self, name: str) -> bool:
         """Whether only the scripts of a project use what the module has under a name, by it."""
+        project = self._program.project
         if name not in self._written:
-            self._written[name] = self.is_closed and self._is_never_found(name)
+            self._written[name] = (
+                self.is_closed
+                and project is not None
+                and not is_found(str(self._program.path), name, project.imports)
+            )
         return self._written[name]
 
     @cached_property
@@ -381,11 +386,6 @@ class Unreached:
         """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
-
-    def _is_never_found(self, name: str) -> bool:
-        project = self._program.project
-        assert project is not None
-        return not is_found(str(self._program.path), name, project.imports)
 
 
 def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:
