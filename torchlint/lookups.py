@@ -145,8 +145,9 @@ def _finds_in(file: str, subject: str, path: str, name: str, imports: Imports) -
         may_import = _may_hold_module(subject, text)
         if any(_has(one, path, name, imports) for one in imports.handed_on):
             return True
-    named = _ANY_NAME.search(text) is not None or _is_told(name, imports)
-    return may_import and named and is_imported_by_name(path, imports)
+    if not may_import or not (_ANY_NAME.search(text) or _is_told(name, imports)):
+        return False
+    return is_imported_by_name(path, imports)
 
 
 def _may_hold_module(variable: str, text: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
+from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Kind
 from torchlint.test_code import is_left_to_runner, is_test
 
@@ -78,10 +79,8 @@ def _only_shows(program: Program, call: cst.Call) -> bool:
     named = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     if isinstance(named, cst.Name) and _DOES.search(named.value) is not None:
         return False
-    function = program.calls.target(call)
-    if function is None and (other := program.calls.elsewhere(call)) is not None:
-        function = other.function
-    made = function is None or function.name.value in ("__init__", "forward")
+    found = callee(program, call)
+    made = found is None or found[1].name.value in ("__init__", "forward")
     return made or program.value(call).kind is Kind.MODULE
 
 
