@@ -39,7 +39,7 @@ of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
   not seen to be one together: other averages than the exponential one.
 - Averages that the loop moves to another device.
 - Files for the CPU only, where the step itself takes most of the time.
-- Projects that declare a torch older than 2.0, or use what 2.0 no longer has.
+- Projects that declare a torch older than 2.1, or use what 2.1 no longer has.
 
 ## Fix safety
 Unsafe: the results differ by rounding, and the two models must have the same parameters, one by
@@ -48,7 +48,7 @@ raises.  There is a fix where the loop runs over `parameters()` of two models, a
 update the average.  There is none for a `state_dict()`, which holds counters as well
 (`AveragedModel(model, multi_avg_fn=..., use_buffers=True)` takes them apart by dtype), nor in files
 that convert models to another dtype, shard them or use a training framework, nor where a README
-names a torch older than 2.0.
+names a torch older than 2.1.
 
 ## Evidence
 `torchlint bench TL604` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.averaging import Averaging
     from torchlint.analysis.program import Program
 
-SINCE = Version("2.0")
+SINCE = Version("2.1")  # came with pytorch pull request 94820, a month after torch 2.0
 MODULE, FUNCTION = "torch.optim.swa_utils", "get_ema_multi_avg_fn"
 # Models that others hold a part of, or convert.
 OTHERS = re.compile(r"\bamp\.initialize|FSDP|fully_shard|FullySharded|deepspeed|xla")

@@ -84,7 +84,7 @@ def test_left_alone(source):
 
 
 def test_older_torch_has_no_such_function():
-    silent(train(EMA), CODE, "1.13")
+    silent(train(EMA), CODE, "2.0")
     silent(train(EMA, before="from torch._six import inf"), CODE)
 
 
@@ -200,10 +200,10 @@ def test_no_fix_under_a_framework():
 def test_it_is_advice_that_names_the_version():
     [finding] = check(train(EMA), CODE)
     assert finding.severity is Severity.INFO
-    assert "from torch 2.0 on" in finding.message
-    assert "torch below 2.0 has no such function" in finding.fix.changes
+    assert "from torch 2.1 on" in finding.message
+    assert "torch below 2.1 has no such function" in finding.fix.changes
     [finding] = check(train(EMA), CODE, "2.4")
-    assert "2.0" not in finding.message + finding.fix.changes
+    assert "2.1" not in finding.message + finding.fix.changes
 
 
 def test_a_counter_beside_it_converts_no_model():
