@@ -146,7 +146,7 @@ def item_accumulate_in_train_loop(program: Program) -> Iterator[Finding]:
         unread = is_unread(program, total.target)
         graph = sync.context.role is Role.TRAIN and not _counts(program, sync)
         detached = ", detached," if graph else ""  # for those who add it up by hand
-        seldom = _is_read_in_loop(program, total)
+        seldom = _is_kept(total) or _is_read_in_loop(program, total)
         where = "only where it is reported" if seldom else "once after the loop"
         what = f"add up `{name}` on the device{detached} and read it {where}"
         again = before is not None and is_checked(program, sync)
@@ -307,6 +307,15 @@ def _asks_rank(program: Program, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.BooleanOperation):
         return all(_asks_rank(program, side) for side in (test.left, test.right))
     return picks_process(program, test)
+
+
+def _is_kept(total: Total) -> bool:
+    """``self.stats["words"] += ...``: the object has it, and its other methods may read it."""
+    match total.target:
+        case cst.Subscript(value=cst.Attribute()):
+            return True
+        case _:
+            return False
 
 
 def _is_read_in_loop(program: Program, total: Total) -> bool:

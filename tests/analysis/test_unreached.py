@@ -778,7 +778,7 @@ def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str,
         pytest.param(NET, kept("pass", base="nn.Sequential"), id="called by what keeps it"),
         pytest.param(NET, kept("pass", base="Other"), id="kept for others"),
         pytest.param(NET, kept("pass", made="nn.DataParallel(Net())"), id="wrapped"),
-        pytest.param(NET, kept("pass", made="[Net()]"), id="made in a list"),
+        pytest.param(NET, kept("return self.net", made="[Net()]"), id="returned in a list"),
         pytest.param(NET, kept("pass", made="Net() if x else Net()"), id="made in two ways"),
         pytest.param(NET, kept("pass") | {"b.py": "t = make()\nt.net(3)\n"}, id="elsewhere"),
         pytest.param(NET, kept("pass") | {"b.ipynb": '"t.net(3)"'}, id="in a notebook"),
@@ -841,4 +841,135 @@ def test_methods_that_may_be_called(tmp_path: Path, source: str, files: dict[str
     ],
 )  # fmt: skip
 def test_methods_that_no_call_reaches(tmp_path: Path, source: str, files: dict[str, str]) -> None:
+    assert unreached_in(tmp_path, source, files)
+
+
+NETS = "nn.ModuleList([Net() for _ in range(3)])"
+FILLED = ["nets = []", "nets.append(Net())", "self.more = nn.ModuleList(nets)"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(kept("self.net[0](x)", made=NETS), id="by its place"),
+        pytest.param(kept("for net in self.net:", "    net(x)", made=NETS), id="in turns"),
+        pytest.param(kept("for _, net in enumerate(self.net):", "    net(x)", made=NETS), id="n"),
+        pytest.param(kept("for _, net in zip(m, self.net):", "    net(x)", made=NETS), id="zip"),
+        pytest.param(kept("for net in self.net[1:]:", "    net(x)", made=NETS), id="a part"),
+        pytest.param(kept("for net in reversed(self.net):", "    net(x)", made=NETS), id="back"),
+        pytest.param(kept("x = [net(x) for net in self.net]", made=NETS), id="a comprehension"),
+        pytest.param(kept("nets = self.net", "nets[0](x)", made=NETS), id="by another name"),
+        pytest.param(kept("x = self.net[0].eval()(x)", made="[Net()]"), id="a plain list"),
+        pytest.param(kept(*FILLED, "self.more[0](x)"), id="filled"),
+        pytest.param(kept("run(self.net)", made=NETS), id="the list is passed on"),
+        pytest.param(kept("self.net[0], x = x, self.net[0]", made=NETS), id="an entry goes on"),
+        pytest.param(kept("run(*self.net)", made=NETS), id="as arguments"),
+        pytest.param(kept("one, two = self.net", made=NETS), id="taken apart"),
+        pytest.param(kept("self.net.pop()(x)", made=NETS), id="taken out"),
+        pytest.param(kept("it = map(run, self.net)", made=NETS), id="mapped"),
+        pytest.param(kept("for one in zip(m, self.net):", "    run(one)", made=NETS), id="pairs"),
+        pytest.param(kept("nets = m.nets", "nets.append(Net())"), id="in a list of others"),
+        pytest.param(kept("m.nets.append(Net())"), id="in a list elsewhere"),
+        pytest.param(kept("m.add(Net())"), id="added"),
+        pytest.param(kept("pass", made="[[Net()]]"), id="a list in a list"),
+        pytest.param(kept("pass", made="nn.Sequential(Net())"), id="a sequence of layers"),
+        pytest.param(kept("self.net.append(Net())"), id="a list or one"),
+        pytest.param(kept("getattr(self.net, 'forward')(x)"), id="found by its name"),
+        pytest.param(kept("getattr(self.net, x)(m)"), id="found by a name"),
+    ],
+)
+def test_lists_of_modules_that_may_be_called(tmp_path: Path, files: dict[str, str]) -> None:
+    assert not unreached_in(tmp_path, NET, files)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(kept("pass", made=NETS), id="kept"),
+        pytest.param(kept("for net in self.net:", "    net.encode(x)", made=NETS), id="encode"),
+        pytest.param(kept("self.net[0].encode(x)", made=NETS), id="one"),
+        pytest.param(kept("n = len(self.net)", "f(self.net.parameters())", made=NETS), id="asked"),
+        pytest.param(kept(*FILLED, "self.more.append(Net())"), id="filled"),
+        pytest.param(kept(*FILLED, "self.more.extend([Net()])"), id="by many"),
+        pytest.param(
+            kept("if hasattr(self.net, 'a'):", "    f(getattr(self.net, 'a', x))"), id="a"
+        ),
+    ],
+)
+def test_lists_of_modules_that_nothing_calls(tmp_path: Path, files: dict[str, str]) -> None:
+    assert unreached_in(tmp_path, NET, files)
+
+
+# -- parameters that every call gives -------------------------------------------------------------
+
+UNMASKED = "import torch\ndef apply(x, mask=None):\n    if mask is None:\n        probe(x)\n"
+
+
+def calling(*lines: str, more: str = "") -> dict[str, str]:
+    """Return a script with a function of some lines that the script calls."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return {
+        "main.py": f"import torch\nfrom net import apply\n{more}\n"
+        f"def step(x, m, n=None):\n{body}if __name__ == '__main__':\n    step(1, 2)\n"
+    }
+
+
+PAIR = "def pair(x, m, n=None):\n    return x, {}\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(calling("apply(x)"), id="left out"),
+        pytest.param(calling("apply(x, None)"), id="None"),
+        pytest.param(calling("apply(x, n)"), id="what may be left out"),
+        pytest.param(calling("apply(x, m)", more="def f():\n    step(3, None)"), id="None once"),
+        pytest.param(calling("m = None if x else m", "apply(x, m)"), id="one or the other"),
+        pytest.param(calling("if x:", "    m = None", "apply(x, m)"), id="None at times"),
+        pytest.param(calling("apply(x, m or n)"), id="None at last"),
+        pytest.param(calling("apply(x, m and x)"), id="one of both"),
+        pytest.param(calling("apply(x, x.mask)"), id="an attribute"),
+        pytest.param(calling("apply(x, x[0])"), id="an entry"),
+        pytest.param(calling("apply(x, f(x))"), id="what another function gives"),
+        pytest.param(calling("apply(*x)"), id="hidden"),
+        pytest.param(calling("x, m = x.pair(m)", "apply(x, m)"), id="of a pair of others"),
+        pytest.param(
+            calling("x, m = pair(x, m)", "apply(x, m)", more=PAIR.format("n")), id="of a pair"
+        ),
+        pytest.param(
+            calling("x, m = pair(x, m)", "apply(x, m)", more="def pair(x, m):\n    return x\n"),
+            id="of what is no pair",
+        ),
+    ],
+)
+def test_what_some_call_may_leave_out(tmp_path: Path, files: dict[str, str]) -> None:
+    assert not unreached_in(tmp_path, UNMASKED, files)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(calling("apply(x, m)"), id="what the caller requires"),
+        pytest.param(calling("apply(x, torch.ones(3))"), id="a tensor"),
+        pytest.param(calling("m = torch.ones(3)", "apply(x, m)"), id="a name of one"),
+        pytest.param(calling("apply(x, x * n)"), id="a product"),
+        pytest.param(calling("apply(x, True)"), id="a constant"),
+        pytest.param(calling("apply(x, m if n else x)"), id="one of two"),
+        pytest.param(calling("apply(x, n or m)"), id="something at last"),
+        pytest.param(calling("apply(x, x[1:])"), id="a slice"),
+        pytest.param(calling("apply(x, mask=[x])"), id="a list"),
+        pytest.param(
+            calling("x, m = pair(x, m)", "apply(x, m)", more=PAIR.format("m[1:]")), id="of a pair"
+        ),
+        pytest.param(calling("x = torch.squeeze(x)", "apply(x, m)"), id="beside other names"),
+    ],
+)
+def test_what_every_call_gives(tmp_path: Path, files: dict[str, str]) -> None:
+    assert unreached_in(tmp_path, UNMASKED, files)
+
+
+def test_functions_of_torch_are_no_namesakes(tmp_path: Path) -> None:
+    source = UNMASKED.replace("apply", "squeeze") + "def other(x):\n    torch.squeeze(x)\n"
+    files = calling("squeeze(torch.squeeze(x), m)")
+    files["main.py"] = files["main.py"].replace("import apply", "import squeeze")
     assert unreached_in(tmp_path, source, files)

@@ -583,3 +583,8 @@ def test_says_where_the_total_is_read(after: str, where: str) -> None:
     )
     (found,) = check(source, CODE)
     assert f"read it {where}" in found.message
+
+
+def test_what_an_object_keeps_may_be_read_before_the_loop_ends() -> None:
+    (found,) = check(loop("self.sums['w'] += loss.item()", "self = State()", "pass"), CODE)
+    assert "read it only where it is reported" in found.message

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Binding, ScopeKind
+from torchlint.analysis.index import ScopeKind
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.imports import MANY
 from torchlint.naming import is_quoted
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from torchlint.analysis.classes import Class
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
     Place: TypeAlias = tuple[Program, cst.CSTNode]
@@ -44,6 +45,9 @@ _OF_TORCH = _SAME | {
 }
 _PLAIN = ("torch.nn.Module", "object")
 _RUNS = frozenset({"__call__", "_call_impl", "__class__", "__getattribute__"})
+_LISTS = frozenset({"torch.nn.ModuleList", "list", "tuple", "reversed"})
+# Methods of a list that give nothing of what is in it.
+_FILLS = frozenset({"append", "extend", "insert", "clear", "reverse"})
 # What finds the modules that are kept in a module.
 _CHILDREN = ("children()", "._modules", ".modules())", "get_submodule(", "submodule(")
 _GETATTR = re.compile(r"\bgetattr\(\s*self\b[^,()]*,\s*[^\"'\s]")
@@ -57,7 +61,7 @@ def calls_of(program: Program, function: cst.FunctionDef) -> Calls | None:
     """Return all the calls of a method; None where there may be others.
 
     Of a class of a project that is not for others to use, each of whose instances is kept in one
-    attribute or variable, and used there alone.
+    attribute or variable, or in a list there, and used there alone.
     """
     owner = program.classes.around(function)
     name = function.name.value
@@ -84,33 +88,59 @@ class _Search:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._attributes: dict[str, bool] = {}  # yet to be followed; whether they are lists
+        self._seen: dict[str, bool] = {}
+        self._variables: set[int] = set()
 
     def calls(self, program: Program, owner: Class) -> Iterator[tuple[Program, cst.Call]]:
         made = list(self._made(program, owner))
         if not made:
             raise _UnseenError  # by whom, then?
         yield from self._of_self(program, owner)
-        attributes: set[str] = set()
         for home, call in made:
-            instance = self._same(home, call)
-            match home.parent(instance):
-                case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
-                    value is instance
-                ):
-                    pass
-                case _:
+            yield from self._kept(home, self._same(home, call), in_list=False)
+        while self._attributes:
+            name, in_list = self._attributes.popitem()
+            yield from self._of_attribute(program, name, in_list=in_list)
+
+    def _kept(
+        self, home: Program, node: cst.CSTNode, *, in_list: bool
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls of what is kept: an instance, or a list that has it."""
+        match home.parent(node):
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
+                value is node
+            ):
+                yield from self._put_in(home, target, in_list=in_list)
+            case cst.Element() as element:
+                yield from self._kept(home, _parent(home, element), in_list=_once(in_list))
+            case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt) as several if elt is node:
+                yield from self._kept(home, several, in_list=_once(in_list))
+            case cst.Arg(star="") as arg:
+                call = _parent(home, arg)
+                assert isinstance(call, cst.Call)
+                if in_list and _is_list(home, call):
+                    yield from self._kept(home, call, in_list=True)
+                else:
+                    yield from self._put_in(home, _filled(call, in_list), in_list=True)
+            case _:
+                raise _UnseenError
+
+    def _put_in(
+        self, home: Program, target: cst.BaseExpression, *, in_list: bool
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        match target:
+            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)) if _is_kept(
+                home, target
+            ):
+                if name not in self._seen:
+                    self._seen[name] = self._attributes[name] = in_list
+                elif self._seen[name] is not in_list:
                     raise _UnseenError
-            match target:
-                case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)) if (
-                    _is_kept(home, target)
-                ):
-                    attributes.add(name)
-                case cst.Name():
-                    yield from self._of_variable(home, target)
-                case _:
-                    raise _UnseenError
-        for name in sorted(attributes):
-            yield from self._of_attribute(program, name)
+            case cst.Name():
+                yield from self._of_variable(home, target, in_list=in_list)
+            case _:
+                raise _UnseenError
 
     def _made(self, program: Program, owner: Class) -> Iterator[Place]:
         """Yield the calls that make instances."""
@@ -139,14 +169,27 @@ class _Search:
             if not program.is_static(method) and (first is None or first.name.value != "self"):
                 raise _UnseenError
 
-    def _of_variable(self, home: Program, target: cst.Name) -> Iterator[tuple[Program, cst.Call]]:
+    def _of_variable(
+        self, home: Program, target: cst.Name, *, in_list: bool
+    ) -> Iterator[tuple[Program, cst.Call]]:
         binding = home.index.bound(target)
-        if not isinstance(binding, Binding) or binding.scope.kind is not ScopeKind.FUNCTION:
+        if binding is None:  # of a list that is filled
+            match home.flow.reaching(target):
+                case (binding,) if _is_new_list(home, binding):
+                    pass
+                case _:
+                    raise _UnseenError
+        if id(binding) in self._variables:
+            return
+        self._variables.add(id(binding))
+        if binding.scope.kind not in (ScopeKind.FUNCTION, ScopeKind.COMPREHENSION):
             raise _UnseenError
         for use in uses_of(home, binding):
-            yield from self._used(home, use)
+            yield from self._used_as(home, use, in_list=in_list)
 
-    def _of_attribute(self, program: Program, name: str) -> Iterator[tuple[Program, cst.Call]]:
+    def _of_attribute(
+        self, program: Program, name: str, *, in_list: bool
+    ) -> Iterator[tuple[Program, cst.Call]]:
         """Yield the calls of whatever is kept in attributes of a name."""
         assert program.project is not None
         imports = program.project.imports
@@ -165,7 +208,70 @@ class _Search:
             for node in home.index.named.get(name, ()):
                 above = home.parent(node)
                 if is_label(home, node) and isinstance(above, cst.Attribute):
-                    yield from self._used(home, above)
+                    yield from self._used_as(home, above, in_list=in_list)
+
+    def _used_as(
+        self, home: Program, node: cst.BaseExpression, *, in_list: bool
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        yield from self._used_list(home, node) if in_list else self._used(home, node)
+
+    def _used_list(
+        self, home: Program, node: cst.BaseExpression
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls of the method by one use of a list of instances."""
+        match home.parent(node):
+            case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
+                if name not in _FILLS and name not in _OF_TORCH:
+                    raise _UnseenError
+            case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=part)]) as entry if (
+                value is node
+            ):
+                in_list = isinstance(part, cst.Slice)
+                yield from self._used_as(home, entry, in_list=in_list)
+            case cst.For(target=target, iter=source) if source is node:
+                yield from self._turned(home, target)
+            case cst.CompFor(target=target, iter=source) if source is node:
+                yield from self._turned(home, target)
+            case cst.Arg(star="", keyword=None) as arg:
+                yield from self._passed_list(home, arg)
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
+                value is node
+            ):
+                yield from self._put_in(home, target, in_list=True)
+            case cst.Comparison() | cst.AssignTarget() | cst.Expr() | cst.Del():
+                pass
+            case _:
+                raise _UnseenError
+
+    def _turned(
+        self, home: Program, target: cst.BaseExpression
+    ) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls of the method in turns over a list of instances."""
+        if not isinstance(target, cst.Name):
+            raise _UnseenError
+        yield from self._of_variable(home, target, in_list=False)
+
+    def _passed_list(self, home: Program, arg: cst.Arg) -> Iterator[tuple[Program, cst.Call]]:
+        """Yield the calls by what a function makes of a list: ``enumerate(self.layers)``."""
+        call = _parent(home, arg)
+        assert isinstance(call, cst.Call)
+        if _is_list(home, call):
+            yield from self._used_list(home, call)
+            return
+        func, above = call.func, home.parent(call)
+        if not isinstance(func, cst.Name) or not home.is_builtin(func):
+            raise _UnseenError
+        if func.value == "len":
+            return
+        place = call.args.index(arg) + (func.value == "enumerate")
+        match above:
+            case (
+                cst.For(target=cst.Tuple(elements=targets), iter=source)
+                | cst.CompFor(target=cst.Tuple(elements=targets), iter=source)
+            ) if source is call and func.value in ("enumerate", "zip") and place < len(targets):
+                yield from self._turned(home, targets[place].value)
+            case _:
+                raise _UnseenError
 
     def _used(
         self, home: Program, instance: cst.BaseExpression
@@ -187,10 +293,23 @@ class _Search:
                     yield home, call
             case cst.Comparison() | cst.AssignTarget() | cst.Expr() | cst.Del():
                 pass
-            case cst.Arg() if _is_asked(home, above):
+            case cst.Arg() if _is_asked(home, above) or self._gives_other(home, above):
                 pass
             case _:
                 raise _UnseenError
+
+    def _gives_other(self, home: Program, arg: cst.Arg) -> bool:
+        """Whether something else of an instance is looked up: ``hasattr(layer, "weight")``."""
+        match home.parent(arg):
+            case cst.Call(
+                func=cst.Name("getattr" | "hasattr" | "setattr") as func,
+                args=[first, cst.Arg(value=cst.SimpleString() as name), *_],
+            ):
+                word = name.evaluated_value
+                found = first is arg and word != self._name and word not in _RUNS
+                return found and home.is_builtin(func)
+            case _:
+                return False
 
     @staticmethod
     def _same(home: Program, instance: cst.CSTNode) -> cst.CSTNode:
@@ -206,6 +325,55 @@ class _Search:
                     instance = call
                 case _:
                     return instance
+
+
+def _parent(home: Program, node: cst.CSTNode) -> cst.CSTNode:
+    """Return what a part of an expression stands in."""
+    above = home.parent(node)
+    assert above is not None
+    return above
+
+
+def _once(in_list: bool) -> bool:
+    """Return that what is in a list is so; of lists in lists nothing is followed."""
+    if in_list:
+        raise _UnseenError
+    return True
+
+
+def _is_new_list(home: Program, binding: Binding) -> bool:
+    """Whether a name stands for a list that nothing else has: ``layers = []``."""
+    match binding.value:
+        case cst.List() | cst.ListComp():
+            return binding.is_plain
+        case cst.Call(func=func):
+            return binding.is_plain and home.qualified(func) == "torch.nn.ModuleList"
+        case _:
+            return False
+
+
+def _is_list(home: Program, call: cst.Call) -> bool:
+    """Whether a call makes a list of another one: ``nn.ModuleList(layers)``, ``reversed(them)``."""
+    func = call.func
+    if len(call.args) != 1:
+        return False
+    if isinstance(func, cst.Name) and func.value in _LISTS:
+        return home.is_builtin(func)
+    return home.qualified(func) in _LISTS
+
+
+def _filled(call: cst.Call, in_list: bool) -> cst.BaseExpression:
+    """Return the list that a call puts an instance in, or another list of them."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=filled, attr=cst.Name("append")), args=[_]):
+            wanted = False
+        case cst.Call(func=cst.Attribute(value=filled, attr=cst.Name("extend")), args=[_]):
+            wanted = True
+        case _:
+            raise _UnseenError
+    if in_list is not wanted:
+        raise _UnseenError
+    return filled
 
 
 def _is_kept(home: Program, target: cst.Attribute) -> bool:

@@ -15,12 +15,14 @@ import libcst as cst
 
 from torchlint.analysis.classes import Store
 from torchlint.analysis.decisions import truth
+from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
     Sites: TypeAlias = Callable[[Program, cst.FunctionDef], list[tuple[Program, cst.Call]]]
@@ -44,6 +46,11 @@ _COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
 }
 # What a comparison with a number comes to that the other side never is.
 _NEVER_EQUAL = {cst.Equal: False, cst.NotEqual: True}
+# What is never None.
+_SOMETHING = (
+    cst.BaseNumber, cst.BaseString, cst.BaseList, cst.BaseDict, cst.BaseSet, cst.Tuple,
+    cst.Comparison, cst.BinaryOperation, cst.UnaryOperation, cst.Lambda, cst.GeneratorExp,
+)  # fmt: skip
 # What may not come to a part of it.
 _PUTS_OFF = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 # What a comparison with None comes to of what is not None.
@@ -70,7 +77,7 @@ def _known(program: Program, test: cst.BaseExpression, sites: Sites, depth: int)
             if compare is None or not right:
                 return None
             if not lefts:
-                if right == [None] and _is_always_given(program, left, sites):
+                if right == [None] and _is_always_given(program, left, sites, depth):
                     return _IS_NONE.get(type(only.operator))
                 never = _is_no_remainder(program, left, right, sites, depth)
                 return _NEVER_EQUAL.get(type(only.operator)) if never else None
@@ -151,9 +158,77 @@ def _switched(program: Program, node: cst.Attribute) -> list[object]:
     return [_WORDS[constant]] if once else []
 
 
-def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites) -> bool:
-    """Whether every call of a function gives a parameter what has been used before, as no None."""
-    return isinstance(node, cst.Name) and _always_gets(program, node, sites, _was_used)
+def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites, depth: int) -> bool:
+    """Whether every call of a function gives a parameter something that is not None."""
+    if not isinstance(node, cst.Name):
+        return False
+
+    def is_given(home: Program, passed: cst.BaseExpression | None, call: cst.Call) -> bool:
+        return _was_used(home, passed, call) or _is_something(home, passed, sites, depth + 1)
+
+    return depth < _DEPTH and _always_gets(program, node, sites, is_given)
+
+
+def _is_something(
+    program: Program, node: cst.BaseExpression | None, sites: Sites, depth: int
+) -> bool:
+    """Whether an expression is not None, as far as it is seen where its parts come from.
+
+    What a function requires is given, unless one of its calls passes None.
+    """
+    match node:
+        case None:
+            return False
+        case cst.Name(value="None" | "True" | "False" as word):
+            return word != "None"
+        case cst.Name():
+            bindings = program.flow.reaching(node)
+            return bool(bindings) and all(
+                _binds_something(program, one, sites, depth) for one in bindings
+            )
+        case cst.IfExp(body=body, orelse=orelse):
+            return all(_is_something(program, one, sites, depth) for one in (body, orelse))
+        case cst.BooleanOperation(operator=cst.Or(), right=right):
+            return _is_something(program, right, sites, depth)
+        case cst.BooleanOperation():
+            return False
+        case cst.Subscript(slice=entries):
+            return any(isinstance(one.slice, cst.Slice) for one in entries)
+        case _ if isinstance(node, _SOMETHING):
+            return True
+        case _:
+            value = program.value(node)
+            return value.known and value.kind is not Kind.NONE
+
+
+def _binds_something(program: Program, one: Binding, sites: Sites, depth: int) -> bool:
+    made = one.value
+    if isinstance(made, cst.Param):
+        function = program.function(made)
+        if function is None or made.default is not None or depth >= _DEPTH:
+            return False
+        return all(
+            _is_something(home, program.calls.passed(function, made, call), sites, depth + 1)
+            for home, call in sites(program, function)[:_MOST]
+        )
+    if one.is_plain and isinstance(made, cst.BaseExpression):
+        return _is_something(program, made, sites, depth)
+    return _is_given_back(program, one, sites, depth)
+
+
+def _is_given_back(program: Program, one: Binding, sites: Sites, depth: int) -> bool:
+    """``x, mask = squeeze(x, mask)`` of a function that returns something in that place."""
+    found = callee(program, one.value) if isinstance(one.value, cst.Call) else None
+    if found is None or depth >= _DEPTH or len(one.path) != 1:
+        return False
+    home, function = found
+    returned = home.returns(function)
+    return bool(returned) and all(
+        isinstance(line.value, cst.Tuple)
+        and one.path[0] < len(line.value.elements)
+        and _is_something(home, line.value.elements[one.path[0]].value, sites, depth + 1)
+        for line in returned
+    )
 
 
 def _is_always_on_host(program: Program, name: cst.Name, sites: Sites) -> bool:

@@ -243,7 +243,11 @@ class Unreached:
         ``from net import sample_one as sample`` means no ``sample`` of ``net``.
         """
         project, path, full = self._program.project, home.path, home.qualified(use)
-        if home is self._program or project is None or path is None or not full:
+        if project is None or path is None or not full:
+            return False
+        if isinstance(use, cst.Attribute) and not project.imports.may_have(full):
+            return True  # `torch.squeeze`
+        if home is self._program:
             return False
         if not means_one_file(str(path), full, project.imports):
             return False
