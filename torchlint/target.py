@@ -6,6 +6,7 @@ findings are the same in pre-commit, in CI and on a laptop.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class Targets:
         self.found: dict[Path, Target] = {}
         self.declared: dict[Path, Target | None] = {}
         self.asked: dict[Path, Target | None] = {}
+        self.tops: dict[Path, bool] = {}
+        self.home = _home()
         self.warnings: list[str] = []
 
     def of(self, folder: Path, settings: Settings) -> Target:
@@ -117,10 +120,21 @@ class Targets:
             return Target(None, "--isolated: nothing is read")
         if folder not in self.found:
             unknown = Target(None, "no bound on torch is declared")
-            folders = list(_upwards(folder))
+            folders = list(self._upwards(folder))
             targets = chain(map(self._declared, folders), map(self._asked, folders))
             self.found[folder] = next((target for target in targets if target), unknown)
         return self.found[folder]
+
+    def _upwards(self, folder: Path) -> Iterator[Path]:
+        """Folders of the project from the inside out; a home folder is not a project."""
+        for here in (folder, *folder.parents):
+            if here in (self.home, here.parent):
+                return
+            yield here
+            if here not in self.tops:
+                self.tops[here] = any((here / name).exists() for name in ROOTS)
+            if self.tops[here]:
+                return
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
@@ -165,7 +179,8 @@ class Targets:
 
 def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
     """Yield the versions of torch that a README names, or the guide to the installation."""
-    for file in [file for name in READ for file in _readmes(folder / name)]:
+    names = {"", *_names(folder)}
+    for file in [file for name in READ if name in names for file in _readmes(folder / name)]:
         try:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
@@ -188,18 +203,11 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _upwards(folder: Path) -> Iterator[Path]:
-    """Folders of the project from the inside out; a home folder is not a project."""
+def _home() -> Path | None:
     try:
-        home = Path.home()
+        return Path.home()
     except RuntimeError:
-        home = None
-    for here in (folder, *folder.parents):
-        if here in (home, here.parent):
-            return
-        yield here
-        if any((here / name).exists() for name in ROOTS):
-            return
+        return None
 
 
 def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
@@ -210,13 +218,16 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
         "Pipfile.lock": read_pipfile_lock,
         **dict.fromkeys(LOCKS, read_lock),
     }
+    names = _names(folder)
     for name, reader in readers.items():
-        if (folder / name).is_file():
+        if name in names and (folder / name).is_file():
             yield folder / name, reader
-    for pattern in ("requirement*.txt", "requirements/*.txt"):
-        for file in sorted(folder.glob(pattern)):
-            yield file, read_requirements
-    for name in _names(folder):
+    listed = [folder / name for name in fnmatch.filter(names, "requirement*.txt")]
+    if "requirements" in names:
+        listed += sorted((folder / "requirements").glob("*.txt"))
+    for file in listed:
+        yield file, read_requirements
+    for name in names:
         if name.endswith((".yml", ".yaml")) and (folder / name).is_file():
             yield folder / name, read_conda
         elif CONDA_LIST.match(name):
