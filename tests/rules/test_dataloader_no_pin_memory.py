@@ -409,6 +409,12 @@ def test_without_workers_there_is_nothing_to_gain_for_what_is_in_memory(dataset,
     assert all("worth it together with workers" in one.message for one in found)
 
 
+@pytest.mark.parametrize(("operator", "count"), [("is", 1), ("==", 0), ("is not", 0)])
+def test_the_type_of_a_device_is_a_new_string_each_time(operator: str, count: int) -> None:
+    options = f"dict(pin_memory=True) if device.type {operator} 'cuda' else {{}}"
+    assert len(check(loaded("num_workers=4, **options", f"options = {options}"), CODE)) == count
+
+
 @pytest.mark.parametrize(
     ("source", "severity"),
     [

@@ -160,6 +160,8 @@ class Dictionaries:
             case cst.BinaryOperation(operator=cst.BitOr()):
                 left = self.keys(node.left, depth + 1)
                 return left.written_over(self.keys(node.right, depth + 1))
+            case cst.IfExp(test=test) if _is_identity(test):
+                return self.keys(node.orelse, depth + 1)
             case cst.IfExp():
                 return either((self.keys(node.body, depth + 1), self.keys(node.orelse, depth + 1)))
             case cst.BooleanOperation(operator=cst.Or()):
@@ -517,6 +519,18 @@ class Dictionaries:
             if isinstance(above, cst.If | cst.For | cst.While | cst.Try | cst.Match | cst.IfExp):
                 return False
         return False
+
+
+def _is_identity(test: cst.BaseExpression) -> bool:
+    """``device.type is "cuda"``: never so, as torch makes each of these strings anew."""
+    match test:
+        case cst.Comparison(
+            left=cst.Attribute(value=device, attr=cst.Name("type")),
+            comparisons=[cst.ComparisonTarget(cst.Is(), cst.SimpleString())],
+        ):
+            return "device" in dotted(device)
+        case _:
+            return False
 
 
 def _after(keys: Keys, changes: list[tuple[bool, Change]]) -> Keys:
