@@ -564,6 +564,24 @@ CASES = [
     ),
     pytest.param("for x, y in DataLoader(d): probe(y)", "BATCH @CPU", id="part of a batch"),
     pytest.param(
+        "def up(x): return x.cuda()\nfor batch in DataLoader(d):\n"
+        "    for k, v in batch.items():\n        batch[k] = up(v)\n    probe(batch['x'] + 1)",
+        "UNKNOWN @MAYBE",
+        id="entries that a function moves",
+    ),
+    pytest.param(
+        "def same(x): return x\nfor batch in DataLoader(d):\n"
+        "    for k, v in batch.items():\n        batch[k] = same(v)\n    probe(batch['x'])",
+        "BATCH @CPU",
+        id="entries that a function leaves",
+    ),
+    pytest.param(
+        "def up(x): return x.cuda()\nfor batch in DataLoader(d):\n"
+        "    batch['x'] = up(batch['x'])\n    probe(batch['y'])",
+        "BATCH @CPU",
+        id="another entry than the one that a function moves",
+    ),
+    pytest.param(
         "for i, (x, y) in enumerate(DataLoader(d)): probe(y)",
         "BATCH @CPU",
         id="part of a counted batch",

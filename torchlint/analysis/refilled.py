@@ -83,7 +83,16 @@ class Refilled:
                     targets=[
                         cst.AssignTarget(target=cst.Subscript(value=cst.Name() as kept) as to)
                     ],
-                    value=cst.Call(func=cst.Attribute(attr=cst.Name(method))) as value,
-                ) if method in _MOVES:
+                    value=cst.Call() as value,
+                ) if _may_move(value):
                     found.setdefault(kept.value, []).append((kept, key_of(to), value))
         return found
+
+
+def _may_move(call: cst.Call) -> bool:
+    """``value.to(device)``, and ``to_var(value)``, of which the caller asks what it gives."""
+    match call.func:
+        case cst.Attribute(attr=cst.Name(method)):
+            return method in _MOVES
+        case func:
+            return isinstance(func, cst.Name) and len(call.args) > 0
