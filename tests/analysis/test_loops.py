@@ -511,6 +511,12 @@ def test_context(source: str, role: str) -> None:
         ("if self.training and loud: show()\n    else: probe()", "TRAIN"),  # both
         ("if not self.training or loud: probe()", "TRAIN"),
         ("if self.ready is False: probe()", "TRAIN"),
+        ("if train: show()\n    else: probe()", "EVAL"),
+        ("if not opt.isTrain: probe()", "EVAL"),
+        ("if train: probe()", "TRAIN"),
+        ("if not train:\n        probe()\n        loss.backward()", "TRAIN"),
+        ("if not trained: probe()", "TRAIN"),
+        ("if not train_on(x): probe()", "TRAIN"),
         ("if phase == 'train': probe()", "TRAIN"),
         ("if phase != 'train': show()\n    else: probe()", "TRAIN"),
         ("if phase == 'valid': show()\n    else: probe()", "TRAIN"),

@@ -116,6 +116,7 @@ _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "eval_s
 _UPDATES = re.compile(r"optimi[sz]er|torch\.optim|\.step\(|\bSGD\b|\bAdam", re.IGNORECASE)
 _EVALUATES = re.compile(r"val|valid|validat(e|ion)|test|eval|evaluat(e|ion)|dev", re.IGNORECASE)
 _TRAINS = re.compile(r"train|training", re.IGNORECASE)
+_SWITCH = re.compile(r"(is_?|do_?)?train(ing)?(_?mode|_?phase)?", re.IGNORECASE)
 _SCHEDULES = ("sched", "lr", "env", "warmup")  # have steps that update no parameter
 _OF_INPUT = re.compile(r"\boptim\.\w+\(\[\w+\]")
 _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file steps nothing
@@ -1464,7 +1465,7 @@ def _is_draw(node: cst.BaseExpression) -> bool:
 def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
     """``if phase == "valid":``, ``if not self.training:``: what is no training, of what does both.
 
-    Also ``if stage != Stage.TRAIN:``, and the ``else`` of the opposite.
+    Also ``if stage != Stage.TRAIN:``, and the ``else`` of the opposite: of ``if train:``.
     """
     alone = child is branch.body or isinstance(child, cst.Else)
     return alone and truth(branch.test, _asks_to_train) is (child is not branch.body)
@@ -1473,8 +1474,8 @@ def _is_of_evaluation(branch: cst.If, child: cst.CSTNode) -> bool:
 def _asks_to_train(test: cst.BaseExpression) -> bool | None:
     """What a condition without ``and`` and ``or`` comes to in training; None where that is open."""
     match test:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("training")):
-            return True
+        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+            return True if _SWITCH.fullmatch(name) else None
         case cst.Comparison(
             left=cst.Attribute() as asked,
             comparisons=[
