@@ -27,7 +27,7 @@ LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml")
 ROOTS = (".git", ".hg")
 # `name = "torch"` and the version that follows it, in the TOML of a lock file
 LOCKED = re.compile(r'^name = "torch"\r?\n(?:(?!\[).*\r?\n)*?version = "([^"]+)"', re.MULTILINE)
-TORCH = re.compile(r"(?i)torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
+TORCH = re.compile(r"(?i)(?:py)?torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
 WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
 CONDA_FILE = re.compile(r"(?i).*(?:conda|env).*\.ya?ml")  # `environment.yml`, `conda_env.yml`
 CHANNELS = re.compile(r"(?m)^channels:")  # an environment's, in a file of any name: `cuda10.yml`

@@ -139,6 +139,9 @@ DECLARATIONS = [
     ("requirements.txt", "pytorch=1.7.1=py3.8_0\npytorch-mutex=1.0=cuda\n", "1.7.1"),
     ("spec-file.txt", f"{LISTED}https://x.org/linux-64/pytorch-mutex-1.0-cuda.bz2\n", "any"),
     ("packages.txt", "pytorch=1.7.1=py3.8_0\n", "any"),
+    ("requirements.txt", "python=3.6.9\npytorch==1.5.1\n", "1.5.1"),
+    ("requirements.txt", "PyTorch >= 1.4.0\npytorch-lightning==0.7\n", "1.4.0"),
+    ("requirements.txt", "pytorch-lightning==0.7\npytorch_msssim==1.0\n", "any"),
     ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.3.1"\n', "2.3.1"),
     (
         "poetry.lock",
