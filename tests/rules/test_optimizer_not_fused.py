@@ -297,6 +297,36 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+ASKED = """
+import torch
+
+class Net(torch.nn.Module):
+    def make_optimizer(self):
+        params = [{"params": [one], "lr": 0.1} for one in self.parameters()]
+        return torch.optim.Adam(params)
+
+class Trainer(torch.nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = MADE
+        self.optimizer = self.net.make_optimizer()
+
+trainer = Trainer(Net()).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "tail", "count"),
+    [
+        ("net", "", 0),
+        ("net.cuda()", "", 1),
+        ("net", "optimizer = trainer.net.make_optimizer()", 1),
+    ],
+)
+def test_asked_for_by_the_constructor_of_a_module(made: str, tail: str, count: int) -> None:
+    assert len(check(ASKED.replace("MADE", made) + tail, CODE)) == count
+
+
 KEPT = """
 import torch
 

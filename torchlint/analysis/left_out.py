@@ -25,7 +25,7 @@ def is_left_out(program: Program, function: cst.FunctionDef, param: cst.Param) -
     name = function.name.value
     if param.default is None or function.decorators or name.startswith("__"):
         return False
-    files = _files_with(program, name)
+    files = files_with(program, name)
     if any(_is_passed_on(home, name) for home in files):
         return False
     calls = [call for home in files for call in home.calls.named(name)]
@@ -43,11 +43,11 @@ def is_never_named(program: Program, function: cst.FunctionDef, param: cst.Param
     """
     if not any(one is param for one in function.params.kwonly_params):
         return False
-    files = _files_with(program, param.name.value)
+    files = files_with(program, param.name.value)
     return bool(files) and not any(_writes(home, param.name.value, function) for home in files)
 
 
-def _files_with(program: Program, word: str) -> list[Program]:
+def files_with(program: Program, word: str) -> list[Program]:
     """Return the files in which a word occurs; none where they are too many to tell."""
     project, path = program.project, program.path
     if project is None or path is None:

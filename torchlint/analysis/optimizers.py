@@ -13,6 +13,7 @@ from torchlint.analysis.derivation import sources
 from torchlint.analysis.handed_moves import moves_argument, to_host
 from torchlint.analysis.importing import is_imported, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.left_out import files_with
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import uses_of
@@ -161,6 +162,8 @@ def moved_later(program: Program, made: cst.Call) -> bool:
     if program.frameworks and any(program.method_calls("prepare", "setup")):
         return True  # a framework moves what it prepares
     if _is_in_constructor(program, made) or _creator_moves(program, made):
+        return True
+    if _is_for_constructors(program, made):
         return True
     nodes = list(_models_of(program, made.args[0].value))
     models = {dotted(node) for node in nodes} - {""}
@@ -446,6 +449,30 @@ def _is_in_constructor(program: Program, made: cst.Call) -> bool:
         dotted(func.value) == "self" and program.function(call) is function
         for call, func in program.method_calls("to", "cuda")
     )
+
+
+def _is_for_constructors(program: Program, made: cst.Call) -> bool:
+    """Whether a method of a module makes the optimizer, which only constructors of modules call.
+
+    ``self.optimizer = self.net.get_optimizer()``: who makes such a module moves it afterwards.  By
+    the name of the method alone.
+    """
+    owner, function = program.classes.around(made), program.function(made)
+    if owner is None or function is None or not owner.is_module:
+        return False
+    name = function.name.value
+    if name.startswith("__"):
+        return False
+    calls = [(home, call) for home in files_with(program, name) for call in home.calls.named(name)]
+    return bool(calls) and all(_moves_nothing(home, call) for home, call in calls)
+
+
+def _moves_nothing(home: Program, call: cst.Call) -> bool:
+    """Whether a call is in the constructor of a module, which puts nothing on a device."""
+    owner, function = home.classes.around(call), home.function(call)
+    if owner is None or not owner.is_module or function is not owner.methods.get("__init__"):
+        return False
+    return not any(home.function(move) is function for move, _ in home.method_calls("to", "cuda"))
 
 
 def _creator_moves(program: Program, made: cst.Call) -> bool:
