@@ -872,6 +872,7 @@ FILLED = ["nets = []", "nets.append(Net())", "self.more = nn.ModuleList(nets)"]
         pytest.param(kept("m.nets.append(Net())"), id="in a list elsewhere"),
         pytest.param(kept("m.add(Net())"), id="added"),
         pytest.param(kept("pass", made="[[Net()]]"), id="a list in a list"),
+        pytest.param(kept("nets = []", "nets.append([Net()])"), id="a list put in a list"),
         pytest.param(kept("pass", made="nn.Sequential(Net())"), id="a sequence of layers"),
         pytest.param(kept("self.net.append(Net())"), id="a list or one"),
         pytest.param(kept("getattr(self.net, 'forward')(x)"), id="found by its name"),
@@ -923,6 +924,10 @@ PAIR = "def pair(x, m, n=None):\n    return x, {}\n"
         pytest.param(calling("apply(x)"), id="left out"),
         pytest.param(calling("apply(x, None)"), id="None"),
         pytest.param(calling("apply(x, n)"), id="what may be left out"),
+        pytest.param(
+            calling("apply(x, n)", more="def f():\n    run(step)"), id="by calls that are not seen"
+        ),
+        pytest.param(calling("apply(x, print(x))"), id="what gives nothing"),
         pytest.param(calling("apply(x, m)", more="def f():\n    step(3, None)"), id="None once"),
         pytest.param(calling("m = None if x else m", "apply(x, m)"), id="one or the other"),
         pytest.param(calling("if x:", "    m = None", "apply(x, m)"), id="None at times"),
