@@ -311,11 +311,8 @@ def _asks_rank(program: Program, test: cst.BaseExpression) -> bool:
 
 def _is_kept(total: Total) -> bool:
     """``self.stats["words"] += ...``: the object has it, and its other methods may read it."""
-    match total.target:
-        case cst.Subscript(value=cst.Attribute()):
-            return True
-        case _:
-            return False
+    target = total.target
+    return isinstance(target, cst.Subscript) and isinstance(target.value, cst.Attribute)
 
 
 def _is_read_in_loop(program: Program, total: Total) -> bool:

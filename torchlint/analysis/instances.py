@@ -228,9 +228,9 @@ class _Search:
             ):
                 in_list = isinstance(part, cst.Slice)
                 yield from self._used_as(home, entry, in_list=in_list)
-            case cst.For(target=target, iter=source) if source is node:
-                yield from self._turned(home, target)
-            case cst.CompFor(target=target, iter=source) if source is node:
+            case cst.For(target=target, iter=source) | cst.CompFor(target=target, iter=source) if (
+                source is node
+            ):
                 yield from self._turned(home, target)
             case cst.Arg(star="", keyword=None) as arg:
                 yield from self._passed_list(home, arg)

@@ -161,9 +161,8 @@ def moved_later(program: Program, made: cst.Call) -> bool:
         return False
     if program.frameworks and any(program.method_calls("prepare", "setup")):
         return True  # a framework moves what it prepares
-    if _is_in_constructor(program, made) or _creator_moves(program, made):
-        return True
-    if _is_for_constructors(program, made):
+    ways = (_is_in_constructor, _creator_moves, _is_for_constructors)
+    if any(holds(program, made) for holds in ways):
         return True
     nodes = list(_models_of(program, made.args[0].value))
     models = {dotted(node) for node in nodes} - {""}
@@ -480,10 +479,8 @@ def _creator_moves(program: Program, made: cst.Call) -> bool:
 
     ``Learner(options).to(device)``, or ``learner = Learner(options)`` and then ``learner.cuda()``.
     """
-    owner, function = program.classes.around(made), program.function(made)
-    if owner is None or not owner.is_module or function is not owner.methods.get("__init__"):
-        return False
-    if any(program.function(call) is function for call, _ in program.method_calls("to", "cuda")):
+    owner = program.classes.around(made)
+    if owner is None or not _moves_nothing(program, made):
         return False
     texts = [program.text, *texts_of_importers(program)]
     made_at = re.compile(rf"(?:([\w.]+) *= *)?\b{owner.name}(\(.*)")

@@ -94,5 +94,7 @@ def _may_move(call: cst.Call) -> bool:
     match call.func:
         case cst.Attribute(attr=cst.Name(method)):
             return method in _MOVES
-        case func:
-            return isinstance(func, cst.Name) and len(call.args) > 0
+        case cst.Name():
+            return len(call.args) > 0
+        case _:
+            return False
