@@ -915,6 +915,7 @@ def calling(*lines: str, more: str = "") -> dict[str, str]:
     }
 
 
+MANY_STEPS = "    step(x, x)\n" * 11
 PAIR = "def pair(x, m, n=None):\n    return x, {}\n"
 
 
@@ -931,6 +932,10 @@ PAIR = "def pair(x, m, n=None):\n    return x, {}\n"
         pytest.param(calling("apply(x, m)", more="def f():\n    step(3, None)"), id="None once"),
         pytest.param(calling("m = None if x else m", "apply(x, m)"), id="one or the other"),
         pytest.param(calling("if x:", "    m = None", "apply(x, m)"), id="None at times"),
+        pytest.param(
+            calling("for y in x:", "    m = y.a if y else m", "    apply(x, m)"), id="by itself"
+        ),
+        pytest.param(calling("for y in x:", "    m = x or m", "    apply(x, m)"), id="in turns"),
         pytest.param(calling("apply(x, m or n)"), id="None at last"),
         pytest.param(calling("apply(x, m and x)"), id="one of both"),
         pytest.param(calling("apply(x, x.mask)"), id="an attribute"),
@@ -940,6 +945,14 @@ PAIR = "def pair(x, m, n=None):\n    return x, {}\n"
         pytest.param(calling("x, m = x.pair(m)", "apply(x, m)"), id="of a pair of others"),
         pytest.param(
             calling("x, m = pair(x, m)", "apply(x, m)", more=PAIR.format("n")), id="of a pair"
+        ),
+        pytest.param(
+            calling("for x, m in pair(x, m):", "    apply(x, m)", more=PAIR.format("m[1:]")),
+            id="of what a pair holds",
+        ),
+        pytest.param(
+            calling("apply(x, m)", more=f"def f(x):\n{MANY_STEPS}    step(x, None)"),
+            id="by one of many calls",
         ),
         pytest.param(
             calling("x, m = pair(x, m)", "apply(x, m)", more="def pair(x, m):\n    return x\n"),

@@ -15,6 +15,7 @@ import libcst as cst
 
 from torchlint.analysis.classes import Store
 from torchlint.analysis.decisions import truth
+from torchlint.analysis.index import Bind
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Device, Kind
 
@@ -203,23 +204,26 @@ def _is_something(
 
 def _binds_something(program: Program, one: Binding, sites: Sites, depth: int) -> bool:
     made = one.value
+    if depth >= _DEPTH:  # the name of a loop may lead back to itself
+        return False
     if isinstance(made, cst.Param):
         function = program.function(made)
-        if function is None or made.default is not None or depth >= _DEPTH:
+        if function is None or made.default is not None:
             return False
-        return all(
+        calls = sites(program, function)
+        return len(calls) <= _MOST and all(
             _is_something(home, program.calls.passed(function, made, call), sites, depth + 1)
-            for home, call in sites(program, function)[:_MOST]
+            for home, call in calls
         )
     if one.is_plain and isinstance(made, cst.BaseExpression):
-        return _is_something(program, made, sites, depth)
-    return _is_given_back(program, one, sites, depth)
+        return _is_something(program, made, sites, depth + 1)
+    return one.kind is Bind.ASSIGN and _is_given_back(program, one, sites, depth)
 
 
 def _is_given_back(program: Program, one: Binding, sites: Sites, depth: int) -> bool:
     """``x, mask = squeeze(x, mask)`` of a function that returns something in that place."""
     found = callee(program, one.value) if isinstance(one.value, cst.Call) else None
-    if found is None or depth >= _DEPTH or len(one.path) != 1:
+    if found is None or len(one.path) != 1:
         return False
     home, function = found
     returned = home.returns(function)
