@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eager_tools import EAGER
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,4 +55,5 @@ class Cuda:
 
 def fake_cuda(**more: str) -> Cuda:
     """Return the pretended GPU; nothing is compiled for it."""
-    return Cuda("Fake GPU", {"PYTHONPATH": str(FAKE), "TORCHDYNAMO_DISABLE": "1", **more})
+    path = os.pathsep.join((str(FAKE), str(EAGER)))
+    return Cuda("Fake GPU", {"PYTHONPATH": path, "TORCHDYNAMO_DISABLE": "1", **more})

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from eager_tools import eager_path
 
 from torchlint.verify.sandbox import Sandbox, tree_hash
 
@@ -68,6 +69,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     root.mkdir()
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("PYTHONPATH", eager_path(os.environ.get("PYTHONPATH", "")))
     shared = set(SHARED.iterdir())
     here = Place(root, temporary, uuid.uuid4().hex)
     try:

@@ -39,14 +39,14 @@ for _ in range(6):
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory) -> str:
     """What the script prints where nothing looks at it."""
-    return Project(tmp_path_factory.mktemp("plain"), is_plain=True).run(SCRIPT).out
+    return Project(tmp_path_factory.mktemp("plain"), {}, is_plain=True).run(SCRIPT).out
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_compiled_script_computes_the_same_in_as_many_graphs(tmp_path, plain, phase) -> None:
     lines = {"train.py": frozenset({13, 14, 20})} if phase is Phase.PILOT else {}
     bounds = Bounds(6, 2, 100) if phase is Phase.PILOT else BOUNDS
-    ran = Project(tmp_path).run(SCRIPT, phase, bounds, lines=lines)
+    ran = Project(tmp_path, {}).run(SCRIPT, phase, bounds, lines=lines)
     assert ran.out == plain
     assert [len(times) for times in ran.only.steps] == [6]
     if phase is Phase.TRACE:
@@ -61,4 +61,4 @@ def test_only_traces_draw_random_numbers_as_eager_code_does(tmp_path, phase, val
     script = (
         "import torch\nimport torch._inductor.config as config\nprint(config.fallback_random)\n"
     )
-    assert Project(tmp_path).run(script, phase, BOUNDS).out == f"{value}\n"
+    assert Project(tmp_path, {}).run(script, phase, BOUNDS).out == f"{value}\n"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import psutil
+from eager_tools import eager_path
 
 from torchlint.verify.model import Bounds, Phase, Record
 from torchlint.verify.record import INJECT, VARIABLE, read_records, write_plan
@@ -50,7 +51,7 @@ class Project:
     """A copy to run in, the user's own tree beside it, and a folder for records."""
 
     folder: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: {"PYTHONPATH": eager_path()})
     is_plain: bool = False  # runs without the worker
 
     @property
