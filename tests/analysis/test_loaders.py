@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import probing
 import pytest
 
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torchlint.analysis.program import Program
 
 HEAD = """\
@@ -481,3 +486,59 @@ def test_a_base_that_is_not_seen_hands_its_keywords_to_a_method(
 
 def test_a_base_that_is_not_seen_hands_its_keywords_on_as_such() -> None:
     assert moved(TRAINER.format(taken="**options", call="trainer.fit(data=A)")) == ['"A"']
+
+
+KEPT = """
+class Data:
+    def __init__(self, mode, extra=None):
+        if mode == "train":
+            self.loader = DataLoader(a)
+        elif mode == "val":
+            self.loader = DataLoader(b)
+        else:
+            self.loader = DataLoader(c)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "loaders"),
+    [
+        ("data = Data('train')\nfor x in data.loader:\n    x.cuda()", ["a"]),
+        ("data = Data(mode='val')\nfor x in data.loader:\n    x.cuda()", ["b"]),
+        ("data = Data('test')\nfor x in data.loader:\n    x.cuda()", ["c"]),
+        ("data = Data('train') if c else Data('val')\nfor x in data.loader:\n    x.cuda()",
+         ["a", "b"]),
+        (("if c:\n    data = Data('train')\nelse:\n    data = Data('test')\n"
+         "for x in data.loader:\n    x.cuda()"), ["a", "c"]),
+        ("def run(data):\n    for x in data.loader:\n        x.cuda()\nrun(Data('val'))", ["b"]),
+        (("def run(data):\n    for x in data.loader:\n        x.cuda()\n"
+         "data = Data('val')\nrun(data)\nrun(Data('train'))"), ["a", "b"]),
+        (("def make():\n    return Data('val')\ndata = make()\n"
+         "for x in data.loader:\n    x.cuda()"), ["a", "b", "c"]),
+        ("data = Data(mode)\nfor x in data.loader:\n    x.cuda()", ["a", "b", "c"]),
+        ("def run(data: Data):\n    for x in data.loader:\n        x.cuda()", ["a", "b", "c"]),
+        (("class More(Data):\n    pass\ndata = More('val')\n"
+         "for x in data.loader:\n    x.cuda()"), ["a", "b", "c"]),
+        (("data = Data('val')\nfor _ in r:\n    data, n = Data('train'), 1\n"
+         "for x in data.loader:\n    x.cuda()"), ["a", "b", "c"]),
+    ],
+)  # fmt: skip
+def test_an_object_keeps_what_its_constructor_comes_to(loop: str, loaders: list[str]) -> None:
+    assert moved(KEPT + loop) == loaders
+
+
+def test_an_object_of_a_class_of_another_file_keeps_what_its_constructor_comes_to(
+    tmp_path: Path,
+) -> None:
+    head = "from torch.utils.data import DataLoader\n"
+    (tmp_path / "data.py").write_text(head + KEPT)
+    (tmp_path / "steps.py").write_text(
+        "def run(data):\n    for x in data.loader:\n        x.cuda()\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "from data import Data\nfrom steps import run\ndata = Data('val')\nrun(data)\n"
+        "other = Data('test')\nfor x in other.loader:\n    x.cuda()\n"
+    )
+    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "data.py"))
+    assert program is not None
+    assert probing.moved(program) == ["b", "c"]

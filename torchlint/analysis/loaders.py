@@ -23,7 +23,7 @@ from torchlint.analysis.torch_api import GRAPH_LOADERS
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.engines import Run
@@ -107,6 +107,7 @@ _GIVES_OTHERS = frozenset(
      "named_modules", "named_children", "state_dict", "split", "strip", "join", "format", "size"}
 )  # fmt: skip
 _SAME_ELEMENTS = frozenset({"list", "tuple", "iter", "reversed", "sorted", "set"})
+_HANDED_ON = 3  # functions that an object is passed to one after the other
 _CALLS = 2  # functions around a `next()` that are called again and again
 _NEXT = ("next", "__next__")
 _ABOUT = frozenset({"len", "range", "int", "float", "str", "isinstance", "type", "print", "id"})
@@ -550,10 +551,10 @@ class Loaders:
             value = program.value(receiver)
             owner = program.classes.named(value.type)
             if owner is None and ":" in value.type:
-                yield from self._kept_elsewhere(value.type, name, level, path)
+                yield from self._kept_elsewhere(node, value.type, level, path)
                 return
         if owner is not None:
-            yield from self.kept(owner, name, level, path)
+            yield from self.kept(owner, name, level, path, self._makers(receiver, owner))
         elif name_of_other := self._other_module(node):
             yield from self._imported(name_of_other, level, path)
         elif level is _Level.BATCH and name not in _TELLS:
@@ -566,19 +567,67 @@ class Loaders:
         return name if outside and self._program.project is not None else ""
 
     def _kept_elsewhere(
-        self, type_name: str, name: str, level: _Level, path: Path
+        self, node: cst.Attribute, type_name: str, level: _Level, path: Path
     ) -> Iterator[_Found]:
         project = self._program.project
         found = None if project is None else project.class_of(type_name)
         if found is not None:
-            loaders = found[0].loaders
-            yield from loaders.elsewhere(loaders.kept(found[1], name, level, path))
+            loaders, owner = found[0].loaders, found[1]
+            makers = self._makers(node.value, owner)
+            yield from loaders.elsewhere(loaders.kept(owner, node.attr.value, level, path, makers))
 
-    def kept(self, owner: Class, name: str, level: _Level, path: Path) -> Iterator[_Found]:
-        """Yield what the instances of a class of this file keep under a name."""
+    def _makers(self, instance: cst.CSTNode, owner: Class, depth: int = 0) -> list[cst.Call]:
+        """Return the calls that made the instance of a class; none where that is not known."""
+        if isinstance(instance, cst.Call):
+            init = owner.methods.get("__init__")
+            return [instance] if init is not None and self._target(instance) is init else []
+        if isinstance(instance, cst.IfExp):
+            chosen = [self._makers(e, owner, depth) for e in (instance.body, instance.orelse)]
+            return [*chosen[0], *chosen[1]] if all(chosen) else []
+        if not isinstance(instance, cst.Name) or depth > _HANDED_ON:
+            return []
+        makers: list[cst.Call] = []
+        for binding in self._program.flow.reaching(instance):
+            known: list[cst.Call] = []
+            for given in self._bound(binding, _Level.SOURCE, ()):
+                state = given if isinstance(given, _Elsewhere) else _Elsewhere(self, *given)
+                found = state.loaders._makers(state.node, owner, depth + 1)  # noqa: SLF001  its own
+                if state.path or not found:
+                    return []
+                known += found
+            if not known:
+                return []
+            makers += known
+        return makers
+
+    def _target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """Return the function that a call runs, of this file or of another."""
+        target = self._program.calls.target(call)
+        other = None if target is not None else self._program.calls.elsewhere(call)
+        return target if other is None else other.function
+
+    def kept(
+        self,
+        owner: Class,
+        name: str,
+        level: _Level,
+        path: Path,
+        makers: Sequence[cst.Call] = (),
+    ) -> Iterator[_Found]:
+        """Yield what the instances of a class of this file keep under a name.
+
+        ``makers`` are the calls of the constructor that made the instance, where they are known:
+        what none of them comes to is not kept.
+        """
         program = self._program
         for store in program.classes.stores(owner, name):
-            if store.value is not None and not isinstance(store.value, cst.AugAssign):
+            if store.value is None or isinstance(store.value, cst.AugAssign):
+                continue
+            if (
+                not makers
+                or store.method is not owner.methods["__init__"]
+                or any(may_reach(program, store.method, maker, store.node) for maker in makers)
+            ):
                 yield store.value, level, (*store.path, *path)
         yield from self._put_in((id(owner.node), name), level, path)
         method = program.classes.method(owner, name)

@@ -18,13 +18,13 @@ _NAMES = {"True": True, "False": False, "None": None}
 
 
 def may_reach(
-    program: Program, function: cst.FunctionDef, site: cst.Call, result: cst.Return
+    program: Program, function: cst.FunctionDef, site: cst.Call, node: cst.CSTNode
 ) -> bool:
-    """Whether a ``return`` of a function of this file may be what one of its calls runs.
+    """Whether what stands at a node of a function of this file may be run by one of its calls.
 
     The call may stand in any file.  Where its constants leave it open, it may.
     """
-    return Way(program, function, site).comes_to(result)
+    return Way(program, function, site).comes_to(node)
 
 
 class Way:
