@@ -199,6 +199,13 @@ CASES = [
     ),
     pytest.param("x = torch.from_file('f', False, 9)\nprobe(x[2])", "TENSOR @CPU", id="a file"),
     pytest.param(
+        "x = torch.normal(mean=0.0, std=s, size=(1,))\nprobe(x)",
+        "TENSOR @CPU",
+        id="noise of a size",
+    ),
+    pytest.param("probe(torch.normal(0.0, s, (3,)))", "TENSOR @CPU", id="noise of a size by place"),
+    pytest.param("probe(torch.normal(m, s))", "TENSOR", id="noise where its means are"),
+    pytest.param(
         "x = torch.ones(3)\nfor i in y:\n    x = x.cuda()\nprobe(x)",
         "TENSOR @MAYBE",
         id="a tensor that is moved in a loop",

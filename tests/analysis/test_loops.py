@@ -491,6 +491,20 @@ def test_context(source: str, role: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mark", "role"),
+    [
+        ("@functools.lru_cache(maxsize=128)", "OTHER"),
+        ("@functools.cache", "OTHER"),
+        ("@functools.wraps(g)", "TRAIN"),
+        ("@cache", "TRAIN"),
+    ],
+)
+def test_a_function_whose_results_are_remembered_runs_once(mark: str, role: str) -> None:
+    source = f"import functools\n{mark}\ndef f(n):\n    probe()\n"
+    assert context(source + TRAINING.replace("f(x)", "f(4)") + "pass") == role
+
+
+@pytest.mark.parametrize(
     ("lines", "role"),
     [
         ("if phase == 'valid': probe()", "EVAL"),

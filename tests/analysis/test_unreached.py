@@ -631,6 +631,9 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             MAIN | {"b.py": "from net import apply\ndef more():\n    apply(3)\n"},
             id="named in vain elsewhere",
         ),
+        pytest.param(
+            FUNCTION + "# here we apply the rule\n", MAIN, id="a word of a comment of its file"
+        ),
     ],
 )
 def test_definitions_that_nothing_names(tmp_path: Path, source: str, files: dict[str, str]):

@@ -1458,7 +1458,11 @@ def _constant_index(node: cst.Subscript) -> int | None:
 
 def _is_factory(node: cst.Call) -> bool:
     """Whether a torch function makes a tensor out of no tensor: then it is on the host."""
-    return dotted(node.func).rpartition(".")[2] in _FACTORIES
+    name = dotted(node.func).rpartition(".")[2]
+    if name == "normal":  # of given means: where those are
+        words = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+        return "size" in words or len(node.args) - len(words) > 2
+    return name in _FACTORIES
 
 
 _FACTORIES = frozenset(

@@ -75,6 +75,7 @@ class Context:
 
 
 _NOWHERE = Context(Role.OTHER)
+_REMEMBERS = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
 # Nodes between which and what stands in them nothing is decided.
 _PLAIN = frozenset({
     cst.Arg, cst.Assign, cst.Attribute, cst.Call, cst.Expr, cst.FormattedString,
@@ -709,6 +710,8 @@ class Loops:
 
     def _function_context(self, function: cst.FunctionDef) -> Context:
         name = function.name.value
+        if self._is_remembered(function):
+            return _NOWHERE
         events = self._events.get(id(function), Event.NOTHING)
         sites = self._program.calls.sites(function)
         updates = Event.BACKWARD in events and bool(events & (Event.STEP | Event.ZERO))
@@ -734,6 +737,12 @@ class Loops:
         if best.role is Role.EVAL and self._holds_evaluation(function):
             return _NOWHERE
         return best
+
+    def _is_remembered(self, function: cst.FunctionDef) -> bool:
+        """``@lru_cache(maxsize=8)``: later calls take what the first one gave."""
+        marks = (item.decorator for item in function.decorators)
+        plain = (mark.func if isinstance(mark, cst.Call) else mark for mark in marks)
+        return any(self._program.qualified(mark) in _REMEMBERS for mark in plain)
 
     def _choices(self, sites: list[cst.Call]) -> Iterator[cst.If]:
         """Yield the branches of which each arm calls a function: one of the calls always runs."""

@@ -372,7 +372,7 @@ class Unreached:
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
-        return re.search(rf"#[^\n]*(?<![\w.]){name}\b", self._program.text) is not None
+        return re.search(rf"#[^\n]*(?<![\w.]){_in_words(name)}", self._program.text) is not None
 
     def _is_written(self, name: str) -> bool:
         """Whether only the scripts of a project use what the module has under a name, by it."""
@@ -454,8 +454,12 @@ def is_told_of(program: Program, name: str) -> bool:
     if project is None or imports_by_name(project.imports):
         spelled = re.findall(rf"\b{name}\b", text)
         return len(spelled) > len(program.index.named.get(name, ()))
-    written = rf"\b{name}\b" if name != name.lower() else rf"(import\b.*\b{name}\b|\b{name} ?[(,)])"
-    return re.search(rf"#.*{written}|[.:]{name}[\"']", text) is not None
+    return re.search(rf"#.*{_in_words(name)}|[.:]{name}[\"']", text) is not None
+
+
+def _in_words(name: str) -> str:
+    """Return a pattern of a name in a comment, where one in small letters may be a plain word."""
+    return rf"\b{name}\b" if name != name.lower() else rf"(import\b.*\b{name}\b|\b{name} ?[(,)])"
 
 
 def _run_in(program: Program, use: cst.CSTNode) -> Definition | None:
