@@ -8,6 +8,9 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
+from torchlint.analysis.program import Program
+from torchlint.analysis.project import Project
+from torchlint.imports import Imports
 from torchlint.linter import Options, examine
 from torchlint.registry import all_rules
 from torchlint.source import read_source
@@ -32,3 +35,16 @@ def test_the_tree_goes_when_the_check_ends(path):
 
 def _trees() -> list[cst.Module]:
     return [each for each in gc.get_objects() if type(each) is cst.Module]
+
+
+def test_no_released_tree_stays_where_the_new_text_cannot_be_parsed(tmp_path):
+    file = tmp_path / "train.py"
+    file.write_text("import torch\n")
+    project = Project(Imports(tmp_path, lambda _: False))
+    assert project.program(str(file)) is not None
+    broken = "import torch(\n"
+    with pytest.raises(cst.ParserSyntaxError):
+        project.checked(file, broken, lambda: Program(broken, file))
+    assert project.program(str(file)) is None
+    project.release()
+    assert project.size == 0

@@ -129,7 +129,7 @@ class Project:
                     other.forget()
         if known is not None:
             self.size -= len(known.text)
-            del self._programs[name]  # also where the new text cannot be parsed
+            self._programs[name] = None  # while the new text is parsed, and where that fails
             known.release()
         program = self._programs[name] = self._joined(make(), text)
         return program
