@@ -18,6 +18,7 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.reach import callee
 from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.torch_api import GRAPH_LOADERS
 from torchlint.analysis.values import Device, Kind
@@ -579,8 +580,9 @@ class Loaders:
     def _makers(self, instance: cst.CSTNode, owner: Class, depth: int = 0) -> list[cst.Call]:
         """Return the calls that made the instance of a class; none where that is not known."""
         if isinstance(instance, cst.Call):
-            init = owner.methods.get("__init__")
-            return [instance] if init is not None and self._target(instance) is init else []
+            runs = callee(self._program, instance)
+            made = runs is not None and runs[1] is owner.methods.get("__init__")
+            return [instance] if made else []
         if isinstance(instance, cst.IfExp):
             chosen = [self._makers(e, owner, depth) for e in (instance.body, instance.orelse)]
             return [*chosen[0], *chosen[1]] if all(chosen) else []
@@ -599,12 +601,6 @@ class Loaders:
                 return []
             makers += known
         return makers
-
-    def _target(self, call: cst.Call) -> cst.FunctionDef | None:
-        """Return the function that a call runs, of this file or of another."""
-        target = self._program.calls.target(call)
-        other = None if target is not None else self._program.calls.elsewhere(call)
-        return target if other is None else other.function
 
     def kept(
         self,
