@@ -477,6 +477,26 @@ def test_wrap_a_loop(before, after):
     assert wrapped(before, cst.For) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "if c:\n\tif d:\n\t  for x in y:\n\t    b\n",
+            "if c:\n\tif d:\n\t  with a:\n\t    for x in y:\n\t      b\n",
+            id="blanks after a tab",
+        ),
+        pytest.param(
+            "if c:\n  if d:\n  \tfor x in y:\n  \t  b(1,\n2)\n  \t  # tail\n",
+            "if c:\n  if d:\n  \twith a:\n  \t\tfor x in y:\n  \t\t  b(1,\n\t2)\n  \t\t  # tail\n",
+            id="a tab after blanks",
+        ),
+    ],
+)
+def test_wrap_a_loop_that_tabs_and_blanks_indent(before, after):
+    assert wrapped(before, cst.For) == after
+    compile(after, "after.py", "exec")
+
+
 def test_what_is_put_behind_a_wrapped_block_waits_for_the_next_pass():
     program = Program("for x in y:\n    b\nc\n")
     loop, line = nodes(program, cst.For)[0], nodes(program, cst.SimpleStatementLine)[0]

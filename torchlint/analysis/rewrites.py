@@ -262,8 +262,10 @@ class Wrap:
             end = below_comments(text, lines[-1])
         header = indented(self.header, lines[0].indent, newline_at(places, lines[0].start))
         step = _step(places.program, last)
-        edits = [Edit(at, at, step) for at in _indentable(text, start, end)]
-        edits[0] = Edit(start, start, header + step)
+        inside = [
+            _further_in(text, at, lines[0].indent, step) for at in _indentable(text, start, end)
+        ]
+        edits = [Edit(start, start, header), *(Edit(at, at, step) for at in inside)]
         # what another fix puts behind the block has to wait: it may belong inside of it
         return (*edits, Edit(end, end, ""))
 
@@ -427,6 +429,15 @@ def _step(program: Program, statement: Statement) -> str:
         if isinstance(above, cst.IndentedBlock) and above.indent is not None:
             return above.indent
     return program.module.default_indent
+
+
+def _further_in(text: str, line: int, indent: str, step: str) -> int:
+    """Return where a line gets its step: after the indentation of its block, if tabs mix with it.
+
+    Blanks before a tab lead no further than the tab does.
+    """
+    mixed = step + indent != indent + step
+    return line + len(indent) if mixed and text.startswith(indent, line) else line
 
 
 def _indentable(text: str, start: int, end: int) -> list[int]:
