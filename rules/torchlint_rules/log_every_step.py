@@ -159,6 +159,7 @@ DECIDE = (
     "step (clear the gradients either way)"
 )
 SIZE = "hand the number on from where the host knows it, or count up to it on the device"
+STACK = "`torch.stack([...])` makes one tensor of them on the device"
 KEEP = "append `{}.detach().clone()` and read them together after the loop"
 
 
@@ -200,7 +201,7 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     yield Finding(
         sync.node,
         f"{what} {read} {reason}{costs(program, sync, before, after)}{late}",
-        None if delays or sync.read is Read.SIZE else fix(program, sync, reading),
+        None if delays or sync.read in (Read.SIZE, Read.LISTED) else fix(program, sync, reading),
         severity=Severity.INFO if advice or delays else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
         more=tuple(one.node for one in found[1:]),
@@ -241,6 +242,8 @@ def remedy(program: Program, sync: Sync, before: cst.BaseExpression | None) -> s
         return AGAIN
     if sync.read is Read.SIZE:
         return SIZE
+    if sync.read is Read.LISTED:
+        return STACK
     if purpose(program, sync) == "to keep it ":
         return KEEP.format(program.brief(sync.tensor))
     if delays_backward(program, sync):

@@ -323,6 +323,7 @@ def is_wrapper(program: Program, receiver: cst.BaseExpression) -> bool:
     return any(
         dotted(call.func).rpartition(".")[2][:1].isupper()
         and not any("param" in program.code(arg).lower() for arg in call.args)
+        and program.value(call).kind is not Kind.MODULE  # `DataParallel(self.net)`
         and not inherits(program, program.value(call))
         for call in calls
     )

@@ -424,6 +424,35 @@ def test_a_call_gives_the_loaders_that_its_constants_choose():
     assert loops[2:] == [['make("test")', "make(mode)"], ["make(mode)"]]
 
 
+CHOSEN = """
+def small():
+    return DataLoader(a), 1
+def large():
+    return DataLoader(b), 2
+def builder(name):
+    if name == "small":
+        return small
+    LAST
+build = builder(name)
+loader, _ = build()
+for x in loader:
+    x.cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "loops"),
+    [
+        pytest.param("return other", [0, 0], id="nothing is known of what may be another"),
+        pytest.param("raise ValueError(name)", [1, 0], id="one"),
+        pytest.param("return large", [1, 1], id="either"),
+    ],
+)
+def test_the_loaders_of_a_function_that_a_function_chooses(last, loops):
+    loaders = parsed(CHOSEN.replace("LAST", last)).loaders
+    assert [len(loaders.loops(call)) for call in loaders.calls] == loops
+
+
 @pytest.mark.parametrize(
     ("source", "device"),
     [

@@ -1749,6 +1749,16 @@ def test_a_number_that_the_gpu_has_counted() -> None:
     silent(loop("z = torch.arange(y.size(0), device=device)"), CODE)
 
 
+def test_tensors_in_a_list_that_one_is_made_of() -> None:
+    [found] = check(loop("z = torch.tensor([loss, loss.abs(), 1.0])"), CODE)
+    assert found.message == "reading `loss` and 1 more waits for the GPU in every training step"
+    assert found.help == "`torch.stack([...])` makes one tensor of them on the device"
+    assert found.fix is None
+    silent(loop("if step % 9 == 0:\n    z = torch.tensor([loss])"), CODE)
+    silent(loop("z = torch.tensor([1.0, y.size(0), unknown(y)])"), CODE)
+    silent(loop("z = torch.stack([loss, loss])"), CODE)
+
+
 ATTACK = """
 import torch
 from torch import nn

@@ -1211,6 +1211,34 @@ def test_zeros_clear_gradients_that_are_shared(assign):
 
 
 @pytest.mark.parametrize(
+    ("around", "count"),
+    [
+        pytest.param("nn.DataParallel(self.net)", 1, id="a module of torch"),
+        pytest.param("Wrapped(self.net)", 0, id="an object that may have a zero_grad of its own"),
+    ],
+)
+def test_what_an_attribute_of_unknown_origin_is_put_into(around, count):
+    source = f"""
+    import torch
+    from torch import nn
+    from wrapping import Wrapped
+
+    class Runner:
+        def __init__(self, net, optimizer):
+            self.net, self.optimizer = net, optimizer
+
+        def train(self, batches):
+            self.net = {around}
+            for x in batches:
+                loss = self.net(x).sum()
+                self.net.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+    """
+    assert len(check(source, CODE)) == count
+
+
+@pytest.mark.parametrize(
     "assign",
     [
         pytest.param(f"{PAIRS}s.grad = p.grad.clone()", id="a copy"),

@@ -66,8 +66,16 @@ class Calls:
             heirs = (one for one in self.overrides(call) if one.program is self._program)
             return (target, *(one.function for one in heirs))
         if type(call.func) is cst.Name or type(call.func) is cst.Subscript:
-            return tuple(self._functions(call.func))
+            return self.chosen(call)
         return tuple(one.function for one in self.of_several(call) if one.program is self._program)
+
+    def chosen(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """Return the functions of which a call by a name runs one; none where it may be another.
+
+        ``build = get_builder(args.dataset)``, ``build()``.
+        """
+        by_name = type(call.func) is cst.Name or type(call.func) is cst.Subscript
+        return tuple(self._functions(call.func)) if by_name else ()
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """Return the function of this file that a call runs, by name or as a method."""
@@ -179,13 +187,16 @@ class Calls:
         return self._by_receiver(node, name)
 
     def given_back(self, function: cst.FunctionDef) -> tuple[cst.FunctionDef, ...]:
-        """Return the functions inside a function of which it returns one: ``return step``."""
+        """Return the functions of which a function returns one: ``return step``.
+
+        Of those that stand outside of it none, where it may return something else as well.
+        """
         key = id(function)
         if key not in self._given_back:
             self._given_back[key] = ()  # the question leads back to itself
             program = self._program
-            found = chain(*(self._functions(one.value) for one in program.returns(function)))
-            own = (one for one in found if program.function(one) is function)
+            found = [self._functions(one.value) for one in program.returns(function)]
+            own = (one for one in chain(*found) if all(found) or program.function(one) is function)
             self._given_back[key] = tuple(dict.fromkeys(own))
         return self._given_back[key]
 

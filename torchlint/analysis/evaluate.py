@@ -724,12 +724,11 @@ class Evaluator:
     def _called(self, function: Value, node: cst.Call) -> Value:
         match function:
             case Value(kind=Kind.FUNCTION, made=cst.FunctionDef() as made):
-                plain = all(self._is_transparent(item) for item in made.decorators)
-                if not plain:
-                    return self.derived(node)
-                return self._placed(self._returned_to(made, node), node, partial(self.stays, made))
+                return self._result_of(made, node)
             case Value(kind=Kind.FUNCTION, made=cst.Lambda() as made):
                 return self._value(made.body)
+            case Value(kind=Kind.FUNCTION) if chosen := self._program.calls.chosen(node):
+                return join(self._result_of(made, node) for made in chosen)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
                 return self._instance(made)
             case Value(kind=Kind.MODULE):
@@ -738,6 +737,11 @@ class Evaluator:
                 return function
             case _:
                 return self.derived(node)
+
+    def _result_of(self, made: cst.FunctionDef, node: cst.Call) -> Value:
+        if not all(self._is_transparent(item) for item in made.decorators):
+            return self.derived(node)
+        return self._placed(self._returned_to(made, node), node, partial(self.stays, made))
 
     def _placed(self, result: Value, node: cst.Call, stays: Callable[[], bool]) -> Value:
         """Put a tensor that a function computes on the host where all of its tensors are there.

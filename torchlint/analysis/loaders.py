@@ -654,6 +654,11 @@ class Loaders:
         if target is not None and target.name.value != "__init__":
             yield from self._results(target, level, path, node)
             return
+        chosen = () if target is not None else program.calls.chosen(node)
+        if chosen:
+            for one in chosen:
+                yield from self._results(one, level, path, node)
+            return
         other = None if target is not None else program.calls.elsewhere(node)
         if other is not None and other.function.name.value != "__init__":
             loaders = other.program.loaders

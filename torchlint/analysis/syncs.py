@@ -50,6 +50,7 @@ class Read(enum.Enum):
     COPY = enum.auto()  # .cpu(), .to("cpu"), .tolist()
     SHOWN = enum.auto()  # a tensor given to print, a logger or a progress bar as it is
     SIZE = enum.auto()  # torch.zeros(n), range(n)
+    LISTED = enum.auto()  # torch.tensor([loss, accuracy])
     TRUTH = enum.auto()  # `if loss > 1:`, `not mask.any()`
 
 
@@ -112,10 +113,13 @@ _SIZED = frozenset(
 )
 _MAKERS = frozenset(f"torch.{name}" for name in _SIZED)
 _NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
+# What makes a tensor of a list reads each tensor in it as a number.
+_OF_LIST = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor"})
 _LOOKED_AT = _SHOWS.union(
     _SCALARS,
     _SIZED,
     _NEW,
+    _OF_LIST,
     ("range",),
     ("item", "cpu", "tolist", "to", "isnan", "isfinite", "isinf", "print"),
 )  # the last names of all calls below
@@ -265,6 +269,8 @@ def _of_call(program: Program, call: cst.Call) -> Iterator[Sync]:
         case _:
             for size in _sizes(program, call):
                 yield from sync_of(program, size, size, Read.SIZE, proved=True)
+            for one in _listed(program, call):
+                yield from sync_of(program, one, one, Read.LISTED, proved=True)
     if is_sink(program, call):
         for shown in _shown(program, call):
             yield from sync_of(program, shown, shown, Read.SHOWN, proved=True)
@@ -280,6 +286,18 @@ def _sizes(program: Program, call: cst.Call) -> list[cst.BaseExpression]:
     if given and isinstance(given[0], cst.Tuple | cst.List):
         given[:1] = [one.value for one in given[0].elements]
     return given
+
+
+def _listed(program: Program, call: cst.Call) -> list[cst.BaseExpression]:
+    """Return what a call makes one tensor of: ``torch.tensor([loss, accuracy])``."""
+    if _last_name(call.func) not in _OF_LIST or not call.args:
+        return []
+    given = call.args[0].value
+    if not isinstance(given, cst.List | cst.Tuple) or not (
+        program.qualified(call.func).startswith("torch.")
+    ):
+        return []
+    return [one.value for one in given.elements if isinstance(one, cst.Element)]
 
 
 def _uncopied(program: Program, tensor: cst.BaseExpression) -> cst.BaseExpression:
