@@ -163,7 +163,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
-        words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(")),
+        words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(", ".type(")),
         in_tests=False,
     ),
     Rule(

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 FIRST = Version("0.4")  # has `non_blocking`, which was `async` before
+MOVES = ("to", "cuda", "type")
 BOOLEANS = ("True", "False")
 # One short pass that looks for a learning rate.
 SEARCHES = re.compile(r"(find|search|range)_lr|lr_?(find|search|range)", re.IGNORECASE)
@@ -182,7 +183,7 @@ def waits_next(program: Program, found: list[Copy]) -> bool:
 def copies(program: Program) -> Iterator[Copy]:
     """Yield the copies of pinned batches that wait."""
     home = program.loaders.home
-    for call, func in program.method_calls("to", "cuda"):
+    for call, func in program.method_calls(*MOVES):
         batch = unviewed(func.value)
         if not waits(call) or has_gaps(batch) or program.value(batch).kind is not Kind.BATCH:
             continue
@@ -244,9 +245,13 @@ def has_gaps(batch: cst.BaseExpression) -> bool:
 
 def goes_to_gpu(program: Program, call: cst.Call, func: cst.Attribute) -> bool:
     """Whether a move puts the batch on a GPU, or may."""
-    if func.attr.value == "cuda":
-        return True
-    return program.values.moved_to(call, Device.UNKNOWN).gpu
+    match func.attr.value:
+        case "cuda":
+            return True
+        case "type":  # `x.type(torch.cuda.FloatTensor)`
+            return program.value(call).device.gpu
+        case _:
+            return program.values.moved_to(call, Device.UNKNOWN).gpu
 
 
 def has_other_way(program: Program, call: cst.Call, func: cst.Attribute) -> bool:
@@ -342,7 +347,7 @@ def reads(program: Program, loop: cst.For | cst.While) -> list[cst.BaseExpressio
 def moves_batch(program: Program, call: cst.Call) -> bool:
     """Whether a call is such a copy itself, which leaves nothing behind it."""
     func = call.func
-    if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda"):
+    if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
         return False
     return waits(call) and program.value(unviewed(func.value)).kind is Kind.BATCH
 

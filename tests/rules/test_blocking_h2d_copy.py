@@ -60,6 +60,12 @@ def script(
         pytest.param(script("x = x.to(device, non_blocking=fast)"), id="a variable decides"),
         pytest.param(script("x = x.cuda(0, True)"), id="does not wait, by position"),
         pytest.param(script("x = x.to(device, torch.half, fast)"), id="perhaps, by position"),
+        pytest.param(
+            script("x = x.type(torch.cuda.FloatTensor, True)"), id="does not wait, by type"
+        ),
+        pytest.param(script("x = x.type(torch.FloatTensor)"), id="a type of the host"),
+        pytest.param(script("x = x.type(torch.float32)"), id="another dtype"),
+        pytest.param(script("kind = x.type()"), id="asks for the type"),
         pytest.param(script("x = x.to(device, **options)"), id="perhaps, by a dictionary"),
         pytest.param(script("x = x.to(*where)"), id="perhaps, by a star"),
         pytest.param(script(given="shuffle=True"), id="not pinned: another rule reports that"),
@@ -302,6 +308,11 @@ def test_an_order_made_by_hand_is_kept():
     ("before", "after"),
     [
         pytest.param("x = x.cuda()", "x = x.cuda(non_blocking=True)", id="no argument"),
+        pytest.param(
+            "x = x.type(torch.cuda.FloatTensor)",
+            "x = x.type(torch.cuda.FloatTensor, non_blocking=True)",
+            id="by type",
+        ),
         pytest.param(
             "x, y = x.to(device), y.to(device)",
             "x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)",

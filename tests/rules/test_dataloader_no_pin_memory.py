@@ -1034,6 +1034,32 @@ def test_batches_that_are_gathered_before_they_move(inputs, count):
 
 
 @pytest.mark.parametrize(
+    ("before", "moved", "count"),
+    [
+        pytest.param("lengths, order = torch.sort(lengths)", "xs[0][order]", 0, id="sorted"),
+        pytest.param("lengths, order = len(xs), n", "xs[0][order]", 1, id="nobody knows by what"),
+        pytest.param(
+            "lengths, order = torch.sort(lengths)\n    for i in range(len(xs)):\n"
+            "        xs[i] = xs[i][order]\n    i = 0",
+            "xs[i]", 0, id="each entry in its place",
+        ),
+        pytest.param(
+            "lengths, order = torch.sort(lengths)\n    xs[1] = xs[1][order]",
+            "xs[0]", 1, id="another entry",
+        ),
+        pytest.param(
+            "lengths, order = torch.sort(lengths)\n    i = 0\n    xs[i] = xs[i][:9]",
+            "xs[i]", 1, id="an entry cut off",
+        ),
+    ],
+)  # fmt: skip
+def test_batches_that_are_put_in_order_before_they_move(before, moved, count):
+    loop = f"for xs, lengths in loader:\n    {before}\n    lengths = lengths.to(device)\n"
+    loop += f"    loss = model({moved}.to(device), lengths)\n    loss.backward()\n"
+    assert len(check(loaded("num_workers=4", loop=loop), CODE)) == count
+
+
+@pytest.mark.parametrize(
     ("focal", "images", "count"),
     [
         pytest.param('batch["focal"][0]', 'pick(batch["images"], picked)', 0, id="gathered"),

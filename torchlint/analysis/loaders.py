@@ -99,11 +99,7 @@ _MAKES_NEW = re.compile(
 )
 _NEW_MEMORY = frozenset(
     {"tensor", "from_numpy", "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack",
-     "where", "one_hot", "interpolate", "pad"}
-)  # fmt: skip
-_NEW_BY_METHOD = frozenset(
-    {"clone", "sort", "argsort", "topk", "gather", "index_select", "masked_select", "masked_fill",
-     "flip", "roll", "repeat", "repeat_interleave", "tile", "cumsum"}
+     "clone", "where", "one_hot", "interpolate", "pad"}
 )  # fmt: skip
 # What a tensor tells of itself.
 _TELLS = frozenset({"shape", "ndim", "dtype", "device", "is_cuda", "requires_grad", "layout"})
@@ -636,44 +632,10 @@ class Loaders:
 
     def _subscript(self, node: cst.Subscript, level: _Level, path: Path) -> Iterator[_Found]:
         step = _step(node)
-        if level is _Level.BATCH and (found := self._stored_above(node) if step is None else None):
-            yield found, level, path
-        elif level is _Level.BATCH and step is None and self._picks(node):
-            return  # what the loader pinned stays behind
-        elif isinstance(step, slice):
+        if isinstance(step, slice):
             yield node.value, level, path
         else:
             yield node.value, level, (step, *path)
-
-    def _picks(self, node: cst.Subscript) -> bool:
-        """Whether a subscript takes the places that a tensor names: ``x[order]`` is a new one."""
-        part = node.slice[0].slice
-        asked = self._program.value(part.value) if isinstance(part, cst.Index) else None
-        return asked is not None and asked.kind in (Kind.TENSOR, Kind.NDARRAY)
-
-    def _stored_above(self, node: cst.Subscript) -> cst.BaseExpression | None:
-        """Return what stands in an entry since a line above: ``images[i] = images[i][order]``."""
-        program, found = self._program, None
-        for target, value in self._entry_stores.get(dotted(node.value), ()):
-            if (
-                program.function(target) is program.function(node)
-                and program.index.end(value) < program.index.order(node)
-                and program.code(target) == program.code(node)
-            ):
-                found = value
-        return found
-
-    @cached_property
-    def _entry_stores(self) -> dict[str, list[tuple[cst.Subscript, cst.BaseExpression]]]:
-        """What is stored in entries, by the name of what holds them."""
-        found: dict[str, list[tuple[cst.Subscript, cst.BaseExpression]]] = {}
-        for statement in self._program.index.of(cst.Assign):
-            match statement.targets:
-                case [cst.AssignTarget(target=cst.Subscript(value=cst.Name() as name) as target)]:
-                    found.setdefault(name.value, []).append((target, statement.value))
-                case _:
-                    pass
-        return found
 
     def _call(self, node: cst.Call, level: _Level, path: Path) -> Iterator[_Found]:
         program = self._program
@@ -922,8 +884,5 @@ def _copies(name: str, func: cst.BaseExpression) -> bool:
     """
     if name.startswith(("numpy.", "torch.")):
         last = name.rpartition(".")[2]
-        makes = last in _NEW_MEMORY or last in _NEW_BY_METHOD or last.endswith("Tensor")
-        return makes or name.startswith("numpy.")
-    if not isinstance(func, cst.Attribute):
-        return False
-    return func.attr.value == "numpy" or func.attr.value in _NEW_BY_METHOD
+        return name.startswith("numpy.") or last in _NEW_MEMORY or last.endswith("Tensor")
+    return isinstance(func, cst.Attribute) and func.attr.value in ("numpy", "clone")

@@ -45,7 +45,7 @@ _PERMUTES = frozenset({"permute", "transpose", "movedim", "moveaxis", "swapaxes"
 # Methods, and functions of torch, that put what they pick or join into new memory.
 _GATHERS = frozenset({"gather", "take", "take_along_dim", "index_select", "masked_select", "repeat",
                       "repeat_interleave", "cat", "concat", "concatenate", "stack", "hstack",
-                      "vstack"})  # fmt: skip
+                      "vstack", "sort", "argsort", "topk", "flip", "roll"})  # fmt: skip
 _INDICES = frozenset({Kind.TENSOR, Kind.NDARRAY, Kind.LIST})
 _DEPTH = 6  # names and calls that a tensor goes through
 _GROWN = re.compile(rf"Resize|Resample|Upsample|interpolate|{words('resize', then='[(]')}")
@@ -145,6 +145,9 @@ def _is_converted(
             return _is_converted(program, inner, converts, depth + 1)
         case cst.Call() | cst.Subscript() if _is_gathered(program, node):
             return True  # on a GPU another move has put the batch there
+        case cst.Subscript(value=cst.Name()):
+            stored = _stored_above(program, node)
+            return stored is not None and _is_converted(program, stored, converts, depth + 1)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
             if (
                 name in converts
@@ -234,7 +237,28 @@ def _picks(program: Program, part: cst.BaseSlice) -> bool:
     if not isinstance(part.value, cst.Name):
         return isinstance(part.value, cst.List | cst.Comparison)
     made = program.flow.reaching(part.value)
-    return program.value(part.value).kind in _INDICES and all(one.is_plain for one in made)
+    return program.value(part.value).kind in _INDICES and all(
+        one.kind is Bind.ASSIGN for one in made
+    )
+
+
+def _stored_above(program: Program, node: cst.Subscript) -> cst.BaseExpression | None:
+    """Return what stands in an entry since a line above: ``images[i] = images[i][order]``."""
+    code, order, found = program.code(node), program.index.order(node), None
+    for name in program.index.named.get(dotted(node.value), ()):
+        entry = program.parent(name)
+        target = program.parent(entry) if isinstance(entry, cst.Subscript) else None
+        match program.parent(target) if isinstance(target, cst.AssignTarget) else None:
+            case cst.Assign(value=value) if (
+                program.index.end(value) < order
+                and entry is not None
+                and program.function(entry) is program.function(node)
+                and program.code(entry) == code
+            ):
+                found = value
+            case _:
+                pass
+    return found
 
 
 def is_of_one_sample(move: Move) -> bool:
@@ -310,6 +334,8 @@ def _given(binding: Binding) -> cst.CSTNode | None:
             return value
         case cst.Tuple(elements=elements), (place,) if place < len(elements):
             return elements[place].value
+        case cst.Call() as call, (_,):  # `values, order = torch.sort(x)`
+            return call
         case _:
             return None
 
