@@ -250,6 +250,8 @@ def test_runs_on_every_version(source: str) -> None:
             "torchtext.data.BucketIterator",
         ),
         ("from torchtext.legacy import data", "1.11", "torchtext.legacy"),
+        ("from torchtext.legacy.data import Field", "1.11", "torchtext.legacy"),
+        ("import torchtext.legacy.data as old\nold.Field()", "1.11", "torchtext.legacy"),
         ("transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
         ("torchvision.transforms.Scale(4)", "1.11", "torchvision.transforms.Scale"),
         (f"{TOP}\naccuracy(output, target, topk=(1, 5))", "1.7", "correct[:k].view(-1)"),

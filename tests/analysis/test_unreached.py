@@ -467,6 +467,32 @@ def test_what_a_hub_offers(tmp_path: Path) -> None:
     assert not program.unreached.at(probed(program))
 
 
+BY_DEFAULT = """
+def run(x, state=None):
+    if state is None:
+        LINE
+    return state
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "call", "expected"),
+    [
+        pytest.param("state = apply(x)", "run(1, (2, 3))", True, id="every call gives one"),
+        pytest.param("state = apply(x)", "run(1)", False, id="a call leaves it out"),
+        pytest.param("state = apply(x)", "run(1, given)", False, id="a call may leave it out"),
+        pytest.param("state = more(x)", "run(1, (2, 3))", True, id="by another"),
+        pytest.param("state = more(x)", "run(1)", False, id="by another that is called"),
+        pytest.param("kept = [apply]", "run(1, (2, 3))", True, id="not called there"),
+    ],
+)
+def test_functions_that_are_named_where_nothing_comes(tmp_path, line, call, expected):
+    source = "from z import probe\n" + FUNCTION + BY_DEFAULT.replace("LINE", line)  # none raises
+    source += "def more(x):\n    return apply(x)\n" if "more" in line else ""
+    main = f"from z import given\nfrom net import run\ndef main():\n    {call}\n{SCRIPT}"
+    assert unreached_in(tmp_path, source, {"main.py": main.replace("run()", "main()")}) is expected
+
+
 @pytest.mark.parametrize(
     ("setup", "files", "left_out"),
     [
@@ -783,7 +809,7 @@ def kept(*lines: str, base: str = "nn.Module", made: str = "Net()") -> dict[str,
         pytest.param(NET, kept("pass", made="nn.DataParallel(Net())"), id="wrapped"),
         pytest.param(NET, kept("return self.net", made="[Net()]"), id="returned in a list"),
         pytest.param(NET, kept("pass", made="Net() if x else Net()"), id="made in two ways"),
-        pytest.param(NET, kept("pass") | {"b.py": "t = make()\nt.net(3)\n"}, id="elsewhere"),
+        pytest.param(NET, kept("pass") | {"b.py": "import z\nz.t.net(3)\n"}, id="elsewhere"),
         pytest.param(NET, kept("pass") | {"b.ipynb": '"t.net(3)"'}, id="in a notebook"),
         pytest.param(NET, kept("pass") | {"setup.py": ""}, id="installed"),
         pytest.param(NET + "class More(Net):\n    pass\nMore()\n", kept("pass"), id="a base"),

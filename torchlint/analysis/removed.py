@@ -252,8 +252,8 @@ def own(program: Program) -> Iterator[Limit]:
         yield Limit(_PYTHON_36, f"async={program.brief(arg.value)}")
     for kind in (cst.Attribute, cst.Name):
         for node in program.index.of(kind):
-            name = program.qualified(node)
-            if name in _REMOVED and not _is_asked_for(program, node):
+            name = _gone(program.qualified(node))
+            if name and not _is_asked_for(program, node):
                 yield Limit(_REMOVED[name], name)
     for statement in program.index.of(cst.ImportFrom):
         yield from _imported(program, statement)
@@ -434,8 +434,15 @@ def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
     module = program.code(statement.module)
     names = statement.names if not isinstance(statement.names, cst.ImportStar) else ()
     for name in (module, *(f"{module}.{program.code(alias.name)}" for alias in names)):
-        if name in _REMOVED:
-            yield Limit(_REMOVED[name], name)
+        if gone := _gone(name):
+            yield Limit(_REMOVED[gone], gone)
+
+
+def _gone(name: str) -> str:
+    """Return what torch no longer has of a name: `torchtext.legacy` of `torchtext.legacy.data`."""
+    while name and name not in _REMOVED:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def _reads_first(program: Program, node: cst.Subscript) -> bool:

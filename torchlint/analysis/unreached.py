@@ -83,15 +83,13 @@ class Unreached:
             child = above
         return outermost is not None and self._is_unnamed(outermost)
 
-    def is_behind_error(self, node: cst.CSTNode) -> bool:
-        """Whether a node is passed by, or left before, in a file where something always raises."""
-        if not self._raising.statements:
-            return False
-        child = node
+    def is_passed_by(self, node: cst.CSTNode) -> bool:
+        """Whether a node is passed by, or left before, in whatever it stands in."""
+        child, raises = node, bool(self._raising.statements)
         for above in self._program.index.ancestors(node):
             if self._passes_by(above, child):
                 return True
-            if isinstance(above, cst.FunctionDef) and self._is_of_nothing(above):
+            if raises and isinstance(above, cst.FunctionDef) and self._is_of_nothing(above):
                 return True
             child = above
         return False
@@ -316,7 +314,7 @@ class Unreached:
         for home, use in uses:
             if self._raises(home, use, node) or is_demo(home, use):
                 continue
-            if home.unreached.is_behind_error(use):
+            if home.unreached.is_passed_by(use):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
