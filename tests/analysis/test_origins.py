@@ -13,6 +13,19 @@ def texts(source: str) -> list[str]:
     return sorted(program.brief(node) for node in origins(program, probed(program)))
 
 
+CHOSEN = """
+def f():
+    return g(), 1
+def h():
+    return k(), 2
+def choose(a):
+    return f if a else {}
+b = choose(c)
+x, y = b()
+probe(x)
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -37,6 +50,8 @@ def texts(source: str) -> list[str]:
         pytest.param(
             "def f(a, b=1):\n    probe(b)\nf(g(), h())\nf(g())", ["1", "h()"], id="parameter"
         ),
+        pytest.param(CHOSEN.format("h"), ["g()", "k()"], id="of a function that another chooses"),
+        pytest.param(CHOSEN.format("other"), ["b()"], id="of one that may be any"),
         pytest.param("def f(a):\n    probe(a)", ["a"], id="a parameter that nobody gives"),
         pytest.param("def f(a):\n    probe(a)\nf(*b)", ["a"], id="a parameter behind a star"),
         pytest.param("f = lambda a: probe(a)\nf(1)", ["a"], id="a parameter of a lambda"),

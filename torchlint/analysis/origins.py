@@ -69,8 +69,8 @@ def _before(program: Program, node: cst.CSTNode, path: _Path) -> Iterator[_Step]
                     yield store.value, (*store.path, *path)
         case cst.Call():
             target = program.calls.target(node)
-            if target is not None and target.name.value != "__init__":
-                for item in program.returns(target):
+            for function in (target,) if target is not None else program.calls.chosen(node):
+                for item in program.returns(function) if function.name.value != "__init__" else ():
                     if item.value is not None:
                         yield item.value, path
 
