@@ -5,7 +5,8 @@ Printing, logging or storing a number needs it on the host, and `.item()` (or fo
 waits until the GPU has finished everything that was queued. In every step that keeps the CPU from
 preparing the next kernels; every hundredth step it costs nothing that can be seen.
 `loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read, and so is the use
-of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`, `range(count)`.
+of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`, `range(count)`, and
+`torch.tensor([loss, accuracy])`, which reads each tensor in the list.
 
 ## Bad
     import torch
