@@ -1001,7 +1001,7 @@ import contextlib
 import torch
 import torch.nn.functional as F
 {DEVICE}
-if not torch.distributed.is_initialized():  # kept, as the fixture of TL607 says
+if not torch.distributed.is_initialized():  # kept, as the fixture of TL802 says
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).to(device))

@@ -65,9 +65,8 @@ class Calls:
         if target is not None:
             heirs = (one for one in self.overrides(call) if one.program is self._program)
             return (target, *(one.function for one in heirs))
-        if type(call.func) is cst.Name or type(call.func) is cst.Subscript:
-            return self.chosen(call)
-        return tuple(one.function for one in self.of_several(call) if one.program is self._program)
+        several = (one for one in self.of_several(call) if one.program is self._program)
+        return self.chosen(call) or tuple(one.function for one in several)
 
     def chosen(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
         """Return the functions of which a call by a name runs one; none where it may be another.
