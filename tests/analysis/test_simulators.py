@@ -40,6 +40,7 @@ for step in range(99):
     [
         pytest.param("env.step(loss.cpu())", [], id="an action"),
         pytest.param("a = loss.cpu(); b = greedy(a, 0.1); env.step(b)", [], id="by two names"),
+        pytest.param("a = loss.cpu(); a += noise(); env.step(a)", [], id="with noise added to it"),
         pytest.param("a = agent.act(x); s, reward, d, _ = game.step(a)", [], id="a method's"),
         pytest.param("env.step(agent.explore(x))", [], id="another method's"),
         pytest.param("task.step(to_np(loss))", ["t"], id="nothing says that this is a simulator"),

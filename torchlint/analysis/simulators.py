@@ -41,7 +41,10 @@ def _reaches(program: Program, node: cst.CSTNode, hops: int, seen: set[int]) -> 
         return False
     seen.add(id(statement))
     match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)])
+            | cst.AugAssign(target=cst.Name() as name)
+        ):
             uses = _uses(program, name)
             return any(_reaches(program, use, hops - 1, seen) for use in uses)
         case cst.Expr(
