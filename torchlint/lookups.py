@@ -182,7 +182,7 @@ def _imports_it(file: str, path: str, imports: Imports) -> bool:
     computed = False
     for written, ends in _IMPORTS.findall(text):
         start = re.split(r"[{%]", written)[0]
-        if ends and start == written:
+        if written and ends and start == written:
             found = imports.find(file, f"@{written}" if written[0] == "." else written)
             if found is not None and found[0] == path:
                 return True

@@ -74,6 +74,10 @@ def found_in(root: Path, files: dict[str, str]) -> bool:
             id="of its own package",
         ),
         pytest.param(
+            {"lib/b.py": "x = load(spec_from_file_location('', glob(y)))\nvars(x)[name]()\n"},
+            id="from a path, without a name",
+        ),
+        pytest.param(
             {"b.py": "path = 'lib/' + kind\nx = import_module(path)\nvars(x)[name]()\n"},
             id="of a package that the file tells of",
         ),
