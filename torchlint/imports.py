@@ -158,13 +158,17 @@ class Imports:
 
     @cached_property
     def files(self) -> dict[str, None]:
-        """The Python files of the project, sorted."""
-        found: list[str] = []
-        for file in self._ending((".py",)):
-            found.append(file)
-            if len(found) > _MOST:
-                return {}
-        return dict.fromkeys(sorted(found))
+        """The Python files of the project, sorted; none where there are too many to be read."""
+        return {} if self.is_too_large else dict.fromkeys(sorted(self._found))
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the project has more files than are read of one."""
+        return len(self._found) > _MOST
+
+    @cached_property
+    def _found(self) -> list[str]:
+        return list(itertools.islice(self._ending((".py",)), _MOST + 1))
 
     def _ending(self, endings: tuple[str, ...]) -> Iterator[str]:
         """Yield the files of the project whose names end in some way."""

@@ -32,6 +32,8 @@ class Projects:
         """Nothing is read before it is asked for."""
         self._excluded = excluded
         self._roots: dict[Path, Path] = {}
+        self._parts: dict[Path, Path] = {}  # what is read of a project, by the folder of a file
+        self._too_large: set[Path] = set()
         self._marked = functools.cache(is_marked)  # folders have those above them in common
         self._imports: dict[Path, Imports] = {}
         self._projects: dict[Path, Project] = {}
@@ -44,12 +46,32 @@ class Projects:
         return self._roots[folder]
 
     def imports(self, path: Path) -> Imports:
-        """Return which files of a file's project import which."""
+        """Return which files of a file's project import which.
+
+        Of a project that is too large to be read, that is of its largest folder around the file
+        that is not.
+        """
+        part = self._parts.get(path.parent)
+        if part not in self._imports:
+            found = self._survey(path)
+            self._parts[path.parent] = part = found.root
+            if part not in self._imports:
+                self.release()  # files come project by project
+                self._imports[part] = found
+        return self._imports[part]
+
+    def _survey(self, path: Path) -> Imports:
         root = self.root(path)
-        if root not in self._imports:
-            self.release()  # files come project by project
-            self._imports[root] = Imports(root, self._excluded)
-        return self._imports[root]
+        within = [one for one in reversed(path.parents) if one.is_relative_to(root)]
+        for folder in within:
+            if folder in self._imports:
+                return self._imports[folder]
+            if folder not in self._too_large:
+                found = Imports(folder, self._excluded)
+                if not found.is_too_large:
+                    return found
+                self._too_large.add(folder)
+        return Imports(root, self._excluded)
 
     def of(self, path: Path) -> Project:
         """Return the project of a file."""

@@ -51,8 +51,8 @@ training step the difference is paid again and again.
   pass does only where it is given no targets (`if labels is None:`): a training gives them; and
   what is done for a batch with nothing in it (`if boxes.size(1) == 0: return ...`).
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`), and may be for 0.3,
-  which has no `device=`; `torch.randperm` in code for a torch before 1.9, which puts few numbers in
-  order on the host in any case.
+  which has no `device=`; `torch.randperm` in code for a torch before 1.9, by what it uses or its
+  project declares: that puts few numbers in order on the host in any case.
 - TL301b and TL301c outside of training steps and forward passes.
 
 - Tensors that are moved in a later line, or in one after something was computed of them, where
@@ -287,7 +287,8 @@ def maker(program: Program, made: cst.Call) -> str:
 def has_device(program: Program, made: cst.Call) -> bool:
     """Whether the torch that the code runs on can make a tensor on the GPU, and faster."""
     if factory(program, made) == "randperm":
-        return program.reaches(SHUFFLES)
+        declared = None if program.floor else program.target
+        return program.reaches(SHUFFLES) and (declared is None or declared >= SHUFFLES)
     return program.reaches(FIRST) or takes_device(program)
 
 

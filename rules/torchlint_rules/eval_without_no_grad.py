@@ -60,7 +60,8 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
   here or where the function is called, and what is under a context or decorator that is not known.
   Where only some of the calls that are seen turn gradients off, it is a note.
 - Evaluations that ask for gradients, or call what does: attacks, saliency maps, gradient penalties,
-  forces, test-time training; and those that hand the model to code that is not seen.
+  forces, test-time training; and those that hand the model to code that is not seen.  Of a model
+  whose forward pass is not seen, all in a project with a module that asks for gradients itself.
 - Results of which a gradient is asked later, and generators, which run in bits of other code.
 - Benchmarks, unit tests, and evaluations that a framework runs.  An evaluation that reads a clock
   beside what it does with the output is no benchmark.

@@ -179,7 +179,7 @@ def log_every_step(program: Program) -> Iterator[Finding]:
 
 def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[Finding]:
     """Say what a statement reads, what for, and what to do instead, if that gains anything."""
-    sync = found[0]
+    sync = next((one for one in found if not is_repeated(program, one, found)), found[0])
     before = waited(program, sync, found)
     after = waits_anyway(program, sync) if before is None else None
     evaluates = sync.context.role is Role.EVAL
@@ -205,8 +205,14 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
         None if delays or sync.read in (Read.SIZE, Read.LISTED) else fix(program, sync, reading),
         severity=Severity.INFO if advice or delays else None,
         help="; ".join(filter(None, (remedy(program, sync, before), spelling(program, sync)))),
-        more=tuple(one.node for one in found[1:]),
+        more=tuple(one.node for one in found if one is not sync),
     )
+
+
+def is_repeated(program: Program, sync: Sync, found: list[Sync]) -> bool:
+    """Whether an earlier statement has read the very value: that says nothing of the others."""
+    before = waited(program, sync, found) if len(found) > 1 else None
+    return before is not None and reads_again(program, before, sync)
 
 
 def _is_other_arm(program: Program, sync: Sync, found: list[Sync]) -> bool:

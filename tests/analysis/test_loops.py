@@ -360,6 +360,8 @@ CASES = [
             "        torch.nn.utils.clip_grad_norm_(ps, args.clip)\n        probe()",
             "an option above nothing": "if cfg.clip > 0:\n"
             "        torch.nn.utils.clip_grad_norm_(ps, max_norm=cfg.clip)\n        probe()",
+            "an episode ends, and a step is taken": "if done:\n        optimizer.step(); probe()",
+            "an episode goes on": "if not done:\n        probe()",
             "many processes": "if args.distributed:\n        probe()",
             "more than one process": "if args.world_size > 1:\n        probe()",
             "with the step of the gradients that were added up": "if (i + 1) % args.every == 0:\n"
@@ -371,6 +373,9 @@ CASES = [
     *(
         pytest.param(TRAINING + text, "TRAIN guarded", id=reason)
         for reason, text in {
+            "an episode ends": "if done:\n        probe()",
+            "that of an object": "if not x: pass\n    if agent.is_done:\n        probe()",
+            "an episode ends or is cut": "if terminated or truncated:\n        probe()",
             "every n steps": "if i % 100 == 0:\n        probe()",
             "every n steps, beside a schedule": "if i % 9 == 0:\n        plan.step()\n"
             "        probe()",
@@ -825,6 +830,54 @@ def test_gradients_to_look_at_are_no_step_in_a_file_that_trains(
 ) -> None:
     source = HEAT.format(first=first, then=then, call=call) + HELPER
     assert context(source) == expected
+
+
+ATTACK = """
+def evaluate_{name}(model, loader):
+    {before}
+    for x, y in loader:
+        {first}
+        model.zero_grad()
+        f(model(x), y).backward()
+        {then}
+        probe(model(x + x.grad.sign()))
+
+def main(model, loader):
+    for _ in range(9):
+        {call}
+"""
+LEAF = "x = Variable(x, requires_grad=True)"
+CALL = "evaluate_attack(model, loader)"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "call", "expected"),
+    [
+        pytest.param(LEAF, "pass", CALL, "EVAL", id="a variable"),
+        pytest.param("x.requires_grad_()", "pass", CALL, "EVAL", id="of a batch"),
+        pytest.param("x.requires_grad = True", "pass", CALL, "EVAL", id="set"),
+        pytest.param(LEAF, "pass", "pass", "EVAL", id="called by nothing that is seen"),
+        pytest.param("x = x.cuda()", "pass", CALL, "TRAIN", id="nobody asks for it"),
+        pytest.param(LEAF, "optimizer.step()", CALL, "TRAIN", id="a step is taken"),
+        pytest.param(LEAF, "pass", f"{CALL}; optimizer.step()", "TRAIN", id="by what calls it"),
+        pytest.param(LEAF, "x = old", CALL, "TRAIN", id="of something else"),
+    ],
+)
+def test_the_gradient_of_an_input_alone_is_no_step(
+    first: str, then: str, call: str, expected: str
+) -> None:
+    source = ATTACK.format(name="attack", before="pass", first=first, then=then, call=call)
+    assert context(source) == expected
+
+
+def test_what_is_kept_from_turn_to_turn_is_trained_by_hand():
+    source = ATTACK.format(name="attack", before=LEAF, first="pass", then="pass", call=CALL)
+    assert context(source.replace("for x, y in", "for z, y in")) == "TRAIN"
+
+
+def test_what_no_model_gets_is_trained_by_hand():
+    source = ATTACK.format(name="attack", before="pass", first=LEAF, then="pass", call=CALL)
+    assert context(source.replace("model(x", "torch.tanh(x")) == "TRAIN"
 
 
 @pytest.mark.parametrize(

@@ -2204,3 +2204,34 @@ def test_a_result_that_is_cut_off_after_a_function_that_only_computes():
 )
 def test_a_result_that_a_function_may_keep(statement):
     assert not check(PURE.format(statement), CODE)
+
+
+FIELD = """
+import torch
+from torch import nn
+
+class Field(nn.Module):
+    def forward(self, x):
+        return self.fc(x)
+
+    def gradient(self, x):
+        return torch.autograd.grad(self(x).sum(), x)[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "model", "found"),
+    [
+        pytest.param(FIELD, "build(args.model)", 0, id="a module of the project asks for one"),
+        pytest.param(FIELD, "Net()", 1, id="the model is seen, and does not"),
+        pytest.param(FIELD.replace("(nn.Module)", ""), "build(args.model)", 1, id="no module"),
+        pytest.param(
+            FIELD.replace("torch.autograd.grad(", "grad("), "build(args.model)", 1, id="by nothing"
+        ),
+    ],
+)
+def test_a_model_that_is_not_seen_may_ask_for_a_gradient(tmp_path, field, model, found) -> None:
+    source = evaluation().replace("Net()", model)
+    assert source.count(model) > 0
+    files = {"field.py": field, "main.py": source}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == found

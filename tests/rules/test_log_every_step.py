@@ -273,6 +273,13 @@ def test_the_same_number_is_kept() -> None:
     assert "first number" in second.help
 
 
+def test_another_number_beside_the_same() -> None:
+    """The first of three has been read before, and it is not what the others cost."""
+    lines = "losses.append(loss.item())\nprint(loss.item(), out.max().item(), out.mean().item())"
+    _, second = check(loop(lines), CODE)
+    assert "`out.max().item()` and 2 more to print it waits for its own copy" in second.message
+
+
 def test_the_spelling_of_old_torch_is_the_same_read() -> None:
     first, second = check(loop("losses.append(loss.data[0])\nprint(loss.data[0])"), CODE)
     assert [first.severity.word, second.severity.word] == ["warning", "info"]

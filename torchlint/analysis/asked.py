@@ -20,6 +20,7 @@ ASKING = frozenset(
     jvp vjp vmap GradScaler zero_grad""".split()
 )
 _CALLS = 4  # functions that call functions
+_GRADIENT = "torch.autograd.grad"
 
 
 def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
@@ -37,6 +38,28 @@ def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool
                     return True
             case _:
                 pass
+    return False
+
+
+def may_differentiate(program: Program, forward: cst.Call) -> bool:
+    """Whether a forward pass that is not seen may ask for a gradient, as a module here does.
+
+    ``normals = self.sdf.gradient(x)``, with ``torch.autograd.grad`` in a method of ``sdf``: what
+    the model consists of, a configuration may say.
+    """
+    project = program.project
+    if callee(program, forward) is not None:
+        return False
+    files = () if project is None else sorted(project.imports.having(("autograd.grad(",)))
+    homes = [program, *(home for file in files if project and (home := project.program(file)))]
+    return any(map(_has_module_that_asks, homes))
+
+
+def _has_module_that_asks(program: Program) -> bool:
+    for name in program.index.named.get("grad", ()):
+        above, owner = program.parent(name), program.classes.around(name)
+        if owner is not None and owner.is_module and program.qualified(above) == _GRADIENT:
+            return True
     return False
 
 

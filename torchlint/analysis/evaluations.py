@@ -16,7 +16,7 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.asked import differentiates
+from torchlint.analysis.asked import differentiates, may_differentiate
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import texts_of_importers
 from torchlint.analysis.index import Bind, Binding, dotted
@@ -173,7 +173,7 @@ def _found(
         return None
     if differentiates(program, place) or given_away(program, place, name):
         return None
-    if records_nothing(program, forwards[0]):
+    if records_nothing(program, forwards[0]) or may_differentiate(program, forwards[0]):
         return None
     return Evaluation(forwards[0], place, function, program.recordings.at(forwards[0]), repeated)
 

@@ -27,11 +27,12 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.input_gradients import reads_input_gradient
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
-from torchlint.analysis.rare import is_rare, makes_entry
+from torchlint.analysis.rare import ends_episode, is_rare, makes_entry
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
@@ -307,7 +308,13 @@ class Loops:
         if self.only_asks:
             return True
         function = self._program.function(node)
-        return function is not None and self._explains(function)
+        return function is not None and (
+            self._explains(function)
+            or (
+                reads_input_gradient(self._program, self._home(node))
+                and self._takes_no_step(function)
+            )
+        )
 
     def _explains(self, function: cst.FunctionDef) -> bool:
         """Whether a function of a file that trains asks a model for gradients, under ``.eval()``.
@@ -321,14 +328,20 @@ class Loops:
             self._explaining[key] = (
                 not self.only_asks
                 and not switched.isdisjoint(self._receivers(function, "zero_grad"))
-                and not self._trains(function)
-                and not self._closure_sites(function)
-                and not any(
-                    other.loops.takes_step(other.function(site) or other.module)
-                    for other, site in self._program.sites_everywhere(function)
-                )
+                and self._takes_no_step(function)
             )
         return self._explaining[key]
+
+    def _takes_no_step(self, function: cst.FunctionDef) -> bool:
+        """Whether neither a function nor what calls it, which is seen, changes any parameter."""
+        return (
+            not self._trains(function)
+            and not self._closure_sites(function)
+            and not any(
+                other.loops.takes_step(other.function(site) or other.module)
+                for other, site in self._program.sites_everywhere(function)
+            )
+        )
 
     def _receivers(self, function: cst.FunctionDef, method: str) -> set[str]:
         """Return the names of what a function calls a method of, without arguments."""
@@ -530,11 +543,13 @@ class Loops:
             for call in calls
             if isinstance(call.func, cst.Attribute) and not call.args
         }
-        if "backward" in methods:
-            return self._explains(function)
         name = function.name.value
         trains = _TRAIN_NAME.search(name) is not None
-        if _EVAL_NAME.search(name) and not trains:
+        named = _EVAL_NAME.search(name) is not None and not trains
+        if "backward" in methods:
+            looks = named and all(map(self.only_looks, self._backwards(function)))
+            return looks or self._explains(function)
+        if named:
             return True
         if trains or methods & {"zero_grad", "step"}:
             return False
@@ -858,6 +873,7 @@ class Loops:
                 once = _leaves(above.body) or self._is_default(above.test) or self._starts(above)
                 rare = guards or once or self._fills(above) or self._is_flag(above.test)
                 rare = rare or is_rare(self._program, above) or self._drops_outlier(above)
+                rare = rare or (ends_episode(above.test) and not self.updates(above.body))
                 return rare or is_unasked(self._program, above, holds=True)
             case cst.If(test=test) if child is above.orelse and self._draws(test):
                 return True

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
 
 _STEP = re.compile(r"(^|_)(step|iter|iteration|itr|i|it)(_|$)|steps?$", re.IGNORECASE)
+_ENDED = re.compile(r"(^|_)(done|terminal|terminated|truncated)$", re.IGNORECASE)
 _DEPTH = 2  # functions that hand on what they are given
 _TURNS = (cst.For, cst.While, cst.FunctionDef, cst.Module)
 
@@ -46,6 +47,17 @@ def is_rare(program: Program, branch: cst.If) -> bool:
             for one in _compared(branch.test)
         )
     )
+
+
+def ends_episode(test: cst.BaseExpression) -> bool:
+    """``if done:``, ``if terminated or truncated:``: an episode of a simulator has many steps."""
+    match test:
+        case cst.Name() | cst.Attribute():
+            return _ENDED.search(dotted(test).rpartition(".")[2]) is not None
+        case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
+            return ends_episode(left) and ends_episode(right)
+        case _:
+            return False
 
 
 def _asks_for_record(program: Program, test: cst.BaseExpression) -> bool:
