@@ -50,7 +50,8 @@ other work (with `non_blocking=True`).
   (`x.permute(0, 3, 1, 2).contiguous()`) or gathered (`x.gather(1, picked)`, `x[[0, 2]]`), also
   where a part of one sample (`batch["focal"][0]`) goes as it is.
 - Batches (or what moves of them) that a `collate_fn` puts into a class of the project without a
-  `pin_memory` method: PyTorch hands such objects on unpinned, without a word.
+  `pin_memory` method: PyTorch hands such objects on unpinned, without a word.  So may be those
+  moved as a whole (`batch.to(device)`) that a library's `collate_fn` makes, unless it is known.
 - Loaders without workers, unless their dataset is seen to read or transform each sample (or made
   outside of the project, and batched by a `collate_fn`), so that workers would help as well: the
   main thread would do the pinning.  Those that only an evaluation goes through, whatever they read.

@@ -38,7 +38,7 @@ what the project uses (`loss.data[0]` runs up to 0.4, `correct[:k].view(-1)` of 
 tensor up to 1.6) or older than 1.7 by what its README names; what runs before the
 loop with the optimizer's steps or right after the optimizer is made (once an epoch, but with
 `--torch-version any`), at the end of a training (`def after_fit`,
-`def on_train_end`), in a test, before there is a gradient to fill (once in a script, or where each
+`def on_train_end`), in a test, once in a script, before there is a gradient to fill (each
 turn makes the model anew), or after a change
 (`if task != self.task: ...; self.task = task`); loops in which nothing goes back
 (`torch.autograd.grad` adds to no gradient); gradients that are only looked at (a
@@ -201,7 +201,7 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
 
 
 def gains_nothing(program: Program, call: cst.Call) -> bool:
-    """Whether a call is made before the loop with the steps, in a test, or before any gradient.
+    """Whether a call is made before the loop with the steps, once, or before any gradient.
 
     Or where something has changed (`if task != self.task:`), which it seldom has; or no step is
     taken with the gradients, or with next to none.
@@ -221,10 +221,7 @@ def gains_nothing(program: Program, call: cst.Call) -> bool:
     seldom = role is Role.OTHER or (role is Role.EPOCH and not program.every_version)
     if seldom and (clears_renewed(program, call) or before_steps(program, function, place)):
         return True
-    return runs_once(program, call) and not any(
-        program.function(one) is function and program.index.order(one) < place
-        for one, _ in program.method_calls("backward")
-    )
+    return runs_once(program, call)
 
 
 def looks_back(program: Program, call: cst.Call) -> bool:

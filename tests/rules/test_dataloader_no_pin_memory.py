@@ -1496,3 +1496,40 @@ def test_the_flag_has_the_name_that_torch_gives_it(moves, said) -> None:
     found = check(loaded("num_workers=4", before, loop=loop, device=""), CODE)
     (found,) = [one for one in found if one.code == CODE]
     assert said in found.help
+
+
+JOINED = """
+import torch
+from torch.utils.data import DataLoader
+{made}
+
+loader = DataLoader(load(), num_workers=4, collate_fn={collate})
+for batch in loader:
+    {moved}
+    model(batch).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "collate", "moved", "found"),
+    [
+        pytest.param("from graphs import Batch", "Batch.join()", "batch.to('cuda')", 0, id="made"),
+        pytest.param("from graphs import join", "join", "batch.to('cuda')", 0, id="a function"),
+        pytest.param("from own import join", "join", "batch = batch.to('cuda')", 1, id="its own"),
+        pytest.param(
+            "from graphs import join", "join", "x, y = batch; batch = x.to('cuda')", 1, id="a part"
+        ),
+        pytest.param(
+            "from transformers import default_data_collator as join",
+            "join",
+            "batch.to('cuda')",
+            1,
+            id="whose batches are pinned",
+        ),
+    ],
+)
+def test_batches_that_a_library_makes(tmp_path, made, collate, moved, found) -> None:
+    source = JOINED.format(made=made, collate=collate, moved=moved)
+    files = {"main.py": source, "own.py": "def join(samples):\n    return more(samples)\n"}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == found

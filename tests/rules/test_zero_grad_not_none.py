@@ -76,6 +76,18 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
             """
             import torch
 
+            def main():
+                one, other = torch.nn.Linear(512, 512), torch.nn.Linear(512, 512)
+                one(torch.rand(1, 512)).sum().backward()
+                other.zero_grad()
+                other(torch.rand(1, 512)).sum().backward()
+            """,
+            id="once, after other gradients",
+        ),
+        pytest.param(
+            """
+            import torch
+
             class Finder(Callback):
                 def after_fit(self):
                     self.optimizer.zero_grad()

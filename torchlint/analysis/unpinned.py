@@ -27,11 +27,27 @@ if TYPE_CHECKING:
 _Such: TypeAlias = "Callable[[tuple[Program, Class] | None], bool]"  # which classes are meant
 _OWN = ("pin_memory", "__getattr__", "__getattribute__")
 _WHOLE: Path = ()
+# Libraries whose batches hold tensors in what is pinned, or pin themselves.
+_PINNED = ("torch.", "torch_geometric.", "torchvision.", "transformers.", "monai.", "timm.")
 
 
 def goes_unpinned(program: Program, loader: cst.Call, move: Move) -> bool:
-    """Whether what a move moves is (in) an object that no loader pins."""
+    """Whether what a move moves is (in) an object that no loader pins, or may be such a one."""
+    if move.parts == {_WHOLE} and _is_of_library(program, loader):
+        return True
     return bool(move.parts) and _are_in(move, unpinned_parts(program, loader))
+
+
+def _is_of_library(program: Program, loader: cst.Call) -> bool:
+    """``collate_fn=Batch.collate()`` of a library: what it makes, nothing here says."""
+    if program.project is None:
+        return False
+    for node in program.argument(loader, "collate_fn", LOADER).values:
+        name = program.qualified(node.func if isinstance(node, cst.Call) else node)
+        known = not name or name[0] == "." or name.startswith(_PINNED)
+        if not known and not program.project.imports.may_have(name):
+            return True
+    return False
 
 
 def pins_by_itself(program: Program, loader: cst.Call, move: Move) -> bool:
