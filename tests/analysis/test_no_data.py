@@ -48,6 +48,9 @@ def test_what_asks_for_an_empty_batch(test: str, rare: bool) -> None:
         ("x.size(0) > 0", True),
         ("x.shape[1] != 0", True),
         ("x.numel() >= 1", True),
+        ("len(old[mask == 1]) > 0", True),
+        ("len(old[mask]) > 0", False),
+        ("len(old[mask is x]) > 0", False),
         ("go and x.size(0) > 0", False),
         ("x.size(0) > 1", False),
         ("x.size(0) == 0", False),
@@ -91,3 +94,12 @@ def test_sizes_that_an_object_keeps(made: str, bound: str, rare: bool) -> None:
         "        if self.n == 0:\n            probe()\n"
     )
     assert guarded(methods) is rare
+
+
+@pytest.mark.parametrize(
+    ("made", "rare"),
+    [("valid = old[mask == 1]", True), ("valid = old[3]", False), ("valid, n = old", False)],
+)
+def test_what_a_mask_selects_by_a_name(made: str, rare: bool) -> None:
+    source = f"{LOOP}{made}\n    if len(valid) > 0:\n        g()\n    else:\n        probe()\n"
+    assert guarded(source) is rare

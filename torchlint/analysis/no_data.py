@@ -108,7 +108,26 @@ def _gives_size(program: Program, node: cst.CSTNode | None, path: tuple[int, ...
         case cst.Attribute(value=tensor, attr=cst.Name("shape")):
             known = bool(path)
         case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=tensor)]):
-            known = program.value(tensor).kind in _DATA
+            known = program.value(tensor).kind in _DATA or _is_selected(program, tensor)
         case _:
             return False
     return known and not dotted(tensor).startswith("self.")
+
+
+def _is_selected(program: Program, node: cst.BaseExpression) -> bool:
+    """``x[mask == 1]``, by a name or not: lists are not indexed with what a comparison gives."""
+    match node:
+        case cst.Name():
+            made = program.flow.reaching(node)
+            return bool(made) and all(
+                one.is_plain
+                and isinstance(one.value, cst.Subscript)
+                and _is_selected(program, one.value)
+                for one in made
+            )
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Comparison(comparisons=[asked])))]
+        ):
+            return type(asked.operator) in (*_EMPTY, *_FILLED)
+        case _:
+            return False
