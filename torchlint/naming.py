@@ -30,6 +30,12 @@ _LOADERS = (
     "locate(", "import hydra", "from hydra", "jsonargparse", "LightningCLI", "import gin",
     "__subclasses__", "__init_subclass__", "entry_points",
 )  # fmt: skip
+# A name that is put together: ``getattr(self, "train_" + kind)``.  A variable holds a whole one.
+_COMPOSED = re.compile(
+    r"\b(?:getattr|methodcaller)\((?!\s*[^,()]+,\s*(?:[\w.]+|[\"'][^\"']*[\"'])\s*[,)])([^)\n]*)"
+)
+_TEXT = re.compile(r"[\"']([^\"'\n]*)[\"']")
+_FILLED = re.compile(r"%\w|\{[^{}]*\}")
 _EXPORTS = re.compile(r"^__all__\s*(?::[^=\n]*)?\+?=\s*[\[(][^\])]*[\])]", re.MULTILINE)
 # Packages that a setup.py names, or looks for: folders with an `__init__.py` all the way down.
 _PACKAGES = re.compile(r"\bpackages\s*=\s*\[([^\]]+)\](?!\s*\+)")
@@ -57,6 +63,30 @@ def without_exports(text: str) -> str:
 def is_quoted(name: str, text: str) -> bool:
     """Whether a text has a name in quotes: ``__all__``, or a table of functions by their names."""
     return re.search(rf"[\"'.:]{name}[\"']", text) is not None
+
+
+def is_mixed_in(name: str, imports: Imports) -> bool:
+    """Whether a class of a project has a base of a name, and another one."""
+    mixes = re.compile(rf"\bclass\s+\w+\s*\(\s*(?:[^)]*,[^)]*\b{name}\b|[^)]*\b{name}\b\s*,)")
+    return any(mixes.search(imports.text(file)) for file in imports.having((name,)))
+
+
+def is_spelled(name: str, imports: Imports) -> bool:
+    """Whether a project writes a name other than to define what has it, or may put it together."""
+    if name in imports.words_of_texts:
+        return True
+    word, defined = re.compile(rf"\b{name}\b"), re.compile(rf"\bdef[ \t]+{name}\b")
+    texts = [imports.text(file) for file in imports.having((name,))]
+    if any(len(word.findall(text)) > len(defined.findall(text)) for text in texts):
+        return True
+    composing = map(imports.text, imports.having(("getattr(", "methodcaller(")))
+    return any(_may_be(line, name) for text in composing for line in _COMPOSED.findall(text))
+
+
+def _may_be(composed: str, name: str) -> bool:
+    """Whether a name may be put together in a line: of any texts there, each is a part of it."""
+    parts = [part for text in _TEXT.findall(composed) for part in _FILLED.split(text)]
+    return all(part in name for part in parts)
 
 
 def _is_installed(path: Path, root: Path) -> bool:

@@ -1020,3 +1020,65 @@ def test_functions_of_torch_are_no_namesakes(tmp_path: Path) -> None:
     files = calling("squeeze(torch.squeeze(x), m)")
     files["main.py"] = files["main.py"].replace("import apply", "import squeeze")
     assert unreached_in(tmp_path, source, files)
+
+
+METHOD = (
+    "from torch import nn\nclass Net(nn.Module):\n    def take_step(self, x):\n        probe(x)\n"
+)
+USED = {"main.py": "from net import Net\nnet = Net()\nrun(net)\n" + SCRIPT}
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "expected"),
+    [
+        pytest.param(METHOD, USED, True, id="named nowhere"),
+        pytest.param(METHOD.replace("nn.Module", ""), USED, True, id="of a plain class"),
+        pytest.param(
+            METHOD,
+            USED | {"b.py": "from net import Net\nclass B(Net):\n    pass\n"},
+            True,
+            id="an heir",
+        ),
+        pytest.param(
+            METHOD,
+            USED | {"b.py": "class B(Net):\n    def take_step(self, x):\n        pass\n"},
+            True,
+            id="that writes it anew",
+        ),
+        pytest.param(
+            METHOD, USED | {"b.py": "x = getattr(self, 'layer%d' % i)\n"}, True, id="other names"
+        ),
+        pytest.param(METHOD, USED | {"b.py": "x = getattr(self, name)\n"}, True, id="a whole one"),
+        pytest.param(METHOD, USED | {"b.py": "net.take_step(1)\n"}, False, id="called"),
+        pytest.param(METHOD, USED | {"b.py": "# net.take_step(1)\n"}, False, id="in a comment"),
+        pytest.param(METHOD, USED | {"b.py": "x = 'take_step'\n"}, False, id="in a text"),
+        pytest.param(METHOD, USED | {"b.yaml": "do: take_step\n"}, False, id="in a configuration"),
+        pytest.param(
+            METHOD, USED | {"b.py": "getattr(net, 'take_' + x)()\n"}, False, id="put together"
+        ),
+        pytest.param(
+            METHOD, USED | {"b.py": "getattr(net, f'{x}_step')()\n"}, False, id="by its end"
+        ),
+        pytest.param(METHOD.replace("take_step", "take"), USED, False, id="a plain word"),
+        pytest.param(
+            "from lib import Trainer\n" + METHOD.replace("nn.Module", "Trainer"),
+            USED,
+            False,
+            id="of a library's class",
+        ),
+        pytest.param(
+            "from lib import hook\n" + METHOD.replace("    def", "    @hook\n    def"),
+            USED,
+            False,
+            id="with a decorator",
+        ),
+        pytest.param(
+            METHOD, USED | {"b.py": "class B(Net, Trainer):\n    pass\n"}, False, id="mixed in"
+        ),
+        pytest.param(METHOD, USED | {"setup.py": ""}, False, id="for others to use"),
+    ],
+)
+def test_methods_that_are_named_nowhere(
+    tmp_path: Path, source: str, files: dict[str, str], *, expected: bool
+) -> None:
+    assert unreached_in(tmp_path, source, files) is expected

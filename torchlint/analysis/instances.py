@@ -29,7 +29,7 @@ _SAME = frozenset({
     "requires_grad_", "share_memory", "to_empty", "xpu",
 })  # fmt: skip
 # Those that a module calls of the modules in it.
-_OF_TORCH = _SAME | {
+OF_TORCH = _SAME | {
     "state_dict",
     "load_state_dict",
     "extra_repr",
@@ -43,7 +43,7 @@ _OF_TORCH = _SAME | {
     "named_buffers",
     "zero_grad",
 }
-_PLAIN = ("torch.nn.Module", "object")
+PLAIN = ("torch.nn.Module", "object")
 _RUNS = frozenset({"__call__", "_call_impl", "__class__", "__getattribute__"})
 _LISTS = frozenset({"torch.nn.ModuleList", "list", "tuple", "reversed"})
 # Methods of a list that give nothing of what is in it.
@@ -67,7 +67,7 @@ def calls_of(program: Program, function: cst.FunctionDef) -> Calls | None:
     name = function.name.value
     if owner is None or owner.methods.get(name) is not function or not _is_plain(owner, function):
         return None
-    if name in _OF_TORCH or name.startswith("_") or not program.unreached.is_named_only(owner.node):
+    if name in OF_TORCH or name.startswith("_") or not program.unreached.is_named_only(owner.node):
         return None
     assert program.project is not None
     if program.project.imports.having(_CHILDREN):
@@ -80,7 +80,7 @@ def calls_of(program: Program, function: cst.FunctionDef) -> Calls | None:
 
 def _is_plain(owner: Class, function: cst.FunctionDef) -> bool:
     bare = not (owner.node.decorators or owner.node.keywords or function.decorators)
-    return bare and all(base in _PLAIN for base in owner.bases)
+    return bare and all(base in PLAIN for base in owner.bases)
 
 
 class _Search:
@@ -221,7 +221,7 @@ class _Search:
         """Yield the calls of the method by one use of a list of instances."""
         match home.parent(node):
             case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
-                if name not in _FILLS and name not in _OF_TORCH:
+                if name not in _FILLS and name not in OF_TORCH:
                     raise _UnseenError
             case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=part)]) as entry if (
                 value is node
@@ -383,7 +383,7 @@ def _is_kept(home: Program, target: cst.Attribute) -> bool:
     """
     keeper = home.classes.around(target)
     bases = {base for one in home.classes.lineage(keeper) for base in one.bases} if keeper else {""}
-    return all(base in _PLAIN or home.classes.named(base) is not None for base in bases)
+    return all(base in PLAIN or home.classes.named(base) is not None for base in bases)
 
 
 def _is_asked(home: Program, arg: cst.Arg) -> bool:

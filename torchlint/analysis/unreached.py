@@ -18,7 +18,7 @@ import libcst as cst
 
 from torchlint.analysis.debugging import is_demo
 from torchlint.analysis.index import Bind
-from torchlint.analysis.instances import calls_of
+from torchlint.analysis.instances import OF_TORCH, PLAIN, calls_of
 from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.signatures import never_binds
 from torchlint.analysis.unasked import calls_seen
@@ -26,7 +26,9 @@ from torchlint.analysis.uses import is_label
 from torchlint.lookups import imports_by_name, is_found
 from torchlint.naming import (
     is_closed,
+    is_mixed_in,
     is_quoted,
+    is_spelled,
     means_one_file,
     namers,
     without_exports,
@@ -187,7 +189,37 @@ class Unreached:
             return False
         if self._raising.statements and self._is_of_nothing(node):
             return True
-        return node.name.value == "forward" and self._method_calls(node) == []
+        if node.name.value == "forward":
+            return self._method_calls(node) == []
+        return self._is_uncalled_method(node)
+
+    def _is_uncalled_method(self, node: cst.FunctionDef) -> bool:
+        """Whether a method is named nowhere but where it is written, and no library calls it.
+
+        Libraries call methods by plain words, ``write``, or those of what extends their classes.
+        """
+        name, project = node.name.value, self._program.project
+        owner = self._program.classes.around(node)
+        if owner is None or owner.methods.get(name) is not node or node.decorators:
+            return False
+        if "_" not in name.strip("_") or name in OF_TORCH or project is None or not self.is_closed:
+            return False
+        lineage = (
+            (home, each)
+            for home, one in project.lineage(self._program, owner)
+            for each in home.classes.lineage(one)
+        )
+        return (
+            all(
+                base in PLAIN
+                or home.classes.named(base) is not None
+                or project.defined_class(home, base) is not None
+                for home, each in lineage
+                for base in each.bases
+            )
+            and not is_mixed_in(owner.name, project.imports)
+            and not is_spelled(name, project.imports)
+        )
 
     def _is_of_nothing(self, function: cst.FunctionDef) -> bool:
         """Whether a function is a method of a class of which no instance is ever made."""
