@@ -42,7 +42,8 @@ not become measurably faster, so this is information.
   imports which freezes norms.
 - Models into which their file loads weights from the web: those have the bias (`strict=False`
   aside).
-- Models whose `train` hands on `False`.
+- Models whose `train` hands on `False`, and those that get weights and are put into evaluation
+  mode wherever a project that nobody else uses makes them (the network of a loss).
 - Tests, and scripts that name neither a GPU nor an optimizer; scripts that load weights into what
   they build, only to evaluate it (they have the bias, and the mean that a norm has stored holds
   it), though an optimizer that never steps is left over there; and what such a script imports,
@@ -89,6 +90,7 @@ from torchlint.analysis.held_in_evaluation import stays_in_evaluation
 from torchlint.analysis.importing import importers
 from torchlint.analysis.initialisers import needs_bias
 from torchlint.analysis.layers import chosen_links
+from torchlint.analysis.loaded_models import is_loaded_wherever_made
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scripts import is_script
@@ -132,6 +134,8 @@ def bias_before_norm(program: Program) -> Iterator[Finding]:
         if module_uses.is_published(program, link.producer):
             continue
         if stays_in_evaluation(program, link.producer):
+            continue
+        if is_loaded_wherever_made(program, link.producer):
             continue
         reason = why_not(program, link.producer, loading)
         yield Finding(

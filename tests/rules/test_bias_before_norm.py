@@ -552,6 +552,40 @@ def test_reported_where_others_may_train_what_a_script_builds(tmp_path, source, 
     [_] = check_in(tmp_path, {"score.py": source, **others}, "score.py", CODE)
 
 
+LOSS = """
+from net import {name}
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = {name}()
+        {lines}
+"""
+LOADS, HOLDS = "self.net.load_state_dict(torch.load(path))", "self.net.eval()"
+FACTORY = "def make():\n    net = Net()\n    return net\n\ndef other():\n    return Net()\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "lines", "found"),
+    [
+        pytest.param("", "Net", f"{LOADS}; {HOLDS}", 0, id="the network of a loss"),
+        pytest.param(FACTORY, "make", f"{LOADS}; {HOLDS}", 0, id="that a function makes"),
+        pytest.param("", "Net", LOADS, 1, id="which is not held"),
+        pytest.param("", "Net", HOLDS, 1, id="without weights"),
+        pytest.param("", "Net", f"{LOADS}; {HOLDS}; self.net.train()", 1, id="trained later"),
+        pytest.param(
+            f"{FACTORY}net = Net()\n", "Net", f"{LOADS}; {HOLDS}", 1, id="made elsewhere, too"
+        ),
+        pytest.param("kinds = [Net]\n", "Net", f"{LOADS}; {HOLDS}", 1, id="handed on"),
+    ],
+)
+def test_a_model_that_is_only_made_to_evaluate_it(tmp_path, more, name, lines, found):
+    loss = LOSS.format(name=name, lines=lines)
+    train = "from loss import Loss\nif __name__ == '__main__':\n    Loss()(x).backward()\n"
+    files = {"requirements.txt": "torch", "net.py": NET + more, "loss.py": loss, "train.py": train}
+    assert len(check_in(tmp_path, files, "net.py", CODE)) == found
+
+
 # -- what the fix writes ----------------------------------------------------------------------
 
 
