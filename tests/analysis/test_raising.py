@@ -395,3 +395,42 @@ def test_losses_that_are_no_lists(loss: str, target: str | None, *, raises: bool
     program = parsed(after(f"c = {loss}", "total = c.data[0]"))
     program.target = None if target is None else Version(target)
     assert program.unreached.at(probed(program)) is raises
+
+
+PACKAGE = {"lib/__init__.py": "", "lib/near.py": "", "main.py": f"import lib.net\n{SCRIPT}"}
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "raises"),
+    [
+        pytest.param("from lib.old import y", {}, True, id="of its own package"),
+        pytest.param("from .old import y", {}, True, id="relative"),
+        pytest.param("from .old.deep import y", {}, True, id="a module of a package"),
+        pytest.param("from lib.near import y", {"lib/near.py": "y = 1"}, False, id="it is there"),
+        pytest.param("from lib.old import y", {"lib/old.pyx": ""}, False, id="to be compiled"),
+        pytest.param("from lib.old import y", {"lib/old/x.txt": ""}, False, id="a folder"),
+        pytest.param(
+            "from lib.old import y",
+            {"setup.py": "setup(ext_modules=[Extension('lib.old', files)])\n"},
+            False,
+            id="that is built",
+        ),
+        pytest.param(
+            "from lib.old import y",
+            {"lib/__init__.py": "import sys\nsys.modules['lib.old'] = sys\n"},
+            False,
+            id="put there by the package",
+        ),
+        pytest.param("from lib._version import y", {}, False, id="made by an installation"),
+        pytest.param("from lib.config import y", {}, False, id="perhaps not for others to see"),
+        pytest.param("from other.old import y", {"other/__init__.py": ""}, False, id="of another"),
+        pytest.param(
+            "try:\n    from lib.old import y\nexcept ImportError:\n    y = 1", {}, False, id="tried"
+        ),
+    ],
+)
+def test_modules_that_a_package_has_not(
+    tmp_path: Path, line: str, files: dict[str, str], *, raises: bool
+) -> None:
+    source = f"{line}\ndef apply(x):\n    probe(x)\napply(1)\n"
+    assert unreached_in(tmp_path, source, PACKAGE | files, at="lib/net.py") is raises

@@ -36,6 +36,9 @@ _BINDS = re.compile(
     r"\b(?:exec|execfile|globals|locals|get_ipython)\s*\(|\bvars\(\)|\bexec\s|__builtin"
     r"|\bbuiltins\b|sys\.modules"
 )
+# What makes modules of other files than Python's, or puts them elsewhere.
+_BUILDS = ("Extension(", "cythonize(", "build_ext", "__path__", "create_extension(", "protoc")
+_MADE = re.compile(r"version|_pb2|generated|secret|private|local|^_|config|settings", re.IGNORECASE)
 _RUNS = ("exec(", "execfile(", "run_path(", "run_module(")
 _BUILTINS = ("builtins", "__builtin__")
 _OBJECTS = "self|cls|args?|opts?|options?|cfg|config|conf|params|hparams"
@@ -60,9 +63,30 @@ def missing_imports(program: Program) -> Iterator[cst.ImportFrom]:
         module = program.names.module_of(statement)
         if not module or isinstance(statement.names, cst.ImportStar):
             continue
-        names = (one.name for one in statement.names if isinstance(one.name, cst.Name))
-        if any(_lacks(program, project, module, name) for name in names):
+        names = [one.name for one in statement.names if isinstance(one.name, cst.Name)]
+        if _is_missing(program, project, module, names) or any(
+            _lacks(program, project, module, name) for name in names
+        ):
             yield statement
+
+
+def _is_missing(program: Program, project: Project, module: str, names: list[cst.Name]) -> bool:
+    """Whether a package of the project, which the file is part of, has no such module.
+
+    Nothing in its folder may have the name, and nothing may make it: a compiler, an installation,
+    or whoever keeps a file of it out of the repository.
+    """
+    path, imports = str(program.path), project.imports
+    found = imports.find(path, f"{module}.{names[0].value}") if names else None
+    if found is None or not found[0].endswith("__init__.py"):
+        return False
+    package, (missing, _, rest) = os.path.dirname(found[0]), found[1].partition(".")  # noqa: PTH120
+    if not rest or not path.startswith(package + os.sep) or _MADE.search(missing):
+        return False
+    texts = map(imports.text, {found[0], *imports.having(_BUILDS)})
+    if any(re.search(rf"\b{missing}\b", text) for text in texts):
+        return False
+    return not any(one.partition(".")[0] == missing for one in os.listdir(package))  # noqa: PTH208
 
 
 def _lacks(program: Program, project: Project, module: str, name: cst.Name) -> bool:
