@@ -329,6 +329,24 @@ CASES = [
         id="after the steps of an epoch",
     ),
     pytest.param(
+        "@torch.no_grad()\ndef evaluate(folds):\n    for fold in folds:\n"
+        "        for x in fold.loader:\n            model(x)\n        probe()",
+        "OTHER",
+        id="after the batches of a fold",
+    ),
+    pytest.param(
+        "@torch.no_grad()\ndef evaluate(folds):\n    for fold in folds:\n"
+        "        for x in fold.loader:\n            probe(model(x))",
+        "EVAL",
+        id="a batch of a fold",
+    ),
+    pytest.param(
+        "@torch.no_grad()\ndef evaluate(loader):\n    for x in loader:\n"
+        "        for crop in crops(x):\n            model(crop)\n        probe()",
+        "EVAL",
+        id="after the parts of a batch",
+    ),
+    pytest.param(
         TASKS + "@torch.no_grad()\ndef evaluate_task(data):\n    for i in range(len(data)):\n"
         "        model(data[i])\n    probe()",
         "OTHER",

@@ -421,6 +421,13 @@ PACKAGE = {"lib/__init__.py": "", "lib/near.py": "", "main.py": f"import lib.net
             False,
             id="put there by the package",
         ),
+        pytest.param(
+            "from lib.old import y",
+            {"get.sh": "wget https://x.org/old.py -O lib/old.py\n"},
+            False,
+            id="that a script fetches",
+        ),
+        pytest.param("# see lib/old.py\nfrom lib.old import y", {}, False, id="told of"),
         pytest.param("from lib._version import y", {}, False, id="made by an installation"),
         pytest.param("from lib.config import y", {}, False, id="perhaps not for others to see"),
         pytest.param("from other.old import y", {"other/__init__.py": ""}, False, id="of another"),

@@ -678,12 +678,11 @@ def test_13_none_leaves_alone_what_gets_no_gradient_which_the_fix_says(option):
         used, unused = (torch.nn.Parameter(torch.ones(())) for _ in range(2))
         both = torch.nn.ParameterList([used, unused])
         optimizer = torch.optim.SGD(both.parameters(), lr=0.1, {option})
-        (used * unused).backward()
-        optimizer.step()
-        start = unused.item()
-        optimizer.zero_grad(set_to_none=False)
-        (used * 2).backward()
-        optimizer.step()
+        for other in (unused, 2):
+            optimizer.zero_grad(set_to_none=False)
+            (used * other).backward()
+            start = unused.item()
+            optimizer.step()
     """
     assert "let momentum and weight decay move it" in changes(source, "TL602")
     before, after = run(source), run(fixed(source, "TL602"))

@@ -432,13 +432,27 @@ class Loops:
             elif below:
                 roles[id(loop)] = Role.EPOCH
             elif self._is_eval(loop):
-                roles[id(loop)] = Role.EVAL
+                around = self._goes_around_evaluation(loop, roles)
+                roles[id(loop)] = Role.OTHER if around else Role.EVAL
             else:
                 roles[id(loop)] = Role.OTHER
             inner[id(loop)] = below
             if roles[id(loop)] is Role.TRAIN:
                 inner[id(loop)] |= own | _pass_of(loop)
         return roles
+
+    def _goes_around_evaluation(self, loop: Loop, roles: dict[int, Role]) -> bool:
+        """``for fold in folds: for x in loaders[fold]: ...``: what follows is done once a fold."""
+        return not self._takes_batches(loop) and any(
+            roles.get(id(nested)) is Role.EVAL and self._takes_batches(nested)
+            for nested in self._program.index.below(loop.body, cst.For)
+        )
+
+    def _takes_batches(self, loop: Loop) -> bool:
+        if isinstance(loop, cst.While):
+            return False
+        known = self._program.value(loop.iter).kind is Kind.LOADER
+        return known or "loader" in self._program.code(loop.iter).lower()
 
     def _is_train(self, loop: Loop, own: Event, below: Event) -> bool:
         if Event.BACKWARD in own:
@@ -692,8 +706,7 @@ class Loops:
         if isinstance(loop, cst.For):
             if goes_through_constants(program, loop):
                 return True
-            iterated = program.value(loop.iter).kind is Kind.LOADER
-            if iterated or "loader" in program.code(loop.iter).lower():
+            if self._takes_batches(loop):
                 return False
         return not runs_model(program, loop.body)
 

@@ -74,7 +74,7 @@ def _is_missing(program: Program, project: Project, module: str, names: list[cst
     """Whether a package of the project, which the file is part of, has no such module.
 
     Nothing in its folder may have the name, and nothing may make it: a compiler, an installation,
-    or whoever keeps a file of it out of the repository.
+    a script that fetches it, or whoever keeps a file of it out of the repository.
     """
     path, imports = str(program.path), project.imports
     found = imports.find(path, f"{module}.{names[0].value}") if names else None
@@ -84,7 +84,8 @@ def _is_missing(program: Program, project: Project, module: str, names: list[cst
     if not rest or not path.startswith(package + os.sep) or _MADE.search(missing):
         return False
     texts = map(imports.text, {found[0], *imports.having(_BUILDS)})
-    if any(re.search(rf"\b{missing}\b", text) for text in texts):
+    told = missing in imports.words_of_texts or f"{missing}.py" in program.text
+    if told or any(re.search(rf"\b{missing}\b", text) for text in texts):
         return False
     return not any(one.partition(".")[0] == missing for one in os.listdir(package))  # noqa: PTH208
 
