@@ -23,7 +23,7 @@ from torchlint.lean import import_libcst
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.rule import Diagnostic, Nearby, Severity
-from torchlint.syntax import looks_valid
+from torchlint.syntax import is_for_python_2, looks_valid
 from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def examine(source: Source, options: Options) -> Checked:
     ]
     if not rules and looks_valid(source.text):
         return _finish(source, options, [], []) if relevant else Checked(())
+    if not relevant and is_for_python_2(source.text):
+        return Checked(())
     if options.trusting:
         import_libcst()
     if not _is_parsed(source, options) and (problem := too_deep(source.text)):

@@ -46,7 +46,8 @@ The file is not valid Python.
 
 ## Why
 A file that cannot be parsed cannot be trained with, and nothing else can be said about it.
-The other files are still checked.  Python 2 code is reported here too.
+The other files are still checked.  Python 2 code is reported here too, where it has to do with
+torch.
 
 A script for Python 3.6 and older that passes `x.cuda(async=True)` is checked all the same, where
 that keyword is all that today's Python refuses; `async` is read as `non_blocking`, the name that

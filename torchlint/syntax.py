@@ -9,6 +9,9 @@ from __future__ import annotations
 import symtable
 import warnings
 
+# How Python words what only Python 2 takes: the rest of it is `invalid syntax` to both.
+_OLD = ("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'")
+
 
 def looks_valid(text: str) -> bool:
     """Whether the Python that runs accepts the text; False is no verdict."""
@@ -19,3 +22,18 @@ def looks_valid(text: str) -> bool:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
+
+
+def is_for_python_2(text: str) -> bool:
+    """Whether the Python that runs refuses the text for what Python 2 takes, first of all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            symtable.symtable(text, "<file>", "exec")
+        except TabError:
+            return True
+        except SyntaxError as error:
+            return error.msg.startswith(_OLD)
+        except (ValueError, RecursionError, MemoryError):
+            return False
+    return False

@@ -22,7 +22,22 @@ def test_refuses_the_rest(text: str) -> None:
     assert not looks_valid(text)
 
 
-@pytest.mark.parametrize("text", ["def f(:\n", "print 'hi'\n", "import torch\ndef f(:\n"])
+OLD = [
+    pytest.param("print 'hi'\n", id="print"),
+    pytest.param("exec 'x'\n", id="exec"),
+    pytest.param("if x:\n\ty\n        z\n", id="tabs"),
+]
+
+
+@pytest.mark.parametrize("text", OLD)
+def test_python_2_is_found_where_it_has_to_do_with_torch(text: str) -> None:
+    options = Options((), frozenset())
+    assert check_source(decode_source(text.encode(), "x.py"), options) == []
+    (found,) = check_source(decode_source(f"import torch\n{text}".encode(), "x.py"), options)
+    assert found.code == "TL001"
+
+
+@pytest.mark.parametrize("text", ["def f(:\n", "x = (\n", "import torch\ndef f(:\n"])
 def test_a_syntax_error_is_found_whatever_the_file_is_about(text: str) -> None:
     (found,) = check_source(decode_source(text.encode(), "x.py"), Options((), frozenset()))
     assert found.code == "TL001"
