@@ -15,25 +15,22 @@ _OLD = ("Missing parentheses in call to 'print'", "Missing parentheses in call t
 
 def looks_valid(text: str) -> bool:
     """Whether the Python that runs accepts the text; False is no verdict."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            symtable.symtable(text, "<file>", "exec")  # unlike `ast`, it builds no tree of objects
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True
+    return _refusal(text) is None
 
 
 def is_for_python_2(text: str) -> bool:
     """Whether the Python that runs refuses the text for what Python 2 takes, first of all."""
+    error = _refusal(text)
+    return isinstance(error, TabError) or (
+        isinstance(error, SyntaxError) and error.msg.startswith(_OLD)
+    )
+
+
+def _refusal(text: str) -> Exception | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            symtable.symtable(text, "<file>", "exec")
-        except TabError:
-            return True
-        except SyntaxError as error:
-            return error.msg.startswith(_OLD)
-        except (ValueError, RecursionError, MemoryError):
-            return False
-    return False
+            symtable.symtable(text, "<file>", "exec")  # unlike `ast`, it builds no tree of objects
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return error
+    return None

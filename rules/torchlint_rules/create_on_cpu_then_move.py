@@ -287,8 +287,7 @@ def maker(program: Program, made: cst.Call) -> str:
 def has_device(program: Program, made: cst.Call) -> bool:
     """Whether the torch that the code runs on can make a tensor on the GPU, and faster."""
     if factory(program, made) == "randperm":
-        declared = None if program.floor else program.target
-        return program.reaches(SHUFFLES) and (declared is None or declared >= SHUFFLES)
+        return program.may_run_on(SHUFFLES)
     return program.reaches(FIRST) or takes_device(program)
 
 

@@ -254,8 +254,7 @@ def is_used(program: Program, forward: cst.Call) -> bool:
 
 def has_no_grad(program: Program) -> bool:
     """Whether code is for torch 0.4 or newer: by what it uses, and what its project declares."""
-    declared = None if program.floor else program.target
-    return program.reaches(NO_GRAD) and (declared is None or declared >= NO_GRAD)
+    return program.may_run_on(NO_GRAD)
 
 
 def has_decorator(program: Program) -> bool:

@@ -179,8 +179,7 @@ def log_every_step(program: Program) -> Iterator[Finding]:
 
 def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[Finding]:
     """Say what a statement reads, what for, and what to do instead, if that gains anything."""
-    sync = next((one for one in found if not is_repeated(program, one, found)), found[0])
-    before = waited(program, sync, found)
+    sync, before = spoken_of(program, found)
     after = waits_anyway(program, sync) if before is None else None
     evaluates = sync.context.role is Role.EVAL
     # in an evaluation the few microseconds of its own copy are not worth a line
@@ -209,10 +208,18 @@ def finding(program: Program, found: list[Sync], reading: set[int]) -> Iterator[
     )
 
 
-def is_repeated(program: Program, sync: Sync, found: list[Sync]) -> bool:
-    """Whether an earlier statement has read the very value: that says nothing of the others."""
-    before = waited(program, sync, found) if len(found) > 1 else None
-    return before is not None and reads_again(program, before, sync)
+def spoken_of(program: Program, found: list[Sync]) -> tuple[Sync, cst.BaseExpression | None]:
+    """Return the first read whose value no earlier statement has read, and the wait before it.
+
+    That a value was read says nothing of the others: only where all were, it is the first of them.
+    """
+    repeated = []
+    for one in found:
+        before = waited(program, one, found)
+        if before is None or not reads_again(program, before, one):
+            return one, before
+        repeated.append((one, before))
+    return repeated[0]
 
 
 def _is_other_arm(program: Program, sync: Sync, found: list[Sync]) -> bool:

@@ -20,7 +20,6 @@ ASKING = frozenset(
     jvp vjp vmap GradScaler zero_grad""".split()
 )
 _CALLS = 4  # functions that call functions
-_GRADIENT = "torch.autograd.grad"
 
 
 def differentiates(program: Program, place: cst.CSTNode, depth: int = 0) -> bool:
@@ -56,11 +55,8 @@ def may_differentiate(program: Program, forward: cst.Call) -> bool:
 
 
 def _has_module_that_asks(program: Program) -> bool:
-    for name in program.index.named.get("grad", ()):
-        above, owner = program.parent(name), program.classes.around(name)
-        if owner is not None and owner.is_module and program.qualified(above) == _GRADIENT:
-            return True
-    return False
+    owners = map(program.classes.around, program.calls_of("torch.autograd.grad"))
+    return any(owner is not None and owner.is_module for owner in owners)
 
 
 def _is_refusal(program: Program, name: cst.Name) -> bool:

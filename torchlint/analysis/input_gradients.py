@@ -21,15 +21,20 @@ def reads_input_gradient(program: Program, turn: cst.CSTNode) -> bool:
 
     What is kept from turn to turn and gets a gradient is trained by hand: ``w -= lr * w.grad``.
     """
-    index = program.index
-    return any(
-        isinstance(node.value, cst.Name)
-        and node.attr.value == "grad"
-        and _is_made_in(program, node.value, turn)
-        and _is_leaf(program, node.value, turn)
-        and _is_input(program, node.value, turn)
-        for node in index.below(turn, cst.Attribute)
-    )
+    return any(_is_own_input(program, name, turn) for name in program.index.named.get("grad", ()))
+
+
+def _is_own_input(program: Program, grad: cst.Name, turn: cst.CSTNode) -> bool:
+    match program.parent(grad):
+        case cst.Attribute(value=cst.Name() as name, attr=attr) if attr is grad:
+            return (
+                program.index.inside(grad, turn)
+                and _is_made_in(program, name, turn)
+                and _is_leaf(program, name, turn)
+                and _is_input(program, name, turn)
+            )
+        case _:
+            return False
 
 
 def _is_made_in(program: Program, name: cst.Name, turn: cst.CSTNode) -> bool:

@@ -303,6 +303,11 @@ class Program:
         """Whether the file can run on a version of torch: it uses nothing that was removed."""
         return self.limit is None or version < self.limit.version
 
+    def may_run_on(self, version: Version) -> bool:
+        """Whether the file can run on a version of torch, and its project does not pin an older."""
+        declared = None if self.floor else self.target
+        return self.reaches(version) and (declared is None or declared >= version)
+
     # -- the questions that rules ask most ---------------------------------------------------
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:

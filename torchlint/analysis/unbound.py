@@ -63,25 +63,24 @@ def missing_imports(program: Program) -> Iterator[cst.ImportFrom]:
         module = program.names.module_of(statement)
         if not module or isinstance(statement.names, cst.ImportStar):
             continue
-        names = [one.name for one in statement.names if isinstance(one.name, cst.Name)]
-        if _is_missing(program, project, module, names) or any(
-            _lacks(program, project, module, name) for name in names
-        ):
+        names = (one.name for one in statement.names if isinstance(one.name, cst.Name))
+        if any(_lacks(program, project, module, name) for name in names):
             yield statement
 
 
-def _is_missing(program: Program, project: Project, module: str, names: list[cst.Name]) -> bool:
+def _is_missing(program: Program, project: Project, found: tuple[str, str]) -> bool:
     """Whether a package of the project, which the file is part of, has no such module.
 
     Nothing in its folder may have the name, and nothing may make it: a compiler, an installation,
     a script that fetches it, or whoever keeps a file of it out of the repository.
     """
     path, imports = str(program.path), project.imports
-    found = imports.find(path, f"{module}.{names[0].value}") if names else None
-    if found is None or not found[0].endswith("__init__.py"):
-        return False
-    package, (missing, _, rest) = os.path.dirname(found[0]), found[1].partition(".")  # noqa: PTH120
-    if not rest or not path.startswith(package + os.sep) or _MADE.search(missing):
+    package, missing = os.path.dirname(found[0]), found[1].partition(".")[0]  # noqa: PTH120
+    if (
+        not found[0].endswith("__init__.py")
+        or not path.startswith(package + os.sep)
+        or _MADE.search(missing)
+    ):
         return False
     texts = map(imports.text, {found[0], *imports.having(_BUILDS)})
     told = missing in imports.words_of_texts or f"{missing}.py" in program.text
@@ -95,7 +94,7 @@ def _lacks(program: Program, project: Project, module: str, name: cst.Name) -> b
     path, imports, word = str(program.path), project.imports, name.value
     found = imports.find(path, f"{module}.{word}")
     if found is None or found[1] != word:
-        return False
+        return found is not None and "." in found[1] and _is_missing(program, project, found)
     beside = os.path.dirname(found[0]) == os.path.dirname(path)  # noqa: PTH120 - as in `Imports`
     own = module[0] == "@" or (beside and not imports.importers(path))
     # else another may be installed: `from datasets import load_dataset`
