@@ -28,6 +28,7 @@ from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from typing import TypeAlias
 
     import libcst as cst
     from packaging.version import Version
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from torchlint.projects import Projects
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
+
+    # a function for the deep thread, and where it tells that it is done or what was raised
+    _Task: TypeAlias = tuple[Callable[[], object], SimpleQueue[BaseException | None]]
 
 T = TypeVar("T")
 
@@ -201,13 +205,19 @@ def with_deep_stack(function: Callable[[], T]) -> T:
         sys.setrecursionlimit(max(limit, RECURSION))
         failure = _workers[0].run(lambda: outcome.append(function()))
     except BaseException:
-        _workers.clear()  # interrupted while it waited: the thread may be at work for long
+        end_deep_thread()  # interrupted while it waited: the thread may be at work for long
         raise
     finally:
         sys.setrecursionlimit(limit)
     if failure is not None:
         raise failure
     return outcome[0]
+
+
+def end_deep_thread() -> None:
+    """Have the thread end when it is done with what it is at; what comes next starts another."""
+    while _workers:
+        _workers.pop().end()
 
 
 class _DeepWorker:
@@ -218,8 +228,7 @@ class _DeepWorker:
     """
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[tuple[Callable[[], object], SimpleQueue[BaseException | None]]]
-        self._tasks = SimpleQueue()
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         size = threading.stack_size(STACK)
         try:
             threading.Thread(target=self._work, name="torchlint", daemon=True).start()
@@ -232,12 +241,16 @@ class _DeepWorker:
         self._tasks.put((task, reply))
         return reply.get()
 
+    def end(self) -> None:
+        """Have the thread end when it has run what it was given."""
+        self._tasks.put(None)
+
     def _work(self) -> None:
         _deep.inside = True
-        while True:
-            task, reply = self._tasks.get()
+        while (next_one := self._tasks.get()) is not None:
+            task, reply = next_one
             reply.put(_failure_of(task))
-            del task, reply  # what they hold is not kept until the next one comes
+            del next_one, task, reply  # what they hold is not kept until the next one comes
 
 
 def _failure_of(task: Callable[[], object]) -> BaseException | None:

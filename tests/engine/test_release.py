@@ -17,6 +17,8 @@ from torchlint.source import read_source
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("fixtures/*/*.py"))
+# as in test_fix_real_files.py
+pytestmark = pytest.mark.uncounted
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
