@@ -287,12 +287,21 @@ def copies_without_waiting(program: Program, block: cst.CSTNode, code: str) -> b
     )
 
 
+def is_alternative(program: Program, copy: Copy, found: list[Copy]) -> bool:
+    """``x.cuda(gpu)`` of ``x.cuda() if gpu is None else x.cuda(gpu)``: only one of them is made."""
+    for above in program.index.ancestors(copy.call):
+        if isinstance(above, cst.IfExp) and program.index.inside(copy.call, above.orelse):
+            return any(program.index.inside(one.call, above.body) for one in found)
+    return False
+
+
 def finding(program: Program, found: list[Copy]) -> Finding:
     """Return the finding for the copies of one statement."""
     first = found[0]
     code = f"`{program.brief(first.call)}`"
-    if len(found) > 1:
-        code += f" and {len(found) - 1} more"
+    count = sum(not is_alternative(program, one, found) for one in found)
+    if count > 1:
+        code += f" and {count - 1} more"
     sure = max(copy.pinned for copy in found) is Pinned.YES
     pins = "pins its memory" if sure else "may pin its memory"
     framework = bool(program.frameworks)

@@ -43,7 +43,8 @@ still running.  It is also what works on more than one machine.
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
 - Models that only evaluations get from there on, in a script that trains above: functions that
   evaluate and take no step (`evaluate(model, loader)`), and loops that evaluate.
-- Models that are wrapped for their weights alone, and neither called nor passed on.
+- Models that are wrapped for their weights alone, and neither called nor passed on, or not before
+  the wrapper is taken off (`model = model.module`).
 - Models run where gradients of weights are asked for with their graph, to go back through the steps
   of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
   DistributedDataParallel only works with gradients that `backward()` adds up.
@@ -91,7 +92,7 @@ from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
 from torchlint.analysis.profiling import loops_inside
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unrolled import is_unrolled
-from torchlint.analysis.unrun import is_never_run, is_only_evaluated
+from torchlint.analysis.unrun import is_never_run, is_only_evaluated, is_taken_off
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ def is_spared(program: Program, wrap: cst.Call) -> bool:
     return (
         is_never_run(program, wrap)
         or is_only_evaluated(program, wrap)
+        or is_taken_off(program, wrap)
         or is_unrolled(program, wrap)
     )
 

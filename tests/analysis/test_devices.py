@@ -105,6 +105,7 @@ def test_whether_the_file_itself_names_a_gpu(source, named):
         pytest.param("d = 'cpu'", "CPU", id="the CPU"),
         pytest.param("d = 'cuda' if c else 'cpu'", "MAYBE", id="one of two"),
         pytest.param("d = 'cuda' if c else 'mps' if b else 'cpu'", "MAYBE", id="one of three"),
+        pytest.param("d = 'cpu' if backend == 'gloo' else 'cuda'", "CPU", id="of its processes"),
         pytest.param("d = 'mps' if c else 'cpu'", "OTHER", id="no CUDA among them"),
         pytest.param("d = 'cpu'\nif c:\n    d = 'cuda'", "MAYBE", id="on some paths"),
         pytest.param("e = 'cuda'\nd = e", "CUDA", id="another name"),

@@ -170,6 +170,22 @@ def test_an_attribute_that_the_first_turn_makes(test: str, last: str, rare: bool
     assert guarded(in_method("pass", test, last)) is rare
 
 
+@pytest.mark.parametrize(
+    ("param", "kept", "rare"),
+    [
+        pytest.param("m=0.1", "m", True, id="a number"),
+        pytest.param("m=None", "m", False, id="nothing"),
+        pytest.param("m", "m", False, id="no default"),
+        pytest.param("m=0.1", "m or None", False, id="perhaps nothing"),
+        pytest.param("m=0.1", "m; Learner(m=None)", False, id="told otherwise"),
+    ],
+)
+def test_what_is_none_only_if_it_is_told_so(param: str, kept: str, rare: bool) -> None:
+    made = f"    def __init__(self, {param}):\n        self.m = {kept}\n\n    def observe"
+    source = in_method("pass", "self.m is None").replace("    def observe", made)
+    assert guarded(source) is rare
+
+
 TOTAL = "if 'loss' not in totals:\n        probe()\n        totals['loss'] = 1"
 
 

@@ -39,6 +39,17 @@ def reads(program: Program) -> list[str]:
         pytest.param("loss.to('cpu')", ["COPY loss"], id="to the host"),
         pytest.param("loss.to('cpu', non_blocking=True)", [], id="to the host, without a wait"),
         pytest.param("loss.to('cuda:1')", [], id="to another GPU"),
+        pytest.param(
+            "with torch.cuda.stream(s): logs = {k: v.item() for k, v in {0: loss}.items()}",
+            [],
+            id="of a stream that nothing else is queued on",
+        ),
+        pytest.param(
+            "with torch.cuda.stream(s):\n        a = loss * 2; a.item()",
+            ["SCALAR a"],
+            id="computed on that stream",
+        ),
+        pytest.param("with torch.no_grad(): loss.item()", ["SCALAR loss"], id="on the same stream"),
         pytest.param("loss.tolist()", ["COPY loss"], id="tolist"),
         pytest.param("loss.cpu().item()", ["SCALAR loss"], id="one read, not two"),
         pytest.param("other(loss).item()", ["SCALAR other(loss)?"], id="computed by anything"),

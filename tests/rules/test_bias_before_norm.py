@@ -492,12 +492,21 @@ if __name__ == "__main__":
     net.load_state_dict(torch.load("net.pt"))
     net.eval()
 """
+LIBRARY = """from torch.hub import load_state_dict_from_url
+from net import Net
+
+def make():
+    net = Net()
+    net.load_state_dict(load_state_dict_from_url(URL))
+    return net.eval()
+"""
 
 
 @pytest.mark.parametrize(
     "files",
     [
         pytest.param({"test.py": SHOWS.format(module="net")}, id="imported"),
+        pytest.param({"api.py": LIBRARY}, id="from the web"),
         pytest.param(
             {"test.py": SHOWS.format(module="parts"), "parts.py": "from net import Net\n"},
             id="by way of another file",
@@ -526,6 +535,10 @@ def test_silent_where_nothing_trains_what_a_script_evaluates(tmp_path, files):
         pytest.param(
             {"test.py": SHOWS.format(module="net").replace("load_state_dict", "apply")},
             id="nothing is loaded",
+        ),
+        pytest.param(
+            {"api.py": LIBRARY.replace("load_state_dict_from_url", "torch_load")},
+            id="from a file of whoever uses it",
         ),
     ],
 )

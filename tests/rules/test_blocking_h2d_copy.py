@@ -265,6 +265,12 @@ def test_says_what_waits():
     )
 
 
+def test_counts_what_one_batch_copies():
+    source = script().replace("x.to(device)", "x.to(device) if n else x.to(device, torch.float)")
+    (found,) = check(source, CODE)
+    assert "`x.to(device)` and 1 more in every batch" in found.message
+
+
 @pytest.mark.parametrize(
     "source",
     [

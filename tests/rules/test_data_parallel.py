@@ -152,6 +152,10 @@ WHOLE, PART = "ref = nn.DataParallel(ref).cuda()", "ref.body = nn.DataParallel(r
         ),
         pytest.param(reference(PART, "ref.cuda(); ref = ref.eval()"), id="moved"),
         pytest.param(
+            reference(WHOLE, "ref.load_state_dict(torch.load(p)); ref = ref.module; y = ref(1)"),
+            id="taken off again",
+        ),
+        pytest.param(
             reference(WHOLE, "if many: ref = nn.parallel.DistributedDataParallel(ref)"),
             id="the other way to wrap it",
         ),
@@ -170,6 +174,7 @@ def test_a_model_that_is_never_run(source: str) -> None:
     [
         pytest.param(reference(WHOLE, "y = ref(1)"), id="called"),
         pytest.param(reference(PART, "y = ref.body(1)"), id="its part is called"),
+        pytest.param(reference(WHOLE, "bare = ref.module; y = ref(1)"), id="called as it is"),
         pytest.param(reference(WHOLE, "train(ref)"), id="passed on"),
         pytest.param(reference(WHOLE, "kept.net = ref"), id="kept"),
         pytest.param(reference(WHOLE, "other = ref.cuda()"), id="another name"),

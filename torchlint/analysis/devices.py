@@ -267,6 +267,8 @@ class Devices:
             case cst.FormattedString():
                 return self._program.values.device(node) or Device.UNKNOWN
             case cst.IfExp():
+                if "gloo" in self._program.code(node.test):
+                    return Device.CPU  # who asks has a group of processes for what is there
                 return join_devices(
                     self._of_string(node.body, depth + 1), self._of_string(node.orelse, depth + 1)
                 )

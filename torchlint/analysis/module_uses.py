@@ -41,6 +41,10 @@ _LEARNS = re.compile(r"backward|train(?<=\btrain)\w*\(|trainer|\.fit\(")  # in s
 _TRAINS_ELSEWHERE = frozenset({"backward", "fit"})  # in a notebook, or the README
 _FREEZES = frozenset({"eval", "requires_grad_"})
 _FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
+_FROM_WEB = re.compile(
+    words(*sorted(_FETCHES), "load_file_from_url", "download_url_to_file", "hf_hub_download",
+          then=r"\(")
+)  # fmt: skip
 _NORM = re.compile(r"norm|(^|_)bn", re.IGNORECASE)
 _FUSES = re.compile(r"fuse_?(conv|bn|modules|known)|quantize|prepare_qat", re.IGNORECASE)
 _HOOKS = frozenset({"register_forward_hook", "register_forward_pre_hook",
@@ -179,9 +183,10 @@ def is_evaluated_only(program: Program, layer: cst.Call) -> bool:
 
 
 def is_trained_nowhere(program: Program) -> bool:
-    """Whether nothing in the project trains, and a script loads weights into what a file defines.
+    """Whether nothing in the project trains, and weights are loaded into what a file defines.
 
-    The weights come from elsewhere, and have the biases; see `is_evaluated_only`.
+    By a script, or from the web by a library: they come from elsewhere, and have the biases; see
+    `is_evaluated_only`.
     """
     project, path = program.project, program.path
     if project is None or path is None:
@@ -198,7 +203,8 @@ def _trains(text: str) -> bool:
 
 
 def _evaluates(text: str) -> bool:
-    return "__main__" in text and ".eval()" in text and _loads_weights(text)
+    known = "__main__" in text or _FROM_WEB.search(text) is not None
+    return known and ".eval()" in text and _loads_weights(text)
 
 
 def is_published(program: Program, layer: cst.Call) -> bool:

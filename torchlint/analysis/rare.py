@@ -42,6 +42,7 @@ def is_rare(program: Program, branch: cst.If) -> bool:
         or makes_entry(program, branch, branch.body)
         or lacks_data(program, branch, branch.body)
         or _asks_for_record(program, branch.test)
+        or _is_left_as_number(program, branch.test)
         or any(
             _is_full(program, branch, one) or _finds_sample(program, branch, one)
             for one in _compared(branch.test)
@@ -217,6 +218,37 @@ def _makes_attribute(program: Program, branch: cst.If) -> bool:
             *_stores(program, made, branch.body),
             *_registered(program, branch.body, dotted(owner), name),
         )
+    )
+
+
+def _is_left_as_number(program: Program, test: cst.BaseExpression) -> bool:
+    """``if self.momentum is None`` of a class that keeps a number unless it is told otherwise."""
+    match test:
+        case cst.Comparison(
+            left=cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)),
+            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+        ):
+            owner = program.classes.around(test)
+        case _:
+            return False
+    stores = [] if owner is None else owner.stores.get(name, [])
+    return (
+        bool(stores)
+        and f"{name}=None" not in program.text
+        and all(
+            store.path == ()
+            and isinstance(store.value, cst.Name)
+            and _has_number(program, store.value)
+            for store in stores
+        )
+    )
+
+
+def _has_number(program: Program, name: cst.Name) -> bool:
+    """Whether a name is a parameter whose default is a number."""
+    given = [one.value for one in program.flow.reaching(name)]
+    return bool(given) and all(
+        isinstance(one, cst.Param) and isinstance(one.default, cst.BaseNumber) for one in given
     )
 
 

@@ -25,7 +25,7 @@ from torchlint.analysis.host_results import (
     is_given_gpu,
     unpickles,
 )
-from torchlint.analysis.index import dotted
+from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.on_host import of_host_model
 from torchlint.analysis.removed import old_item
@@ -113,6 +113,7 @@ _SIZED = frozenset(
 )
 _MAKERS = frozenset(f"torch.{name}" for name in _SIZED)
 _NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
+_STREAM = "stream("
 # What makes a tensor of a list reads each tensor in it as a number.
 _OF_LIST = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor"})
 _LOOKED_AT = _SHOWS.union(
@@ -140,8 +141,32 @@ def syncs(program: Program) -> list[Sync]:
     for node, tensor in _old_items(program):
         if not _is_item_beside(program, node, tensor):
             found += sync_of(program, node, _uncopied(program, tensor), Read.SCALAR)
+    found = [sync for sync in found if not _is_beside(program, sync)]
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
+
+
+def _is_beside(program: Program, sync: Sync) -> bool:
+    """Whether a read waits for a stream of its own, on which nothing is computed but itself.
+
+    ``with torch.cuda.stream(torch.cuda.Stream()): losses.append(loss.item())``
+    """
+    for above in program.index.ancestors(sync.node) if _STREAM in program.text else ():
+        if isinstance(above, cst.For | cst.While | cst.FunctionDef):
+            return False
+        if isinstance(above, cst.With) and any(_is_stream(program, one) for one in above.items):
+            names = program.index.below(sync.tensor, cst.Name)
+            bindings = (one for name in names for one in program.flow.reaching(name))
+            return not any(
+                one.kind is Bind.ASSIGN and program.index.inside(one.node, above)
+                for one in bindings
+            )
+    return False
+
+
+def _is_stream(program: Program, item: cst.WithItem) -> bool:
+    call = item.item
+    return isinstance(call, cst.Call) and program.qualified(call.func) == "torch.cuda.stream"
 
 
 def items(program: Program) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:

@@ -67,6 +67,26 @@ def is_only_evaluated(program: Program, wrap: cst.Call) -> bool:
     )
 
 
+def is_taken_off(program: Program, wrap: cst.Call) -> bool:
+    """Whether a wrapper is only put on for the names of weights, and taken off before a run.
+
+    ``net = DataParallel(net)``, ``net.load_state_dict(state)``, ``net = net.module``.
+    """
+    target = _target(program, wrap)
+    binding = program.index.bound(target) if isinstance(target, cst.Name) else None
+    if binding is None or is_imported(program, binding):
+        return False
+    uses = list(uses_of(program, binding))
+    bare = [use for use in uses if _is_unwrapped(program, use)]
+    return bool(bare) and all(use in bare or _keeps_still(program, use) for use in uses)
+
+
+def _is_unwrapped(program: Program, use: cst.Name) -> bool:
+    """``net.module``, the model itself."""
+    above = program.parent(use)
+    return isinstance(above, cst.Attribute) and above.attr.value == "module"
+
+
 def _is_evaluated(program: Program, use: cst.Name) -> bool:
     """``evaluate(net, loader)``, of a function that takes no steps; ``net(x)`` in such a loop."""
     match program.parent(use):
