@@ -47,7 +47,7 @@ def scratch(tmp_path, monkeypatch):
 def test_a_rule_is_measured_and_told_in_every_format(tmp_path, scratch):
     files = [tmp_path / "a.json", tmp_path / "a.html"]
     done = call(
-        "TL602", "--device", "cpu", "--time-budget", "20s", "--json", files[0], "--html", files[1]
+        "TL602", "--device", "cpu", "--time-budget", "8s", "--json", files[0], "--html", files[1]
     )
     assert done.returncode == 0, done.stderr
     assert "TL602" in done.stdout
@@ -122,7 +122,7 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
     )
     monkeypatch.setattr(command, "rows", lambda *_, **__: rows)
     monkeypatch.setattr(runner, "SECONDS", 0.0)
-    options = {"device": "cpu", "time_budget": "60s", "python": None, "json": None, "html": None,
+    options = {"device": "cpu", "time_budget": "20s", "python": None, "json": None, "html": None,
                "color": "never", "quiet": True}  # fmt: skip
     before = signal.getsignal(signal.SIGTERM)
     assert command.bench([], options) == 1

@@ -12,7 +12,8 @@ CODES = ("TL301", "TL201")
 @pytest.fixture(scope="module")
 def told(cuda, tmp_path_factory):
     file = tmp_path_factory.mktemp("bench") / "bench.json"
-    words = ("--device", "cuda", "--time-budget", "15s", "--json", file)
+    budget = "15s" if cuda.is_real else "5s"
+    words = ("--device", "cuda", "--time-budget", budget, "--json", file)
     done = cuda.python("-m", "torchlint", "bench", *CODES, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(file.read_text())
