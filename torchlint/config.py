@@ -26,6 +26,7 @@ DEFAULT_EXCLUDE = (
     ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
     ".torchlint_cache", ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build",
     "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
+    "._*",  # what macOS leaves beside a file on a foreign disk: no Python, whatever it is called
 )  # fmt: skip
 
 

@@ -48,7 +48,10 @@ def test_default_exclusions(project) -> None:
         project.write(f"{folder}/hidden.py")
     project.write("lib/site-packages/hidden.py")
     assert find(project, ".")[0] == ["a.py"]
+    project.write("lib/._a.py")
+    assert find(project, ".")[0] == ["a.py"]
     assert find(project, "build")[0] == ["build/hidden.py"]
+    assert find(project, "lib/._a.py")[0] == ["lib/._a.py"]
 
 
 def test_exclude_replaces_and_extend_exclude_adds(project) -> None:
