@@ -186,6 +186,45 @@ def test_what_is_none_only_if_it_is_told_so(param: str, kept: str, rare: bool) -
     assert guarded(source) is rare
 
 
+GRID = """
+grid = None
+
+
+def make(n):
+    global grid
+    grid = probe()
+
+
+def train():
+    global grid
+    for x in loader:
+        {step}
+        if grid is None or grid.size(0) < len(x):
+            make(len(x))
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "rare"),
+    [
+        pytest.param(GRID, True, id="by a function"),
+        pytest.param(
+            GRID.replace("make(len(x))", "grid = probe()").replace("grid = probe()", "pass", 1),
+            True,
+            id="right there",
+        ),
+        pytest.param(GRID.replace("{last}", "grid = None"), False, id="forgotten in each step"),
+        pytest.param(GRID.replace("    global grid\n    for", "    grid = None\n    for"), False,
+                     id="another of the same name"),
+        pytest.param(GRID.replace("grid = probe()", "probe()"), False, id="which nothing sets"),
+        pytest.param(GRID.replace("grid is None or", "redo or"), False, id="another question"),
+    ],
+)  # fmt: skip
+def test_a_global_that_the_first_turn_makes(source: str, rare: bool) -> None:
+    assert guarded(source.format(step=STEP, last="pass")) is rare
+
+
 TOTAL = "if 'loss' not in totals:\n        probe()\n        totals['loss'] = 1"
 
 

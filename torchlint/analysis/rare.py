@@ -39,6 +39,7 @@ def is_rare(program: Program, branch: cst.If) -> bool:
     return (
         notes_change(program, branch)
         or _makes_attribute(program, branch)
+        or _fills_global(program, branch)
         or makes_entry(program, branch, branch.body)
         or lacks_data(program, branch, branch.body)
         or _asks_for_record(program, branch.test)
@@ -218,6 +219,34 @@ def _makes_attribute(program: Program, branch: cst.If) -> bool:
             *_stores(program, made, branch.body),
             *_registered(program, branch.body, dotted(owner), name),
         )
+    )
+
+
+def _fills_global(program: Program, branch: cst.If) -> bool:
+    """``if grid is None or grid.size(0) < n: make_grid(n)``, which keeps it for all that follows.
+
+    A ``global`` of the file, which nothing else sets.
+    """
+    test = branch.test
+    while isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        test = test.left
+    match test:
+        case cst.Comparison(
+            left=cst.Name() as name,
+            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+        ):
+            scope = program.index.scope(name).owner(name.value)
+        case _:
+            return False
+    if scope is not program.index.root or program.function(branch) is None:
+        return False
+    runs = [program.calls.target(one) for one in program.index.below(branch.body, cst.Call)]
+    bindings = scope.bindings.get(name.value, ())
+    inner = [one for one in bindings if program.function(one.node) is not None]
+    return bool(inner) and all(
+        literal(one.value) != "None"
+        and (program.index.inside(one.node, branch.body) or program.function(one.node) in runs)
+        for one in inner
     )
 
 
