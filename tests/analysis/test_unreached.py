@@ -275,6 +275,8 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
         pytest.param(
             FUNCTION, {"main.py": "from net import apply\napply(3)\n" + SCRIPT}, id="called"
         ),
+        pytest.param(FUNCTION + "URLS = {'net': 'apply'}\n", MAIN, id="a text of data"),
+        pytest.param(FUNCTION + "register('apply')\n", MAIN, id="a text that is passed"),
         pytest.param(CLASS, {"main.py": "import net\nnet.Net()\n" + SCRIPT}, id="by its module"),
         pytest.param(
             FUNCTION,
@@ -584,6 +586,11 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             id="where objects are shown",
         ),
         pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="exported"),
+        pytest.param(
+            FUNCTION + "URLS = {'apply': 'https://x.y/z', 'b': {}}\nload(URLS['apply'])\n",
+            MAIN,
+            id="a key of data",
+        ),
         pytest.param(
             FUNCTION,
             {"main.py": "from net import apply\n__all__ = ['apply']\n" + SCRIPT},

@@ -55,6 +55,8 @@ _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 # What is started by its name: by Python, a test runner, or a launcher.
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
 _TEST = re.compile(r"[tT]est")
+# A key of a dictionary whose entry is a text or another dictionary, or what looks one up.
+_KEYS = re.compile(r"(?<=[\w\])])\[[\"']\w+[\"']\]|[\"']\w+[\"']\s*:\s*(?=[\"'{])")
 _MOST = 20  # functions and classes that name one another
 
 
@@ -398,7 +400,8 @@ class Unreached:
         return self._program.index.scope(node).parent is None
 
     def _is_quoted(self, name: str) -> bool:
-        return is_quoted(name, without_exports(self._program.text))
+        """Whether the file has a name in quotes, but for entries of data: ``URLS["resnet50"]``."""
+        return is_quoted(name, _without_keys(without_exports(self._program.text)))
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
@@ -420,6 +423,10 @@ class Unreached:
         """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
+
+
+def _without_keys(text: str) -> str:
+    return _KEYS.sub("", text)
 
 
 def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:
