@@ -150,6 +150,7 @@ class Imports:
         self._users: dict[str, frozenset[str]] = {}
         self._having: dict[tuple[str, ...], frozenset[str]] = {}
         self._where: dict[Callable[[str], bool], frozenset[str]] = {}
+        self._found_by: dict[Callable[[str], Iterable[str]], frozenset[str]] = {}
         self._leading: dict[Callable[[str], bool], frozenset[str]] = {}
         self._names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._near: dict[str, tuple[str, ...]] = {}
@@ -257,7 +258,8 @@ class Imports:
             self._starts.clear()
             self._targets.clear()
         for facts in (
-            self._nearby, self._having, self._where, self._leading, self._near, self._names,
+            self._nearby, self._having, self._where, self._found_by, self._leading, self._near,
+            self._names,
         ):  # fmt: skip
             facts.clear()
         for name in ("_reverse", "_run_by", "_calling", "handed_on"):
@@ -523,6 +525,14 @@ class Imports:
         if found is None:
             found = frozenset(file for file in self.files if holds(self.text(file)))
             self._where[holds] = found
+        return found
+
+    def found_by(self, search: Callable[[str], Iterable[str]]) -> frozenset[str]:
+        """Return all that a function finds in the texts of the project."""
+        found = self._found_by.get(search)
+        if found is None:
+            found = frozenset(one for file in self.files for one in search(self.text(file)))
+            self._found_by[search] = found
         return found
 
     def leading_to(self, holds: Callable[[str], bool]) -> frozenset[str]:

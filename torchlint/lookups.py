@@ -35,9 +35,9 @@ _DATA = re.compile(r"\b(?:if|in|and|or|not) $|\b(?:int|float|list|tuple|dict|set
 _KEPT = re.compile(r"^\s*(\w+) = $")
 # What looks names up in what stands in the group that matches.
 _IN = re.compile(
-    r"([\w.]+)\.__dict__|([\w.]+)\.__getattribute__|\b(?:vars|getmembers)\(([\w.]+)"
-    r"|\bgetattr\(\s*(?:([\w.]+),\s*[^\"'\s]|([\w.]+[(\[]))"
+    r"\b(?:vars|getmembers)\(([\w.]+)|\bgetattr\(\s*(?:([\w.]+),\s*[^\"'\s]|([\w.]+[(\[]))"
 )
+_IN_DICT = re.compile(r"([\w.]+)\.(?:__dict__|__getattribute__)")
 _IN_ANY = re.compile(r"(?<!\bdel )\bsys\.modules\[(?!__name__)[^\]\n]*\](?! = )|\battrgetter\b")
 # What is only asked about, or written down, is not called.
 _ASKED = re.compile(r"\b(?:callable|isinstance|print|add_scalar)\((?:[^()]*,\s*)?getattr\(")
@@ -99,11 +99,15 @@ def _finds(file: str, path: str, name: str, imports: Imports) -> bool:
 
 @lru_cache(4096)  # asked of each file of a project for each definition
 def _lookups(text: str) -> _Lookups:
-    asked = _ASKED.sub("", text)
+    """Read a text; each pattern, which is slow to find nothing, where its words occur."""
+    asked = _ASKED.sub("", text) if "getattr(" in text else text
     subjects = {one for found in _IN.findall(asked) for one in found if one}
-    evaluated = _evaluates(text)
+    if "__dict__" in asked or "__getattribute__" in asked:
+        subjects.update(_IN_DICT.findall(asked))
+    evaluated = ("eval(" in text or "exec(" in text) and _evaluates(text)
     own = frozenset((*_OWN.findall(asked), *([""] if evaluated else ())))
-    anywhere = _IN_ANY.search(asked) is not None
+    several = "sys.modules[" in asked or "attrgetter" in asked
+    anywhere = several and _IN_ANY.search(asked) is not None
     if not (subjects or evaluated or own or anywhere):
         return _NONE
     return _Lookups(own, evaluated, frozenset(subjects), anywhere)

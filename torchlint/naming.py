@@ -30,6 +30,8 @@ _LOADERS = (
     "locate(", "import hydra", "from hydra", "jsonargparse", "LightningCLI", "import gin",
     "__subclasses__", "__init_subclass__", "entry_points",
 )  # fmt: skip
+_WORD = re.compile(r"\w+")
+_SEVERAL = re.compile(r"\bclass\s+\w+\s*\(([^),]*,[^)]*)\)")  # bases of one class
 # A name that is put together: ``getattr(self, "train_" + kind)``.  A variable holds a whole one.
 _COMPOSED = re.compile(
     r"\b(?:getattr|methodcaller)\((?!\s*[^,()]+,\s*(?:[\w.]+|[\"'][^\"']*[\"'])\s*[,)])([^)\n]*)"
@@ -67,8 +69,11 @@ def is_quoted(name: str, text: str) -> bool:
 
 def is_mixed_in(name: str, imports: Imports) -> bool:
     """Whether a class of a project has a base of a name, and another one."""
-    mixes = re.compile(rf"\bclass\s+\w+\s*\(\s*(?:[^)]*,[^)]*\b{name}\b|[^)]*\b{name}\b\s*,)")
-    return any(mixes.search(imports.text(file)) for file in imports.having((name,)))
+    return name in imports.found_by(_mixed)
+
+
+def _mixed(text: str) -> list[str]:
+    return [word for bases in _SEVERAL.findall(text) for word in _WORD.findall(bases)]
 
 
 def is_spelled(name: str, imports: Imports) -> bool:
@@ -79,8 +84,7 @@ def is_spelled(name: str, imports: Imports) -> bool:
     texts = [imports.text(file) for file in imports.having((name,))]
     if any(len(word.findall(text)) > len(defined.findall(text)) for text in texts):
         return True
-    composing = map(imports.text, imports.having(("getattr(", "methodcaller(")))
-    return any(_may_be(line, name) for text in composing for line in _COMPOSED.findall(text))
+    return any(_may_be(line, name) for line in imports.found_by(_COMPOSED.findall))
 
 
 def _may_be(composed: str, name: str) -> bool:

@@ -102,9 +102,12 @@ class Evaluator:
         """Return what is known of the value of an expression."""
         if node is None:
             return UNKNOWN
-        if self._memory.busy:
-            return self._value(node)
+        value = self._memory.known(id(node))
+        if value is not None:
+            return value
         value = self._value(node)
+        if self._memory.busy:
+            return value
         if self._memory.given_up(id(node)):
             self._prepare(node)
             value = self._value(node)
@@ -134,6 +137,9 @@ class Evaluator:
         self._value(node)
 
     def _value(self, node: cst.CSTNode) -> Value:
+        known = self._memory.known(id(node))  # of most
+        if known is not None:
+            return known
         return self._memory.answer(id(node), lambda: self._evaluate(node))
 
     # -- expressions -------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class Memory:
     def __init__(self) -> None:
         """Nothing is known."""
         self._settled: dict[Hashable, Value] = {}
+        self.known = self._settled.get  # the final answer to a question; None where there is none
         self._open: dict[Hashable, int] = {}  # what is being answered -> its number
         self._passing: dict[Hashable, tuple[Value, int]] = {}  # answers of circles not yet closed
         self._trail: list[Hashable] = []  # the keys of those, in order
