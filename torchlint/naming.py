@@ -27,7 +27,7 @@ _METADATA = {
 }
 # What finds functions and classes by names that stand anywhere.
 _LOADERS = (
-    "locate(", "import hydra", "from hydra", "jsonargparse", "LightningCLI", "import gin",
+    "locate(", "jsonargparse", "LightningCLI", "import gin",
     "__subclasses__", "__init_subclass__", "entry_points",
 )  # fmt: skip
 _WORD = re.compile(r"\w+")

@@ -393,7 +393,16 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             CLASS, MAIN | {"b.py": "import net\ngetattr(net, args.name)()\n"}, id="found by option"
         ),
         pytest.param(CLASS, MAIN | {"b.py": "import net\neval(args.name)()\n"}, id="evaluated"),
-        pytest.param(CLASS, MAIN | {"b.py": "import hydra\n"}, id="found by a configuration"),
+        pytest.param(
+            CLASS,
+            MAIN | {"b.py": "import hydra\n", "b.yaml": "_target_: net.Net\n"},
+            id="found by a configuration",
+        ),
+        pytest.param(
+            CLASS + "class A:\n    def f(self):\n        # self.a = Net()\n        self.a = 1\n",
+            MAIN,
+            id="one of a choice of parts",
+        ),
         pytest.param(
             CLASS, MAIN | {"b.py": "import net\nf = sys.modules[name].f\n"}, id="a module found"
         ),
@@ -643,6 +652,19 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             FUNCTION, MAIN | {"b.py": "import net\n# eval() is run first\n"}, id="told in a comment"
         ),
         pytest.param(FUNCTION, MAIN | {"b.py": "LABELS = ['fire hydrant']\n"}, id="a hydrant"),
+        pytest.param(
+            CLASS, MAIN | {"b.py": "import hydra\n", "b.yaml": "lr: 1\n"}, id="not configured"
+        ),
+        pytest.param(
+            CLASS + "class A:\n    def f(self):\n        # self.a = Net()\n        self.b = 1\n",
+            MAIN,
+            id="a part that is left out",
+        ),
+        pytest.param(
+            CLASS,
+            MAIN | {"b.py": "import net\ndef f(self):\n    # self.a = net.Net()\n    g(self.a)\n"},
+            id="a part that is left out elsewhere",
+        ),
         pytest.param(
             FUNCTION, MAIN | {"b.py": "import net\nsys.modules[name] = x\n"}, id="a module stored"
         ),

@@ -125,7 +125,9 @@ _STEPS = ("backward", ".step(", "zero_grad", "scaler")  # without these a file s
 _PROCESSES = re.compile(r"distributed|world_size|(^|_)ddp(_|$)|multi_?gpu", re.IGNORECASE)
 _STEPPED = re.compile(r"opt|scaler", re.IGNORECASE)
 _DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
-_COUNTER = re.compile(r"(^|_)(step|iter|iteration|itr|epoch|i|it)(_|$)|steps?$", re.IGNORECASE)
+_COUNTER = re.compile(
+    r"(^|_)(step|iter|iteration|itr|epoch|i|it|batch_(idx|index|num))(_|$)|steps?$", re.IGNORECASE
+)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
     r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"
@@ -1374,9 +1376,11 @@ class Loops:
         return made.value if made is not None and made.value is not None and found else test
 
     def _counts(self, test: cst.BaseExpression) -> bool:
-        """``i == 0``, ``step == len(loader) - 1``, ``i < 4``: one step of many, or the first."""
+        """``i == 0``, ``step == len(loader) - 1``, ``i < 4``, ``i in shown``: one step of many."""
         for node in self._program.index.below(test, cst.Comparison):
             for item in node.comparisons:
+                if isinstance(item.operator, cst.In) and _counts_turns(node.left):
+                    return True
                 if (
                     isinstance(item.operator, cst.Equal)
                     and isinstance(item.comparator, (cst.Integer, cst.BinaryOperation))

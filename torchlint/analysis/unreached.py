@@ -56,6 +56,7 @@ _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
 _TEST = re.compile(r"[tT]est")
 # A key of a dictionary whose entry is a text or another dictionary, or what looks one up.
+_LEFT_OUT = re.compile(r"[ \t]*#[ \t]*(self\.\w+)[ \t]*=(?!=)")
 _KEYS = re.compile(r"(?<=[\w\])])\[[\"']\w+[\"']\]|[\"']\w+[\"']\s*:\s*(?=[\"'{])")
 _MOST = 20  # functions and classes that name one another
 
@@ -405,7 +406,7 @@ class Unreached:
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
-        return re.search(rf"#[^\n]*(?<![\w.]){_in_words(name)}", self._program.text) is not None
+        return _is_commented(self._program.text, rf"(?<![\w.]){_in_words(name)}")
 
     def _is_written(self, name: str) -> bool:
         """Whether only the scripts of a project use what the module has under a name, by it."""
@@ -491,12 +492,24 @@ def is_told_of(program: Program, name: str) -> bool:
     if project is None or imports_by_name(project.imports):
         spelled = re.findall(rf"\b{name}\b", text)
         return len(spelled) > len(program.index.named.get(name, ()))
-    return re.search(rf"#.*{_in_words(name)}|[.:]{name}[\"']", text) is not None
+    return _is_commented(text, _in_words(name)) or re.search(rf"[.:]{name}[\"']", text) is not None
+
+
+def _is_commented(text: str, pattern: str) -> bool:
+    """Whether a comment speaks of something, other than to leave a part of an object out.
+
+    ``# self.net = Net()`` is a choice only where another line sets ``self.net``.
+    """
+    for found in re.finditer(rf"#.*{pattern}", text):
+        part = _LEFT_OUT.match(text, text.rfind("\n", 0, found.start()) + 1)
+        if part is None or re.search(rf"^[ \t]*{part[1]}[ \t]*=", text, re.MULTILINE) is not None:
+            return True
+    return False
 
 
 def _in_words(name: str) -> str:
     """Return a pattern of a name in a comment, where one in small letters may be a plain word."""
-    return rf"\b{name}\b" if name != name.lower() else rf"(import\b.*\b{name}\b|\b{name} ?[(,)])"
+    return rf"\b{name}\b" if name != name.lower() else rf"(?:import\b.*\b{name}\b|\b{name} ?[(,)])"
 
 
 def _run_in(program: Program, use: cst.CSTNode) -> Definition | None:
