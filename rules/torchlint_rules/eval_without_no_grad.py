@@ -77,8 +77,9 @@ A function that is handed the model after `model.eval()` is part of that evaluat
 that calls it asks for gradients; it is a note where it returns what may have a graph.  So is one
 that a training calls, where each call stands after `model.eval()` in its block and nothing between
 it and `model.train()` asks for gradients, and what such a function hands the model on to.  Where
-training steps call a function as well that only runs the model, the call in the evaluation is
-reported.  A loop after the epochs is an evaluation where each epoch ends with `model.eval()`.
+training steps call a function as well that only runs the model, which it is handed or which its
+object has (`self.loss_of(batch)`), the call in the evaluation is reported.  A loop after the epochs
+is an evaluation where each epoch ends with `model.eval()`.
 
 A function that trains or evaluates by a flag (`if train: loss.backward()`, `if not validating:`, or
 `if validating: continue` before it), or by what it is passed (`train = phase == "train"`), is

@@ -2049,6 +2049,82 @@ def test_leaves_a_function_for_both_alone_where(old: str, new: str) -> None:
     silent(FOR_BOTH.replace(old, new), CODE)
 
 
+TRAINER = (
+    HEAD.partition("def train")[0]
+    + """\
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def loss_of(self, batch):
+        x, y = batch
+        return F.cross_entropy(self.model(x), y)
+
+    def fit(self):
+        self.model.train()
+        for batch in batches:
+            loss = self.loss_of(batch)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def validate(self):
+        self.model.eval()
+        total = 0
+        for batch in held_out:
+            total += self.loss_of(batch).item()
+        return total
+
+
+trainer = Trainer(model)
+for epoch in range(9):
+    trainer.fit()
+    print(epoch, trainer.validate())
+"""
+)
+GIVEN = (
+    TRAINER.replace("loss_of(batch)", "loss_of(self.model, batch)")
+    .replace("loss_of(self, batch)", "loss_of(self, model, batch)")
+    .replace("self.model(x)", "model(x)")
+)
+
+
+@pytest.mark.parametrize("source", [TRAINER, GIVEN])
+def test_a_method_for_both_runs_the_model_in_an_evaluation(source: str) -> None:
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.WARNING
+    assert "total += self.loss_of" in source.splitlines()[found.location.row - 1]
+    assert "    @torch.no_grad()\n    def validate(self):\n" in fixed(source, CODE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("        self.model.eval()\n", "", id="not in evaluation mode"),
+        pytest.param(
+            "        total = 0\n",
+            "        total = 0\n        torch.set_grad_enabled(False)\n",
+            id="off before",
+        ),
+        pytest.param(
+            "x, y = batch\n",
+            "x, y = batch\n        torch.autograd.grad(self.model(x).sum(), x)\n",
+            id="gradients of its own",
+        ),
+        pytest.param(
+            "self.model(x), y)", "self.model(self.adapt(x)), y)", id="what may adapt the model"
+        ),
+        pytest.param("self.model(x), y)", "self.other(x), y)", id="another model"),
+    ],
+)
+def test_leaves_a_method_for_both_alone_where(old: str, new: str) -> None:
+    assert old in TRAINER
+    silent(TRAINER.replace(old, new), CODE)
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -493,14 +493,21 @@ def _forwards(program: Program, place: cst.CSTNode, name: str) -> Iterator[cst.C
 
 
 def _is_shared_run(program: Program, call: cst.Call, name: str) -> bool:
-    """Whether a call hands the model to a function that runs it, for training steps as well."""
-    if not isinstance(call.func, cst.Name) or all(dotted(one.value) != name for one in call.args):
+    """Whether a call is of a function that runs the model, for training steps as well.
+
+    It is handed the model, or is a method of the object that has it: ``self.loss_of(batch)``.
+    """
+    of_self = isinstance(call.func, cst.Attribute) and dotted(call.func.value) == "self"
+    handed = any(dotted(one.value) == name for one in call.args)
+    if not (of_self and (handed or name.startswith("self."))) and not (
+        handed and isinstance(call.func, cst.Name)
+    ):
         return False
     found = callee(program, call)
     if found is None:
         return False
     home, function = found
-    own = _name_in(home, function, call, name)
+    own = _name_in(home, function, call, name) if handed else name
     return (
         own != ""
         and any(other.context(site).role is Role.TRAIN for other, site in callers(home, function))
