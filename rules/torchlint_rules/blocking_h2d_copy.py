@@ -53,7 +53,7 @@ whole batch, and the memory is not used again before the copy is done.
   statement of its own): their `to` is not that of a tensor.
 - Passes that look for a learning rate (`find_lr`), and samples that the script itself has in it, as
   lists of numbers: a few lines of them.
-- Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`).
+- Loops that wait for a person in each turn (`input()`, `cv2.waitKey(0)`, `pdb.set_trace()`).
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself.
 

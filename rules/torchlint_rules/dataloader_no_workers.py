@@ -50,8 +50,8 @@ processes prepare the next batches while the current one is computed.
             optimizer.step()
 
 ## Leaves alone
-- Loaders whose `num_workers` comes from a variable, a dictionary or an option that is not 0 by
-  default, and those where a comment stands beside the 0.
+- Loaders whose `num_workers` comes from a variable, or from a dictionary or an option that does not
+  say 0, and those where a comment stands beside the 0.
 - Datasets that are not seen to do work for a sample (read, decode, transform, tokenize, or, in a
   `collate_fn`, a loop in Python through the elements of each: `[i + 1 for i in range(n)]`), and
   those that cannot be seen at all, unless a module outside of the project makes them.  For tensors
@@ -72,7 +72,8 @@ command line says so (`default=0`).  So are loaders with a `collate_fn` and a sa
 of a dataset that a module outside of the project makes, in files that use a GPU: what a sample
 costs is not seen there.
 
-Reported without a fix: a `lambda` or a local class or function that would have to be sent to the
+Reported without a fix: a 0 in a dictionary (`DataLoader(data, **kwargs)`), which other loaders may
+have as well; a `lambda` or a local class or function that would have to be sent to the
 workers; training that starts when the file is imported, without `if __name__ == "__main__":`, since
 workers that are not forked import the file again; a dataset that keeps a file open, or that
 remembers what it gave; loaders that a framework wraps (PyTorch Ignite wraps none).  Scripts that
@@ -110,7 +111,7 @@ from torchlint.analysis.lengths import may_have_few
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.passes import draws
-from torchlint.analysis.reasons import refused
+from torchlint.analysis.reasons import refused, refused_by_dictionary
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import (
     collate_work,
@@ -165,7 +166,8 @@ def dataloader_no_workers(program: Program) -> Iterator[Finding]:
     """Find loaders that prepare costly samples in the main process."""
     for call in program.loaders.calls:
         given, option = program.argument(call, "num_workers"), unasked_option(program, call)
-        if not (given.absent or option or refused(program, given, "0")):
+        left = refused_by_dictionary(program, call, "num_workers", "0")
+        if not (given.absent or option or left or refused(program, given, "0")):
             continue
         datasets = program.datasets.of_loader(call)
         cost = cost_of(program, call, datasets)
@@ -240,7 +242,7 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process{unless}: "
         f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
-        None if first or slow.option else fix(program, slow.call, slow.given),
+        None if first or slow.option or in_dictionary(slow) else fix(program, slow),
         None if gpu and not (slow.option or is_plain(program, cost)) else Severity.INFO,
         help=first or (DEFAULT if slow.option else TRY),
     )
@@ -265,8 +267,14 @@ def obstacle(program: Program, slow: Slow) -> str:
     return ""
 
 
-def fix(program: Program, call: cst.Call, given: Argument) -> Fix | None:
+def in_dictionary(slow: Slow) -> bool:
+    """Whether a dictionary says that there are no workers: other loaders may have it as well."""
+    return slow.given.arg is None and not slow.given.absent
+
+
+def fix(program: Program, slow: Slow) -> Fix | None:
     """Return the fix: the project's number of workers, or one that asks the machine."""
+    call, given = slow.call, slow.given
     number = program.preferences.num_workers
     code, imports = (ASKS_MACHINE, (AddImport("os"),)) if number is None else (str(number), ())
     if number == 0 or (number is None and not can_ask(program, call)):

@@ -12,6 +12,7 @@ from torchlint.analysis.paused import waits_for_person
 
 FILE = """\
 import cv2
+import pdb
 def show(x):
     cv2.imshow("x", x)
     cv2.waitKey()
@@ -46,6 +47,7 @@ def waits(lines: str) -> bool:
         pytest.param("if not args.show:\n    continue\ninput()", id="not where the turn ends"),
         pytest.param("on_key = lambda: input()", id="when it is called"),
         pytest.param("try:\n    model(x)\nexcept ValueError:\n    input()", id="after a failure"),
+        pytest.param("if bad(x):\n    pdb.set_trace()", id="for who debugs a failure"),
         pytest.param("perhaps(x)", id="a function that may return before"),
         pytest.param("again(x)", id="a function that calls itself"),
     ],
@@ -58,6 +60,8 @@ def test_goes_on(lines: str) -> None:
     "lines",
     [
         pytest.param("cv2.imshow('x', x)\ncv2.waitKey(0)", id="for a key"),
+        pytest.param("model(x)\npdb.set_trace()", id="for who debugs"),
+        pytest.param("breakpoint()", id="at a breakpoint"),
         pytest.param("with torch.no_grad():\n    model(x)\n    cv2.waitKey()", id="in a block"),
         pytest.param("if cv2.waitKey(0) == 27:\n    break", id="for a key that ends it"),
         pytest.param("while input() != 'n':\n    pass", id="for an answer"),

@@ -103,8 +103,22 @@ def loaded(call: str, before: str = "", loop: str = LOOP, head: str = HEAD) -> s
             id="workers by a dictionary",
         ),
         pytest.param(
-            loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 0}"),
-            id="no workers by a dictionary",
+            loaded("DataLoader(Photos(p), **options)", "options = {'num_workers': 0}  # Windows"),
+            id="no workers by a dictionary, with a reason",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Photos(p), **options)",
+                "options = {'num_workers': 0}\nif big: options['num_workers'] = 2",
+            ),
+            id="workers on some paths to a dictionary",
+        ),
+        pytest.param(
+            loaded(
+                "DataLoader(Photos(p), **options)",
+                "options = {'num_workers': 0}\nif big: options.update(asked)",
+            ),
+            id="what may be in a dictionary",
         ),
         pytest.param(
             loaded("DataLoader(\n    Photos(p),\n    num_workers=0,  # Windows\n)"),
@@ -274,6 +288,20 @@ def test_an_option_that_is_none_by_default_is_information() -> None:
 def test_what_stands_in_the_way_of_an_option() -> None:
     (found,) = check(by_option() + "train(model, optimizer)\n", CODE)
     assert '`if __name__ == "__main__":`' in found.help
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param("{'num_workers': 0}", id="always"),
+        pytest.param("{'num_workers': 0, 'pin_memory': True} if cuda else {}", id="or none"),
+    ],
+)
+def test_a_dictionary_that_says_0_is_reported_without_a_fix(options: str) -> None:
+    source = loaded("DataLoader(Photos(p), **options)", f"options = {options}")
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.WARNING
+    assert found.fix is None
 
 
 def test_work_of_collate_fn_counts() -> None:

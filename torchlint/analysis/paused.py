@@ -1,4 +1,4 @@
-"""Loops that wait for a person in each of their turns: for a key, or a line of input."""
+"""Loops that wait for a person in each of their turns: for a key, a line of input, a debugger."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _KEYS = ("cv2.waitKey", "cv2.waitKeyEx")
+_DEBUGGERS = frozenset({"pdb.set_trace", "ipdb.set_trace", "IPython.embed", "code.interact"})
 _NOT_ALWAYS = (cst.FunctionDef, cst.Lambda, cst.CompFor, cst.For, cst.ExceptHandler, cst.MatchCase)
 _SKIPS = (cst.Continue, cst.Return)
 _DEPTH = 3  # functions that call functions
@@ -37,9 +38,10 @@ def _calls_what_waits(program: Program, call: cst.Call, depth: int) -> bool:
 def _asks(program: Program, call: cst.Call) -> bool:
     """``input()``, ``cv2.waitKey(0)``: with a number of milliseconds it goes on by itself."""
     if isinstance(call.func, cst.Name) and program.is_builtin(call.func):
-        return call.func.value == "input"
-    if program.qualified(call.func) not in _KEYS:
-        return False
+        return call.func.value in ("input", "breakpoint")
+    name = program.qualified(call.func)
+    if name not in _KEYS:
+        return name in _DEBUGGERS
     return all(program.arguments.number(arg.value) == 0 for arg in call.args)
 
 
