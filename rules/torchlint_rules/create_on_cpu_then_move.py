@@ -166,9 +166,11 @@ TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
-OF_NUMBERS = (*MAKERS, "torch.Tensor", "torch.FloatTensor")
+TYPES = ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
+OF_NUMBERS = (*MAKERS, *(f"torch.{kind}Tensor" for kind in TYPES))
 MOVERS = ("to", "cuda", "type", "type_as")
 ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})  # the same values in every dtype
+SHARING = frozenset({"set_", "register_hook"})  # methods after which an argument may be written to
 LARGEST = 3e38  # about the largest float32: `full` refuses what is larger
 
 
@@ -668,10 +670,15 @@ def is_read_by(program: Program, use: cst.BaseExpression, call: cst.Call, depth:
 
 
 def only_reads(program: Program, call: cst.Call) -> bool:
-    """Whether a call is of a model, or of a function of torch that writes into no argument."""
+    """Whether a call is of a model, or of what torch has that writes into no argument.
+
+    A method that writes does so into its own tensor: ``x.masked_scatter_(mask, y)``.
+    """
     name = program.qualified(call.func)
     if name.startswith("torch."):
         return not (name.startswith("torch.distributed.") or name.endswith("_"))
+    if isinstance(call.func, cst.Attribute) and program.value(call.func.value).is_tensor:
+        return call.func.attr.value not in SHARING and "out" not in keywords(call)
     method = isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
     return not method and program.value(call.func).kind is Kind.MODULE
 

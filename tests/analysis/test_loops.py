@@ -1609,6 +1609,37 @@ def test_an_arm_that_alone_reads_is_no_kind_of_step(test: str, other: str) -> No
     assert context(SAME.format(test=test, other=other)) == "TRAIN guarded"
 
 
+TOLD = """
+for x in loader:
+    loss = f(x)
+    loss.backward()
+    optimizer.step()
+    if {test}:
+        print(loss)
+        probe()
+    {other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "other", "expected"),
+    [
+        pytest.param("cfg.boxes.on", "else: print(x)", "TRAIN", id="of two"),
+        pytest.param(
+            "cfg.boxes.on", "elif args.b: print(x)\n    else: print(1)", "TRAIN", id="of three"
+        ),
+        pytest.param("cfg.boxes.on", "elif args.b: print(x)", "TRAIN guarded", id="no last arm"),
+        pytest.param("cfg.boxes.on", "else: pass", "TRAIN guarded", id="one alone"),
+        pytest.param("args.verbose", "else: print(1)", "TRAIN guarded", id="to look at"),
+        pytest.param("i % 9 == 0", "else: print(1)", "TRAIN guarded", id="every n steps"),
+    ],
+)
+def test_arms_that_all_tell_of_the_step_are_kinds_of_it(
+    test: str, other: str, expected: str
+) -> None:
+    assert context(TOLD.format(test=test, other=other)) == expected
+
+
 METHODS = """
 for x in loader:
     loss = f(x)

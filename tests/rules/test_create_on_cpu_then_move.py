@@ -1113,6 +1113,8 @@ MEAN += "seen = held.seen\nlast = []\ndef keep(x):\n    last.append(x)\n"
         "mean = torch.tensor(MEAN, dtype=torch.float32, device=device)",
         "weight = torch.FloatTensor(ROWS).cuda()\nloss = torch.sum(x, weight)",
         "y = x + torch.tensor([1.0, -2.0]).to(device)",
+        "mask = torch.ByteTensor([[1], [0]]).repeat(n, 2).to(device)\ny = x * mask",
+        "mask = torch.tensor([1, 0]).to(device)\ny = torch.ones_like(x).masked_fill_(mask, 2)",
         "if wide:\n    y = x\nelse:\n    y = torch.tensor([0, 1]).float().to(device)",
     ],
 )
@@ -1149,6 +1151,10 @@ def test_the_same_numbers_in_every_step(line: str) -> None:
         ),
         pytest.param("y = torch.tensor(MEAN).to(device)\nkept.append(y)", id="kept"),
         pytest.param("self.y = torch.tensor(MEAN).to(device)", id="kept as an attribute"),
+        pytest.param("y = torch.tensor(MEAN).to(device)\ntorch.ones_like(x).set_(y)", id="shared"),
+        pytest.param(
+            "y = torch.tensor(MEAN).to(device)\nkept.fill_(y)", id="given to what is not known"
+        ),
         pytest.param("if step % 9 == 0:\n    y = torch.tensor(MEAN).to(device)", id="now and then"),
     ],
 )

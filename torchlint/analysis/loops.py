@@ -128,6 +128,7 @@ _DECIDING = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 _COUNTER = re.compile(
     r"(^|_)(step|iter|iteration|itr|epoch|i|it|batch_(idx|index|num))(_|$)|steps?$", re.IGNORECASE
 )
+_TELLS = re.compile(r"^print$|\.(item|info|write|set_postfix|set_description|add_scalar)$")
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
     r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"
@@ -1034,14 +1035,15 @@ class Loops:
     def _is_kind_of_step(self, branch: cst.If) -> bool:
         """``if args.amp: ... else: ...`` with a loss in each: some trainings always take one.
 
-        Or with what cuts off the gradients of each, or with a read of the same from the GPU.
+        Or with what cuts off the gradients of each, or with a read of the same from the GPU, or a
+        line for a log.
         """
         option, other = _chosen_option(branch.test), branch.orelse
         if option is None or other is None or _GUARD_WORDS.search(self._program.code(branch.test)):
             return False
         both = self._makes_loss(branch.body) and self._makes_loss(other)
         both = both or (self._clips(branch.body) and self._clips(other))
-        both = both or any(name.endswith(".item") for name in self._called_in_each(branch))
+        both = both or any(map(_TELLS.search, self._called_in_each(branch)))
         return both and not _leaves(branch.body)
 
     def _is_one_of_kinds(self, branch: cst.If) -> bool:
