@@ -402,7 +402,12 @@ class Unreached:
 
     def _is_quoted(self, name: str) -> bool:
         """Whether the file has a name in quotes, but for entries of data: ``URLS["resnet50"]``."""
-        return is_quoted(name, _without_keys(without_exports(self._program.text)))
+        return is_quoted(name, self._text)
+
+    @cached_property
+    def _text(self) -> str:
+        """The text of the file, without what only exports names or looks data up."""
+        return _KEYS.sub("", without_exports(self._program.text))
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
@@ -424,10 +429,6 @@ class Unreached:
         """Whether only the scripts of a project use the module."""
         project, path = self._program.project, self._program.path
         return project is not None and path is not None and is_closed(str(path), project.imports)
-
-
-def _without_keys(text: str) -> str:
-    return _KEYS.sub("", text)
 
 
 def _denied(lines: Iterable[cst.CSTNode]) -> Iterator[cst.Name]:

@@ -54,11 +54,7 @@ def is_only_evaluated(program: Program, wrap: cst.Call) -> bool:
     ``if args.do_test: net = DataParallel(net); evaluate(net, loader)``, whatever the option is
     called, and though the same script has trained the model before.
     """
-    target = _target(program, wrap)
-    binding = program.index.bound(target) if isinstance(target, cst.Name) else None
-    if binding is None or is_imported(program, binding):
-        return False
-    uses = list(uses_of(program, binding))
+    uses = _later_uses(program, wrap)
     evaluated = [use for use in uses if _is_evaluated(program, use)]
     return bool(evaluated) and all(
         use in evaluated
@@ -72,13 +68,18 @@ def is_taken_off(program: Program, wrap: cst.Call) -> bool:
 
     ``net = DataParallel(net)``, ``net.load_state_dict(state)``, ``net = net.module``.
     """
+    uses = _later_uses(program, wrap)
+    bare = [use for use in uses if _is_unwrapped(program, use)]
+    return bool(bare) and all(use in bare or _keeps_still(program, use) for use in uses)
+
+
+def _later_uses(program: Program, wrap: cst.Call) -> list[cst.Name]:
+    """Return the uses of the variable that a wrapped model is assigned to; none where unsure."""
     target = _target(program, wrap)
     binding = program.index.bound(target) if isinstance(target, cst.Name) else None
     if binding is None or is_imported(program, binding):
-        return False
-    uses = list(uses_of(program, binding))
-    bare = [use for use in uses if _is_unwrapped(program, use)]
-    return bool(bare) and all(use in bare or _keeps_still(program, use) for use in uses)
+        return []
+    return list(uses_of(program, binding))
 
 
 def _is_unwrapped(program: Program, use: cst.Name) -> bool:
