@@ -142,7 +142,17 @@ SHOWS = "if __name__ == '__main__':\n    net = Net().cuda()\n    "
             id="one that a function makes",
         ),
         pytest.param(SHOWS + "for x in data:\n        net(probe(1))", False, id="a loop"),
-        pytest.param(SHOWS + "net(probe(1)).backward()", False, id="it trains"),
+        pytest.param(
+            SHOWS + "for i in range(3):\n        net(probe(1))", True, id="as often as it says"
+        ),
+        pytest.param(
+            SHOWS + "for i in range(n):\n        net(probe(1))", False, id="as often as asked"
+        ),
+        pytest.param(SHOWS + "while True:\n        net(probe(1))", False, id="without an end"),
+        pytest.param(SHOWS + "net(probe(1)).backward()", True, id="gradients are looked at"),
+        pytest.param(
+            SHOWS + "net(probe(1)).backward()\n    optimizer.step()", False, id="it trains"
+        ),
         pytest.param(SHOWS + "x = probe(parser.parse_args())", False, id="a program with options"),
         pytest.param(
             "def work(net):\n    pass\n" + SHOWS + "work(probe(net))", False, id="it calls others"

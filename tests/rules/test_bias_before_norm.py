@@ -331,7 +331,7 @@ if __name__ == "__main__":
     net(torch.randn(2, 3, 9, 9)).mean().backward()
 """
 TRAINS = "    torch.optim.SGD(net.parameters(), lr=0.1).step()\n"
-USES = "from net import Net\n"
+USES = "from net import Net\nnet = Net()\n"
 
 
 FREEZES = """

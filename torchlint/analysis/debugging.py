@@ -22,10 +22,8 @@ _FAULTS = re.compile(
     r"debug|anomal|diagnos|troubleshoot|sanity|gradcheck|(^|_)(nans?|checks?|verify|trace)(_|$)",
     re.IGNORECASE,
 )
-# What trains, evaluates, or runs a program.
-_DOES = re.compile(
-    r"^(?:backward|step|fit|run|main|parse\w*|launch|spawn|exec|evaluate)$|train_|_train"
-)
+# What trains, evaluates, or runs a program; gradients without a step are only looked at.
+_DOES = re.compile(r"^(?:step|fit|run|main|parse\w*|launch|spawn|exec|evaluate)$|train_|_train")
 _ASKS = re.compile(
     r"anomal|diagnos|detect|sanity|verify|strict|(^|_)(nans?|infs?|checks?)(_|$)", re.IGNORECASE
 )
@@ -48,17 +46,27 @@ def in_test(program: Program, node: cst.CSTNode) -> bool:
 def is_demo(program: Program, node: cst.CSTNode) -> bool:
     """Whether a node stands where a module that others import shows what is in it, started alone.
 
-    ``if __name__ == "__main__": print(Net()(torch.rand(2, 3)))``: it makes and calls models, and
-    neither loops nor calls functions of the project that do more than make one.
+    ``if __name__ == "__main__": print(Net()(torch.rand(2, 3)))``: it makes and calls models, as
+    often as it says, and calls no functions of the project that do more than make one.
     """
     project = program.project
     block = _main_block(program, node) if "__main__" in program.text else None
     if block is None or project is None or not project.imports.importers(str(program.path)):
         return False
     index = program.index
-    if any(True for kind in (cst.For, cst.While) for _ in index.below(block, kind)):
+    loops = index.below(block, cst.For)
+    if any(True for _ in index.below(block, cst.While)) or not all(map(_is_counted, loops)):
         return False
     return all(_only_shows(program, call) for call in index.below(block, cst.Call))
+
+
+def _is_counted(loop: cst.For) -> bool:
+    """``for _ in range(3):``, as often as the file says."""
+    match loop.iter:
+        case cst.Call(func=cst.Name("range"), args=args):
+            return all(isinstance(arg.value, cst.Integer) for arg in args)
+        case _:
+            return False
 
 
 def _main_block(program: Program, node: cst.CSTNode) -> cst.If | None:
