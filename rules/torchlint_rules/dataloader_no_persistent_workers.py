@@ -45,8 +45,9 @@ epoch instead.
 - Loops over one loader inside of each other, which would share the workers.
 - Tensors in memory (`TensorDataset`): they need no workers at all.
 - Projects for a torch below 1.7, by what they declare, a README names or the code uses
-  (`correct[:k].view(-1)` of a transposed tensor); for one below 1.8, loaders that pin, or may:
-  there persistent workers break down in the second pass over pinned batches.
+  (`correct[:k].view(-1)` of a transposed tensor); for one below 1.8, loaders that pin, or may, or
+  should, as their batches go to a GPU: there persistent workers break down in the second pass over
+  pinned batches.
 
 Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
 the call.
@@ -126,9 +127,11 @@ def is_wrapped(program: Program, call: cst.Call) -> bool:
 
 
 def may_pin(program: Program, call: cst.Call) -> bool:
-    """Whether a loader pins its batches, unless it is known not to."""
+    """Whether a loader pins its batches, or is to pin them (TL102), as far as it is known."""
     pinned = program.argument(call, "pin_memory")
-    return not pinned.absent and pinned.literal() not in ("False", "0")
+    if pinned.absent:
+        return bool(program.loaders.moves(call))
+    return pinned.literal() not in ("False", "0")
 
 
 def in_memory(program: Program, call: cst.Call) -> bool:

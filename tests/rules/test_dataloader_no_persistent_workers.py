@@ -299,6 +299,13 @@ def test_silent_where_pinned_batches_break_persistent_workers(pins: str) -> None
         [_] = check(loaded(other), CODE, "1.7")
 
 
+def test_silent_where_batches_are_to_be_pinned() -> None:
+    """TL102 tells such a loader to pin: on torch 1.7 it cannot have both."""
+    source = loaded("num_workers=4", loop=EPOCHS.replace("model(x)", "model(x.cuda())"))
+    assert not check(source, CODE, "1.7")
+    [_] = check(source, CODE, "1.8")
+
+
 SAVES = """
 import torch
 from torch.utils.data import DataLoader
