@@ -1640,6 +1640,33 @@ def test_arms_that_all_tell_of_the_step_are_kinds_of_it(
     assert context(TOLD.format(test=test, other=other)) == expected
 
 
+WRITES = "        writer.add_scalar('loss', probe(), i)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(f"if writer is not None:\n{WRITES}", "TRAIN", id="one that is there or not"),
+        pytest.param(f"if tb_writer:\n        x = 1\n{WRITES}", "TRAIN", id="in short"),
+        pytest.param("if writer: writer.add_scalar('loss', probe())", "TRAIN", id="in a line"),
+        pytest.param(
+            f"if writer and i % 9 == 0:\n{WRITES}", "TRAIN guarded", id="told every n steps"
+        ),
+        pytest.param(f"if args.log:\n{WRITES}", "TRAIN guarded", id="by an option"),
+        pytest.param(
+            "if writer:\n        writer.add_image('x', probe())", "TRAIN guarded", id="no number"
+        ),
+        pytest.param(
+            f"if writer:\n        for y in x: show(y)\n{WRITES}",
+            "TRAIN guarded",
+            id="more beside it",
+        ),
+    ],
+)
+def test_a_writer_of_a_whole_training_is_told_of_each_step(lines: str, expected: str) -> None:
+    assert context(TRAINING + lines) == expected
+
+
 METHODS = """
 for x in loader:
     loss = f(x)

@@ -129,6 +129,7 @@ _COUNTER = re.compile(
     r"(^|_)(step|iter|iteration|itr|epoch|i|it|batch_(idx|index|num))(_|$)|steps?$", re.IGNORECASE
 )
 _TELLS = re.compile(r"^print$|\.(item|info|write|set_postfix|set_description|add_scalar)$")
+_WRITER = re.compile(r"(^|[._])(\w*writer|tb|tensorboard)$", re.IGNORECASE)
 _ENDS = (cst.Break, cst.Return, cst.Raise)
 _DRAWS = re.compile(
     r"((np|numpy)\.)?random\.(random|rand|uniform|random_sample)$|random$|torch\.rand$"
@@ -924,8 +925,18 @@ class Loops:
     def _guards_body(self, branch: cst.If) -> bool:
         """Whether a block runs now and then, and is no part of every step of some trainings."""
         return self.is_guard(branch.test) and not (
-            self._is_part_of_step(branch) or self._takes_step(branch) or self._ends_else(branch)
+            self._is_part_of_step(branch)
+            or self._takes_step(branch)
+            or self._ends_else(branch)
+            or (_has_writer(branch.test) and self._writes_numbers(branch.body))
         )
+
+    def _writes_numbers(self, body: cst.BaseSuite) -> bool:
+        """``writer.add_scalar("loss", loss.item(), step)``, and nothing larger beside it."""
+        calls = self._program.index.below(body, cst.Call)
+        writes = any(dotted(call.func).endswith(".add_scalar") for call in calls)
+        lines = (cst.SimpleStatementLine, cst.BaseSmallStatement)
+        return writes and all(isinstance(line, lines) for line in body.body)
 
     def _ends_else(self, branch: cst.If) -> bool:
         """``if time.time() < end: step() else: sys.exit()``: all turns but the last do that."""
@@ -1405,6 +1416,17 @@ class Loops:
                 case _:
                     pass
         return False
+
+
+def _has_writer(test: cst.BaseExpression) -> bool:
+    """``writer is not None``: there is one for a whole training, which is then told, or none."""
+    match test:
+        case cst.Comparison(
+            left=asked, comparisons=[cst.ComparisonTarget(cst.IsNot(), cst.Name("None"))]
+        ):
+            return _WRITER.search(dotted(asked)) is not None
+        case _:
+            return _WRITER.search(dotted(test)) is not None
 
 
 def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
