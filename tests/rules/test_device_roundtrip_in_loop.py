@@ -53,6 +53,33 @@ def test_leaves_alone(statements: str) -> None:
     silent(loop(statements), CODE)
 
 
+ASIDE = """\
+event = thing(step)
+target = event["y"].float().cuda()
+kept.append(event["y"].clone().detach().cpu())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits"),
+    [
+        pytest.param("", "", False, id="by another name"),
+        pytest.param(".clone().detach()", ".detach()", False, id="as it is"),
+        pytest.param("target =", "event['z'] =", False, id="in another place"),
+        pytest.param("target =", 'event["y"] =', True, id="in its own place"),
+        pytest.param("kept", "event = other(step)\nkept", True, id="of another object"),
+        pytest.param("target", 'target = event["z"].cuda()\ny', False, id="and another part"),
+        pytest.param('event["y"].float().cuda()', 'event["z"].cuda()', True, id="another part"),
+        pytest.param(".float().cuda()", ".float()", True, id="not moved"),
+    ],
+)
+def test_what_the_gpu_gets_by_another_name_is_on_the_host(
+    old: str, new: str, *, waits: bool
+) -> None:
+    source = loop(ASIDE.replace(old, new) if old else ASIDE)
+    assert len(check(source, CODE)) == waits
+
+
 def test_leaves_copies_after_the_loop_alone() -> None:
     silent(HEAD + "    kept.append(out.cpu())\n", CODE)
 

@@ -1,9 +1,8 @@
 """Code that always raises: what comes after it is never run.
 
-That is a name that nothing binds, or that a module of the project has not, ``super(Other, self)``
-in a class that is no ``Other``, a call that a function or class of the project does not take or
-never returns from, an assertion that never holds, and ``loss.data[0]`` on a torch that reads it
-with ``item()``.
+That is a name that nothing binds, ``super(Other, self)`` in a class that is no ``Other``, a call
+that a function or class of the project does not take or never returns from, an assertion that never
+holds, and ``loss.data[0]`` on a torch that reads it with ``item()``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import libcst as cst
 from torchlint.analysis.index import Bind
 from torchlint.analysis.removed import INDEXED, old_item
 from torchlint.analysis.signatures import binds, taker
-from torchlint.analysis.unbound import KNOWN, binds_nowhere, missing_imports
+from torchlint.analysis.unbound import KNOWN, binds_nowhere
 from torchlint.naming import means_one_file
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ class Raising:
     def _own(self) -> _Places:
         """What raises whatever the functions do that it calls."""
         places = _Places()
-        missing = missing_imports(self._program)
-        for nodes in (missing, self._names(), self._supers(), self._failing()):
+        for nodes in (self._names(), self._supers(), self._failing()):
             for node in nodes:
                 self._note(node, places)
         return places

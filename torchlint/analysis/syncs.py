@@ -31,7 +31,7 @@ from torchlint.analysis.on_host import of_host_model
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.timing import copies_without_waiting
-from torchlint.analysis.unmoved import stays_unmoved
+from torchlint.analysis.unmoved import is_moved_aside, stays_unmoved
 from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Device, Kind
@@ -352,7 +352,9 @@ def sync_of(
     )
     if not (sure or derived) or not program.on_gpu(value) or for_simulator(program, node):
         return
-    if value.device is Device.UNKNOWN and stays_unmoved(program, tensor):
+    if value.device is Device.UNKNOWN and (
+        stays_unmoved(program, tensor) or is_moved_aside(program, tensor)
+    ):
         return
     if of_host_model(program, tensor):
         return

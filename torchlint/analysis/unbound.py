@@ -1,24 +1,21 @@
-"""Names that nothing binds: reading one, or importing it, raises.
+"""Names that nothing binds: reading one raises.
 
 ``for batch in dloader:`` in a function that calls it ``loader``.  Only in a project: a snippet may
-be for others to complete.
+be for others to complete.  An import that fails is left out: it takes a whole file with it, and is
+often mended soon, as when a function of another file is about to get a new name.
 """
 
 from __future__ import annotations
 
 import builtins
-import os
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.imports import MARKS, VCS, is_marked
-from torchlint.naming import means_one_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Project
 
@@ -36,9 +33,6 @@ _BINDS = re.compile(
     r"\b(?:exec|execfile|globals|locals|get_ipython)\s*\(|\bvars\(\)|\bexec\s|__builtin"
     r"|\bbuiltins\b|sys\.modules"
 )
-# What makes modules of other files than Python's, or puts them elsewhere.
-_BUILDS = ("Extension(", "cythonize(", "build_ext", "__path__", "create_extension(", "protoc")
-_MADE = re.compile(r"version|_pb2|generated|secret|private|local|^_|config|settings", re.IGNORECASE)
 _RUNS = ("exec(", "execfile(", "run_path(", "run_module(")
 _BUILTINS = ("builtins", "__builtin__")
 _OBJECTS = "self|cls|args?|opts?|options?|cfg|config|conf|params|hparams"
@@ -52,59 +46,6 @@ def binds_nowhere(program: Program, word: str) -> bool:
     if _BINDS.search(program.text) or not is_marked(project.imports.root, (*VCS, *MARKS)):
         return False
     return not _is_brought(program, project, word) and not _is_set(program, project, word)
-
-
-def missing_imports(program: Program) -> Iterator[cst.ImportFrom]:
-    """Yield where a file takes what a module of the project has not."""
-    project = program.project
-    if project is None or program.path is None:
-        return
-    for statement in program.index.of(cst.ImportFrom):
-        module = program.names.module_of(statement)
-        if not module or isinstance(statement.names, cst.ImportStar):
-            continue
-        names = (one.name for one in statement.names if isinstance(one.name, cst.Name))
-        if any(_lacks(program, project, module, name) for name in names):
-            yield statement
-
-
-def _is_missing(program: Program, project: Project, found: tuple[str, str]) -> bool:
-    """Whether a package of the project, which the file is part of, has no such module.
-
-    Nothing in its folder may have the name, and nothing may make it: a compiler, an installation,
-    a script that fetches it, or whoever keeps a file of it out of the repository.
-    """
-    path, imports = str(program.path), project.imports
-    package, missing = os.path.dirname(found[0]), found[1].partition(".")[0]  # noqa: PTH120
-    if (
-        not found[0].endswith("__init__.py")
-        or not path.startswith(package + os.sep)
-        or _MADE.search(missing)
-    ):
-        return False
-    texts = map(imports.text, {found[0], *imports.having(_BUILDS)})
-    told = missing in imports.words_of_texts or f"{missing}.py" in program.text
-    if told or any(re.search(rf"\b{missing}\b", text) for text in texts):
-        return False
-    return not any(one.partition(".")[0] == missing for one in os.listdir(package))  # noqa: PTH208
-
-
-def _lacks(program: Program, project: Project, module: str, name: cst.Name) -> bool:
-    """Whether a module, which is surely that of the project, has nothing by a name."""
-    path, imports, word = str(program.path), project.imports, name.value
-    found = imports.find(path, f"{module}.{word}")
-    if found is None or found[1] != word:
-        return found is not None and "." in found[1] and _is_missing(program, project, found)
-    beside = os.path.dirname(found[0]) == os.path.dirname(path)  # noqa: PTH120 - as in `Imports`
-    own = module[0] == "@" or (beside and not imports.importers(path))
-    # else another may be installed: `from datasets import load_dataset`
-    if not own and not ("." in module and means_one_file(path, f"{module}.{word}", imports)):
-        return False
-    other = project.program(found[0])
-    if other is None:
-        return False
-    bound = other.index.root.bindings
-    return word not in bound and "__getattr__" not in bound and binds_nowhere(other, word)
 
 
 def _is_brought(program: Program, project: Project, word: str) -> bool:

@@ -13,6 +13,7 @@ from torchlint.analysis.values import Device
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
 _Way: TypeAlias = tuple[str, ...]
@@ -39,6 +40,41 @@ def stays_unmoved(program: Program, node: cst.BaseExpression) -> bool:
     return bool(moved) and not (
         any(way[: len(one)] == one for one in moved) or _is_handed_on(program, loop, way)
     )
+
+
+def is_moved_aside(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a GPU gets a copy of a tensor by another name: ``y = batch["y"].cuda()``.
+
+    What is read of the tensor itself, in the same function, was on the host and is so still.
+    """
+    tensor = _under_views(node)
+    if not isinstance(tensor, cst.Name | cst.Attribute | cst.Subscript):
+        return False
+    code, bound = program.code(tensor), _bound(program, tensor)
+    found = False
+    for move, func in program.method_calls("cuda", "to"):
+        source = _under_views(func.value)
+        if program.function(move) is not program.function(node) or program.code(source) != code:
+            continue
+        if code in _targets(program, move):
+            return False
+        same = bound is not None and _bound(program, source) == bound
+        found = found or (same and program.value(move).device.gpu)
+    return found
+
+
+def _bound(program: Program, node: cst.BaseExpression) -> tuple[Binding, ...] | None:
+    """Return what the first name of ``batch["y"]`` may stand for; None where there is none."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    return program.flow.reaching(node) if isinstance(node, cst.Name) else None
+
+
+def _targets(program: Program, node: cst.CSTNode) -> set[str]:
+    """Return what the statement of a node sets."""
+    line = program.smallest_statement(node)
+    targets = line.targets if isinstance(line, cst.Assign) else ()
+    return {program.code(one.target) for one in targets}
 
 
 def _under_views(node: cst.BaseExpression) -> cst.BaseExpression:
