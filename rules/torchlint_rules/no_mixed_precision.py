@@ -54,6 +54,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - Scripts that switch cuDNN off, and models of a single linear layer, or of none: casts take longer
   there than what they save.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
+- Gradients that are only looked at: neither the function that goes back nor what calls it takes a
+  step or updates anything.
 - Classes of training frameworks where they are given a precision, or options that are not seen.
 - A `Trainer` of Lightning on which no `fit()` is seen, here or in functions of the project that get
   it: it tests and predicts.
@@ -90,6 +92,7 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -109,6 +112,7 @@ from torchlint.analysis.lower_precision import (
 )
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.profiling import is_short
+from torchlint.analysis.reach import callers
 from torchlint.analysis.single_layers import runs_one_layer
 from torchlint.analysis.training_steps import models, plain_step, training_steps
 from torchlint.edits import Fix, Safety
@@ -123,6 +127,8 @@ if TYPE_CHECKING:
 
 FIRST = Version("1.10")  # has `torch.autocast`
 CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
+# What may update parameters, be it by hand.
+UPDATES = re.compile(r"step\(|optim|engine|no_grad|\.data\b", re.IGNORECASE)
 AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 
 
@@ -136,7 +142,7 @@ def no_mixed_precision(program: Program) -> Iterator[Finding]:
     if program.frameworks or not program.devices.gpu or chosen_nearby(program):
         return
     for step in training_steps(program):
-        if is_trial(program, step) or runs_one_layer(program, step):
+        if is_trial(program, step) or runs_one_layer(program, step) or only_looks(program, step):
             continue
         if program.reaches(FIRST) and not needs_exact(program) and not is_without_cudnn(program):
             yield of_loop(program, step)
@@ -149,6 +155,18 @@ def is_trial(program: Program, step: TrainingStep) -> bool:
     if isinstance(step.place, cst.FunctionDef):
         return runs_once(program, step.forward)
     return is_short(program, step.place) and runs_once(program, step.place)
+
+
+def only_looks(program: Program, step: TrainingStep) -> bool:
+    """Whether gradients are only looked at: neither the function nor what calls it takes a step."""
+    inside = isinstance(step.place, cst.FunctionDef)
+    function = step.place if inside else program.function(step.place)
+    if not isinstance(function, cst.FunctionDef) or UPDATES.search(program.code(function)):
+        return False
+    sites = list(callers(program, function))
+    return bool(sites) and not any(
+        UPDATES.search(home.code(home.function(site) or home.module)) for home, site in sites
+    )
 
 
 def of_framework(program: Program, unset: Unset) -> Finding:

@@ -174,6 +174,10 @@ def test_waits_for_the_gpu(lines: str) -> None:
         ("print(loss)\nlosses.append(top.item())", "loss"),
         ("writer.add_scalar('a', loss.item(), step)\nb = float(top)", "loss.item()"),
         ("torch.cuda.synchronize()\nb = top.item()", "torch.cuda.synchronize()"),
+        (
+            "if str(x.device) != 'cpu':\n    torch.cuda.synchronize()\nb = top.item()",
+            "torch.cuda.synchronize()",
+        ),
         ("a = out.cpu().numpy()\nb = top.item()", "out.cpu()"),
         ("a = accuracy(out.cpu().numpy(), k=5)\nb = top.item()", "out.cpu()"),
         ("a = out.cpu()\nc = a.mean().sqrt()\nb = top.item()", "out.cpu()"),

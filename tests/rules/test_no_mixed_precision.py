@@ -164,6 +164,38 @@ def test_is_silent(source):
     silent(source, CODE)
 
 
+LOOKS = """\
+import torch
+from torch import nn
+
+def sensitivity(model, loader):
+    found = []
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        found.append(model[0].weight.grad.norm())
+    return found
+
+def main(loader):
+    model = nn.Sequential(nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 9)).cuda()
+    {line}
+    print(sensitivity(model, loader))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        pytest.param("{line}", "pass", 0, id="only looked at"),
+        pytest.param("{line}", "optimizer.step()", 1, id="its caller takes a step"),
+        pytest.param("return found", "optimizer.step()", 1, id="it takes one itself"),
+    ],
+)
+def test_gradients_that_are_only_looked_at(old: str, new: str, count: int) -> None:
+    source = LOOKS.replace(old, new).replace("{line}", "pass")
+    assert len(check(source, CODE)) == count
+
+
 @pytest.mark.parametrize("call", ["for _ in range(9):\n    train(loader)\n", ""])
 def test_few_steps_that_may_be_repeated_are_no_trial(call):
     source = script().replace("for x, y in loader:", "for _ in range(10):")

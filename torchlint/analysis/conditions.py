@@ -54,10 +54,19 @@ def asks_for_device(program: Program, test: cst.BaseExpression) -> bool:
         case cst.Call():
             return bool(_DEVICE_WORDS.search(dotted(test.func)))
         case cst.Comparison(comparisons=[only]):
-            sides = (test.left, only.comparator)
-            return any(_DEVICE_WORDS.search(literal(side) or dotted(side)) for side in sides)
+            return any(map(_is_device, (test.left, only.comparator)))
         case _:
             return False
+
+
+def _is_device(side: cst.BaseExpression) -> bool:
+    """``device.type``, ``str(device)``, ``"cuda"``."""
+    match side:
+        case cst.Call(func=cst.Name("str"), args=[cst.Arg(value=inner)]):
+            side = inner
+        case _:
+            pass
+    return _DEVICE_WORDS.search(literal(side) or dotted(side)) is not None
 
 
 def past_device_checks(program: Program, node: cst.CSTNode) -> cst.CSTNode:
