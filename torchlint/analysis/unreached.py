@@ -55,8 +55,9 @@ _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 # What is started by its name: by Python, a test runner, or a launcher.
 _STARTED = re.compile(r"__\w+__|pytest_\w+|main|_mp_fn")
 _TEST = re.compile(r"[tT]est")
-# A key of a dictionary whose entry is a text or another dictionary, or what looks one up.
+# ``# self.net = ...``, the line of a part of an object that a comment leaves out.
 _LEFT_OUT = re.compile(r"[ \t]*#[ \t]*(self\.\w+)[ \t]*=(?!=)")
+# A key of a dictionary whose entry is a text or another dictionary, or what looks one up.
 _KEYS = re.compile(r"(?<=[\w\])])\[[\"']\w+[\"']\]|[\"']\w+[\"']\s*:\s*(?=[\"'{])")
 _MOST = 20  # functions and classes that name one another
 
