@@ -307,11 +307,13 @@ class Imports:
                 found = [source]
             if not found and head not in sys.stdlib_module_names:
                 found = [one for one in self._added if self._holds(one, head)]
-            # the tests of a package may stand in a package with a folder of the same name
+            # the tests of a package may stand in a package with a folder of the same name,
+            # and a module in a package of its name: `lpips.x` in `lpips`, beside `lpips.py`
+            named = os.path.basename(folder) == head  # noqa: PTH119
             outer = (
                 one
                 for one in found
-                if one == folder or f"{one}{os.sep}__init__.py" not in self.files
+                if (one == folder and not named) or f"{one}{os.sep}__init__.py" not in self.files
             )
             self._starts[key] = next(outer, found[0] if found else None)
         return self._starts[key]

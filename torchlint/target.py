@@ -56,7 +56,8 @@ README = frozenset({
 })  # fmt: skip
 READ = ("", "readme", "docs", "doc")  # folders of what is written for readers
 STATED = re.compile(
-    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?[\s*_`(:-]*(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
+    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?(?:,(?= v))?[\s*_`(\uff08:-]*(?:we used? )?"
+    r"(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
     r"[=~<>≥v]{0,3}[ `]*v?"
     r"(\d\.\d+(?:\.\d+)?)"
     r"(?:(?:\.x|\.\*)?[`*)\s]*"

@@ -41,7 +41,6 @@ whole batch, and the memory is not used again before the copy is done.
   is kept, batches that something between the loader and the loop may have moved already, and those
   whose entries were replaced by their copies (`batch[key] = value.to(device)`).
 - Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
-- The labels in a loop that evaluates and copies nothing else of its batches so.
 - Copies in a loop that evaluates, where the host waits next for a tensor that it makes there
   (`torch.tensor(lengths).to(device)`) anyway, or whose turn calls what waits in each of its own
   turns (an attack of many steps that counts samples in each), or runs a whole chain of the model
@@ -103,7 +102,7 @@ from torchlint.analysis.host_results import loop_around, runs_chain
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
 from torchlint.analysis.paused import waits_for_person
-from torchlint.analysis.pinning import gives_tokens, is_written_out, moves_label
+from torchlint.analysis.pinning import gives_tokens, is_written_out
 from torchlint.analysis.queued import queues
 from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.syncs import items
@@ -144,19 +143,9 @@ def blocking_h2d_copy(program: Program) -> Iterator[Finding]:
     for copy in copies(program):
         statement = program.smallest_statement(copy.call)
         statements.setdefault(id(statement), []).append(copy)
-    groups = list(statements.values())
-    for found in groups if groups and program.reaches(FIRST) else ():
-        if not only_labels(program, found, groups) and not is_futile(program, found):
+    for found in statements.values() if statements and program.reaches(FIRST) else ():
+        if not is_futile(program, found):
             yield finding(program, found)
-
-
-def only_labels(program: Program, found: list[Copy], groups: list[list[Copy]]) -> bool:
-    """Whether a loop that evaluates copies no more than its labels: a few bytes a sample."""
-    if not evaluates(program, found):
-        return False
-    loop = program.context(found[0].call).loop
-    beside = [one for group in groups for one in group if program.context(one.call).loop is loop]
-    return all(moves_label(program, one.call) for one in beside)
 
 
 def is_futile(program: Program, found: list[Copy]) -> bool:
@@ -332,7 +321,7 @@ def is_drained(program: Program, copy: Copy) -> bool:
         return False
     around = {id(above) for above in index.ancestors(last)}
     return not any(
-        queues(program, one)
+        queues(program, one) and not program.context(one).guarded
         for one in index.below(loop.body, cst.Call)
         if (index.order(one) < index.order(copy.call) and not moves_batch(program, one))
         or index.order(one) > index.end(last)

@@ -46,6 +46,20 @@ def found(source: str) -> list[str]:
     [
         pytest.param("probe(Own())", ".Own", id="made in place"),
         pytest.param("d = Own()\nprobe(d)", ".Own", id="by name"),
+        pytest.param(
+            "if x:\n    kind = datasets.CIFAR10\nelse:\n    kind = datasets.CIFAR100\n"
+            "probe(kind('x'))",
+            "torchvision.datasets.CIFAR10 torchvision.datasets.CIFAR100",
+            id="of one class or another",
+        ),
+        pytest.param(
+            "kind = datasets.MNIST if x else datasets.KMNIST\nprobe(kind('x'))",
+            "torchvision.datasets.MNIST torchvision.datasets.KMNIST",
+            id="of one class or another, in a line",
+        ),
+        pytest.param(
+            "kind = datasets.MNIST if x else y\nprobe(kind('x'))", "", id="perhaps of another class"
+        ),
         pytest.param("d = None\nif x:\n    d = Own()\nprobe(d)", ".Own", id="None at first"),
         pytest.param("d = a = Own()\nprobe(a)", ".Own", id="by two names"),
         pytest.param("d, e = Own(), 1\nprobe(d)", ".Own", id="unpacked"),

@@ -654,7 +654,17 @@ CASES = [
         "TENSOR @MAYBE",
         id="a gradient of apex",
     ),
+    pytest.param(
+        "from apex import amp\n"
+        "net, opt = amp.initialize(torch.nn.Linear(3, 3), opt, opt_level='O2')\nprobe(net)",
+        "MODULE torch.nn.Linear",
+        id="a model of apex",
+    ),
     pytest.param(NET + "probe(net)", "MODULE .Net", id="a model"),
+    pytest.param(NET + "probe(net.module)", "MODULE .Net", id="a model that may be wrapped"),
+    pytest.param(
+        NET + "probe(nn.DataParallel(net).module)", "MODULE .Net", id="a model that is wrapped"
+    ),
     pytest.param(NET + "probe(net.scale)", "NUMBER", id="what it keeps"),
     pytest.param(NET + "probe(net.conv)", "MODULE torch.nn.Conv2d", id="a layer of it"),
     pytest.param(NET + "probe(net.memory)", "NONE", id="None"),
@@ -863,3 +873,35 @@ def test_tables_of_classes_of_other_files(tmp_path: Path, call: str, kind: Kind)
     program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
     assert program is not None
     assert program.value(probed(program)).kind is kind
+
+
+HOOKED = """
+from torch import nn
+def with_hooks(module{more}):
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "args", "value"),
+    [
+        pytest.param("module.register_forward_hook(f)\n    return module", "net", ".Net", id="one"),
+        pytest.param("module.cuda()\n    return module", "net", ".Net", id="moved before"),
+        pytest.param("if x: return module\n    return module", "net", ".Net", id="twice"),
+        pytest.param("return other", "1, other=net", ".Net", id="another parameter"),
+        pytest.param("return module if x else other", "net, net", "", id="one of two"),
+        pytest.param("module = f(module)\n    return module", "net", "", id="another object"),
+        pytest.param("yield module\n    return module", "net", "", id="a generator"),
+    ],
+)
+def test_what_a_function_gives_back(tmp_path: Path, body: str, args: str, value: str) -> None:
+    hooked = HOOKED.format(body=body, more=", other=None")
+    use = "with_hooks(nn.Linear(3, 3))\nwith_hooks(unknown, unknown)\n"
+    net = "class Net(nn.Module): pass\nnet = Net()\n" + use + f"probe(with_hooks({args}))\n"
+    here = parsed(hooked + net, HEAD)
+    assert here.value(probed(here)).type == value
+    (tmp_path / "hooks.py").write_text(hooked)
+    (tmp_path / "train.py").write_text(f"from torch import nn\nfrom hooks import with_hooks\n{net}")
+    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert there is not None
+    assert there.value(probed(there)).type == value

@@ -1197,9 +1197,9 @@ def test_heirs_are_run_in_the_place_of_a_method_that_does_nothing(body: str) -> 
     assert context(HOOK.format(loop="probe()", body=body) + HEIR.format(training="")) == "TRAIN"
 
 
-def test_a_method_that_does_something_is_run_itself() -> None:
+def test_heirs_are_run_in_the_place_of_a_method_that_does_something() -> None:
     base = HOOK.format(loop="probe()", body="return self.loss(x)")
-    assert context(base + HEIR.format(training="")) == "OTHER"
+    assert context(base + HEIR.format(training="")) == "TRAIN"
 
 
 def test_a_class_of_the_same_methods_is_no_heir() -> None:
@@ -1228,6 +1228,12 @@ def test_a_base_in_another_file_trains_with_what_an_heir_gives(tmp_path: Path) -
     assert roles_in(tmp_path, base=base, heir=heir)["heir"] == ["TRAIN"]
     other = heir.replace("(Base)", "(Other)")
     assert roles_in(tmp_path, base=base, heir=other)["heir"] == ["OTHER"]
+
+
+def test_a_base_is_a_training_where_an_heir_in_another_file_takes_the_step(tmp_path: Path) -> None:
+    base = HOOK.format(loop="probe()", body="return self.loss(x)")
+    heir = "from base import Base\n" + HEIR.format(training="probe()")
+    assert roles_in(tmp_path, base=base, heir=heir) == {"base": ["TRAIN"], "heir": ["TRAIN"]}
 
 
 def test_classes_that_extend_one_another_end(tmp_path: Path) -> None:
@@ -1572,6 +1578,32 @@ for x in loader:
         probe()
     {other}
 """
+
+
+PHASES = """
+for x in loader:
+    if {test}:
+        loss = f(x)
+        loss.backward()
+        optimizer.step()
+        probe()
+    {other}
+"""
+LATER = "else:\n        loss = g(x)\n        loss.backward()\n        optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("test", "other", "role"),
+    [
+        pytest.param("epoch > args.first", LATER, "TRAIN", id="after an epoch"),
+        pytest.param("epoch <= cfg.warmup", LATER, "TRAIN", id="before one"),
+        pytest.param("epoch % args.k == 0", LATER, "TRAIN guarded", id="every k epochs"),
+        pytest.param("epoch > args.log_first", LATER, "TRAIN guarded", id="to log"),
+        pytest.param("epoch > args.first", "else: pass", "TRAIN guarded", id="no other step"),
+    ],
+)
+def test_steps_of_whole_epochs(test: str, other: str, role: str) -> None:
+    assert context(PHASES.format(test=test, other=other)) == role
 
 
 @pytest.mark.parametrize("test", ["cfg.boxes.on", "args.kind == 'boxes'", "args.kind != 'boxes'"])

@@ -96,6 +96,28 @@ if TYPE_CHECKING:
         ),
         pytest.param(
             "try:\n    from torch.optim import AdamW\nexcept ImportError:\n"
+            "    class AdamW: pass\nprobe(AdamW)",
+            "torch.optim.AdamW",
+            id="a class that stands in",
+        ),
+        pytest.param(
+            "try:\n    from tqdm import tqdm\nexcept ImportError:\n"
+            "    def tqdm(x): return x\nprobe(tqdm)",
+            "tqdm.tqdm",
+            id="a function that stands in",
+        ),
+        pytest.param(
+            "from torch.optim import AdamW\nif old:\n    class AdamW: pass\nprobe(AdamW)",
+            "",
+            id="a class that takes its place",
+        ),
+        pytest.param(
+            "try:\n    x = 1\nexcept ValueError:\n    class AdamW: pass\nprobe(AdamW)",
+            ".AdamW",
+            id="a class of a handler alone",
+        ),
+        pytest.param(
+            "try:\n    from torch.optim import AdamW\nexcept ImportError:\n"
             "    from transformers import AdamW\nprobe(AdamW)",
             "",
             id="one of two imports",

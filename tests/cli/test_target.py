@@ -259,6 +259,9 @@ def test_python_says_what_torch_there_is(project, python: str, torch: str, bound
         pytest.param({"README.md": "PyTorch 0.4.1\n"}, "0.4.1", id="words alone"),
         pytest.param({"README.md": "only [PyTorch-0.4.0](x)\n"}, "0.4.0", id="with a dash"),
         pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "1.3.1", id="a release of torch 1"),
+        pytest.param({"README.md": "[PyTorch](x), version 1.0.1\n"}, "1.0.1", id="after a comma"),
+        pytest.param({"README.md": "PyTorch, 1.5 times\n"}, "any", id="another number"),
+        pytest.param({"README.md": "PyTorch\uff08We use version 0.2.0\n"}, "0.2.0", id="used"),
         pytest.param({"README.md": "PyTorch 2.1\n"}, "any", id="a release of torch 2"),
         pytest.param({"README.md": "1.1.0 =< PyTorch < 1.5.0\n"}, "1.5.0", id="an end"),
         *(

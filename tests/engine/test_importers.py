@@ -213,3 +213,15 @@ def test_of_a_very_large_project_each_file_is_looked_at_by_itself(
     monkeypatch.setattr("torchlint.imports._MOST", 3)
     assert tree.find(str(tree.root / "main.py"), "engine.train") is None
     assert tree.importers(str(tree.root / "engine.py")) == ()
+
+
+def test_a_module_of_the_name_of_its_package(tmp_path: Path) -> None:
+    for name in ("nets/__init__.py", "nets/nets.py", "nets/blocks.py", "loose/loose.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    imports = Imports(tmp_path, lambda _: False)
+    package, loose = str(tmp_path / "nets"), str(tmp_path / "loose")
+    assert imports.find(f"{package}/__init__.py", "nets.blocks.f") == (f"{package}/blocks.py", "f")
+    assert imports.find(f"{package}/blocks.py", "nets.nets.f") == (f"{package}/nets.py", "f")
+    # a folder that is no package, of whose scripts Python looks there first
+    assert imports.find(f"{loose}/a.py", "loose.f") == (f"{loose}/loose.py", "f")

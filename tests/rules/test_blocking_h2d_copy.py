@@ -365,18 +365,32 @@ def test_what_is_pinned_beside_a_class_that_may_not_be(before):
 @pytest.mark.parametrize(
     ("images", "count"),
     [
-        pytest.param(".float().cuda()", 0, id="a copy of the images is moved"),
-        pytest.param(".cuda(non_blocking=True)", 0, id="the images are queued"),
+        pytest.param(".float().cuda()", 1, id="a copy of the images is moved"),
+        pytest.param(".cuda(non_blocking=True)", 1, id="the images are queued"),
         pytest.param(".cuda()", 2, id="the images as well"),
     ],
 )
-def test_labels_alone_are_not_worth_it_in_an_evaluation(images, count):
-    assert len(check(EVALUATED.replace("{images}", images), CODE)) == count
+def test_labels_in_an_evaluation_are_information(images, count):
+    found = check(EVALUATED.replace("{images}", images), CODE)
+    assert [one.severity for one in found] == [Severity.INFO] * count
 
 
 def test_labels_alone_in_a_training_step():
     source = script("y = y.to(device)", loop="for x, y in loader:") + "    loss.backward()\n"
     assert len(check(source, CODE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rest", "severity"),
+    [
+        pytest.param("if i % 100 == 0:\n    show(model(x))", Severity.INFO, id="now and then"),
+        pytest.param("show(model(x))", Severity.WARNING, id="in each step"),
+    ],
+)
+def test_what_is_queued_after_the_last_read_of_a_step(rest, severity):
+    step = f"x = x.to(device)\nloss = model(x).sum()\nloss.backward()\nloss.item()\n{rest}"
+    (found,) = check(script(step, loop="for i, (x, y) in enumerate(loader):"), CODE)
+    assert found.severity is severity
 
 
 def test_loops_of_now_and_then_and_those_without_gradients_are_information():

@@ -32,6 +32,31 @@ for x in data:
 # -- what is left alone -----------------------------------------------------------------------
 
 
+SET_UP = """
+import torch
+from torch import nn
+
+class Trainer:
+    def initialize(self, train):
+        self.net = nn.Linear(4, 2)
+        if train:
+            {made}
+        else:
+            self.net.eval()
+        self.net = nn.DataParallel(self.net.cuda())
+    def step(self, x):
+        loss = self.net(x.cuda()).sum()
+        loss.backward()
+        self.optimizer.step()
+"""
+
+
+def test_what_makes_an_optimizer_does_not_only_evaluate() -> None:
+    made = "self.optimizer = torch.optim.Adam(self.net.parameters())"
+    assert len(check(SET_UP.format(made=made), CODE)) == 1
+    silent(SET_UP.format(made="pass"), CODE)
+
+
 @pytest.mark.parametrize(
     "source",
     [

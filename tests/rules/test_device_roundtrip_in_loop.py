@@ -422,6 +422,31 @@ def test_what_the_calls_of_a_helper_give_it(lines: str, rows: list[int]) -> None
     assert [one.location.row for one in found] == rows
 
 
+@pytest.mark.parametrize(
+    ("between", "alone"),
+    [
+        pytest.param("z = torch.from_numpy(rows).cuda()", True, id="a copy that is waited for"),
+        pytest.param("z = Variable(torch.from_numpy(rows).to('cuda'))", True, id="in a variable"),
+        pytest.param("n = loss.nelement()", True, id="a number"),
+        pytest.param("z = torch.from_numpy(rows).cuda(non_blocking=True)", False, id="queued"),
+        pytest.param("z = torch.from_numpy(rows).to('cuda', torch.float)", False, id="converted"),
+    ],
+)
+def test_what_is_queued_between_two_copies(between: str, alone: bool) -> None:
+    head = "from torch.autograd import Variable\n"
+    source = head + loop(f"kept.append(out.cpu())\n{between}\nkept.append(loss.cpu())")
+    _, second = check(source, CODE)
+    assert ("its own copy alone" in second.message) is alone
+
+
+def test_what_is_copied_back_at_once_leaves_nothing_queued() -> None:
+    back = "z = Variable(torch.from_numpy(out.cpu().numpy()[picked]){}); kept.append(loss.cpu())"
+    head = "from torch.autograd import Variable\n"
+    for copied, alone in ((".cuda()", True), (".cuda(non_blocking=True)", False)):
+        _, second = check(head + loop(back.format(copied)), CODE)
+        assert ("its own copy alone" in second.message) is alone
+
+
 def test_a_copy_right_after_a_read_is_information() -> None:
     first, second = check(loop("kept.append(out.cpu())\nkept.append(loss.cpu())"), CODE)
     assert [first.severity.word, second.severity.word] == ["warning", "info"]

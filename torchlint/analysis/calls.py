@@ -199,10 +199,10 @@ class Calls:
             self._given_back[key] = tuple(dict.fromkeys(own))
         return self._given_back[key]
 
-    # -- methods that heirs have to write -----------------------------------------------------
+    # -- what heirs have in the place of a method -----------------------------------------------
 
     def overrides(self, call: cst.Call) -> tuple[Target, ...]:
-        """Return what heirs, in any file, have for a ``self.method()`` that does nothing here."""
+        """Return what heirs, in any file, have in the place of a ``self.method()`` of a class."""
         func = call.func
         if type(func) is not cst.Attribute or type(func.value) is not cst.Name:
             return ()
@@ -210,12 +210,11 @@ class Calls:
         return () if owner is None else self.overrides_in(owner, func.attr.value)
 
     def overrides_in(self, owner: Class, name: str) -> tuple[Target, ...]:
-        """Return what heirs of a class, in any file, have for a method that does nothing in it."""
+        """Return what heirs of a class, in any file, have in the place of one of its methods."""
         key = (id(owner), name)
         if key not in self._overrides:
             method = self._program.classes.method(owner, name)
-            empty = method is not None and is_placeholder(method)
-            self._overrides[key] = tuple(self._find_overrides(owner, name)) if empty else ()
+            self._overrides[key] = tuple(self._find_overrides(owner, name)) if method else ()
         return self._overrides[key]
 
     def _find_overrides(self, owner: Class, name: str) -> Iterator[Target]:
@@ -351,7 +350,7 @@ class Calls:
     def far(self, call: cst.Call) -> list[Target]:
         """Return the functions of other files of which a call runs one.
 
-        Besides one that it names: what heirs have in the place of a method that does nothing here,
+        Besides one that it names: what heirs have in the place of a method of their base,
         what a function of another file made, ``step = steps.make(model)``, and the methods of the
         classes of which a name stands for one or another.
         """

@@ -300,7 +300,20 @@ class Datasets:
             found = self.follow(node.func.value, (), way)
             if found and all(one.type == HUGGING_FACE for one in found):
                 return found
-        return self._own_call(node, path, way)
+        found = () if path or name else self._by_class(node, way)
+        return found or self._own_call(node, path, way)
+
+    def _by_class(self, node: cst.Call, way: frozenset[int]) -> Found:
+        """``kind = datasets.CIFAR10`` or ``CIFAR100`` by an option, and ``kind(root)``."""
+        bindings = self._program.flow.reaching(node.func) if type(node.func) is cst.Name else ()
+        values = [one.value if one.is_plain else None for one in bindings]
+        sides = [(one.body, one.orelse) if type(one) is cst.IfExp else (one,) for one in values]
+        names = [self._program.qualified(one) for several in sides for one in several]
+        found = [
+            self._known_class(node, name, way) if name.startswith("torchvision.") else _NOTHING
+            for name in names
+        ]
+        return tuple(one for several in found for one in several) if all(found) else _NOTHING
 
     def _known_class(self, node: cst.Call, name: str, way: frozenset[int]) -> Found:
         """Return what a class of torch or torchvision makes."""

@@ -518,6 +518,8 @@ class Evaluator:
                 return numpy_api.attribute(base, attr)
             case Kind.MODULE if attr == "forward":
                 return base  # `run = model.forward` is called as the model is
+            case Kind.MODULE if attr == "module" and not self._kept(base, attr).known:
+                return base.wraps or base  # asked of a model that may have been wrapped
             case Kind.MODULE | Kind.INSTANCE:
                 kept = self._kept(base, attr)
                 placed = kept.kind is Kind.TENSOR and kept.device is Device.UNKNOWN
@@ -747,7 +749,25 @@ class Evaluator:
     def _result_of(self, made: cst.FunctionDef, node: cst.Call) -> Value:
         if not all(self._is_transparent(item) for item in made.decorators):
             return self.derived(node)
-        return self._placed(self._returned_to(made, node), node, partial(self.stays, made))
+        value = self._given_back(self._returned_to(made, node), self._program, made, node)
+        return self._placed(value, node, partial(self.stays, made))
+
+    def _given_back(
+        self, value: Value, home: Program, function: cst.FunctionDef, site: cst.Call
+    ) -> Value:
+        """Return what a call passes to a function that gives it back, if ``value`` says less.
+
+        ``model = with_hooks(model)``: of all that is passed to the function, here or elsewhere,
+        the value is often not known, or a module of no known class.
+        """
+        if value.known and (value.kind is not Kind.MODULE or value.type):
+            return value
+        param = home.given_back(function)
+        passed = None if param is None else home.calls.passed(function, param, site)
+        given = UNKNOWN if passed is None else self._value(passed)
+        if not given.known:
+            return value
+        return given.on(value.device) if value.device.gpu else given
 
     def _placed(self, result: Value, node: cst.Call, stays: Callable[[], bool]) -> Value:
         """Put a tensor that a function computes on the host where all of its tensors are there.
@@ -796,6 +816,7 @@ class Evaluator:
         match found.binding.value:
             case cst.FunctionDef() as function:
                 value = portable(other.values.result(function, node), other, self._program)
+                value = self._given_back(value, other, function, node)
                 value = self._placed(value, node, partial(other.values.stays, function))
             case cst.ClassDef() as made:
                 value = portable(other.values.made(made), other, self._program)
@@ -1365,6 +1386,9 @@ class Evaluator:
             return Value(Kind.ITERATOR, type=name, element=self.each(node.args[0].value))
         if name.startswith("copy.") and node.args:
             return self._value(node.args[0].value)
+        if name == "apex.amp.initialize":  # which gives back the model and the optimizer
+            given = [self._value(arg.value) for arg in node.args if arg.keyword is None]
+            return Value(Kind.TUPLE, items=tuple(given[:2])) if len(given) > 1 else None
         if name == "apex.amp.master_params":
             return Value(Kind.ITERATOR, element=Value(Kind.TENSOR, device=Device.MAYBE))
         if name.endswith("GradScaler"):

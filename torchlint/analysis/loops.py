@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis import torch_api
-from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.clocks import reads_clock
 from torchlint.analysis.conditions import counts_off, is_zero
 from torchlint.analysis.constants import goes_through_constants
@@ -90,6 +89,7 @@ _GUARDING = frozenset({
 _TRAINING = (Role.TRAIN, Role.FORWARD)
 _RANK = {Role.TRAIN: 0, Role.EVAL: 2, Role.EPOCH: 3, Role.FORWARD: 4, Role.OTHER: 5}
 
+_ORDERS = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 _GUARD_WORDS = re.compile(
     r"log|print|debug|verbose|profil|rank|main_process|master|interval|freq|every|display|best|"
     r"visual|plot|tensorboard|wandb|writer|summary|report|save|time|last_|dry_run|eval|test|valid|"
@@ -237,14 +237,9 @@ class Loops:
 
     @cached_property
     def _left_to_heirs(self) -> list[cst.Call]:
-        """The calls of methods that do nothing in their class and that heirs elsewhere have."""
+        """The calls of methods in the place of which heirs elsewhere have their own."""
         program = self._program
-        names = {
-            name
-            for owner in program.classes
-            for name, method in owner.methods.items()
-            if is_placeholder(method)
-        }
+        names = {name for owner in program.classes for name in owner.methods}
         calls = (call for name in sorted(names) for call, _ in program.method_calls(name))
         return [call for call in calls if program.calls.overrides(call)]
 
@@ -571,7 +566,9 @@ class Loops:
             return True
         if trains or methods & {"zero_grad", "step"}:
             return False
-        return any(puts_into_evaluation(call) for call in calls)
+        return any(puts_into_evaluation(call) for call in calls) and not any(
+            self._program.qualified(call.func).startswith("torch.optim.") for call in calls
+        )
 
     def role(self, loop: Loop) -> Role:
         """Return what a loop is for."""
@@ -1456,8 +1453,16 @@ def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
 
 
 def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:
-    """``args.clip`` as above, and ``args.kind`` in ``args.kind == "a"`` and ``... != "a"``."""
+    """``args.clip`` as above, and ``args.kind`` in ``args.kind == "a"`` and ``... != "a"``.
+
+    Also ``args.first`` in ``epoch > args.first``, on which the steps of whole epochs depend.
+    """
     match test:
+        case cst.Comparison(
+            left=cst.Name(value=count),
+            comparisons=[cst.ComparisonTarget(operator=operator, comparator=asked)],
+        ) if isinstance(operator, _ORDERS) and "epoch" in count:
+            return _asked_option(asked)
         case cst.Comparison(
             left=asked,
             comparisons=[

@@ -180,11 +180,18 @@ class Names:
         return meant.pop() if len(meant) == 1 else _in_package(meant)
 
     def _is_fallback(self, binding: Binding) -> bool:
-        """``except ImportError: name = None`` leaves the meaning of the name as it is."""
+        """``except ImportError: name = None`` leaves the meaning of the name as it is.
+
+        So does a class or function that stands in there for what the ``try`` imports.
+        """
         value = binding.value
-        if not (binding.kind is Bind.ASSIGN and isinstance(value, cst.Name)):
-            return False
-        return value.value in ("None", "False") and any(
+        if binding.kind is Bind.ASSIGN and isinstance(value, cst.Name):
+            stands_in = value.value in ("None", "False")
+        else:
+            stands_in = binding.kind is Bind.DEFINITION and any(
+                one.kind in (Bind.IMPORT, Bind.FROM) for one in binding.scope.bindings[binding.name]
+            )
+        return stands_in and any(
             isinstance(above, cst.ExceptHandler) for above in self._index.ancestors(binding.node)
         )
 

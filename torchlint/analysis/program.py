@@ -451,6 +451,17 @@ class Program:
         found = self.index.below(function.body, cst.Return)
         return [node for node in found if self.function(node) is function]
 
+    def given_back(self, function: cst.FunctionDef) -> cst.Param | None:
+        """Return the parameter that a function returns, whatever it did with it before."""
+        given = [self._parameter(item.value) for item in self.returns(function)]
+        first = given[0] if given else None
+        return first if all(one is first for one in given) else None
+
+    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
+        bindings = self.flow.reaching(node) if isinstance(node, cst.Name) else ()
+        value = bindings[0].value if len(bindings) == 1 else None
+        return value if isinstance(value, cst.Param) else None
+
     def yields(self, function: cst.FunctionDef) -> bool:
         """Whether a function is a generator."""
         found = self.index.below(function.body, cst.Yield)

@@ -14,6 +14,7 @@ from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.syncs import Read, is_sink
+from torchlint.analysis.torch_api import TENSOR_NUMBER
 from torchlint.analysis.values import Device, Kind
 
 if TYPE_CHECKING:
@@ -27,14 +28,15 @@ _HOST = (*WAITS, "time.", "math.", "os.", "sys.", "logging.", "datetime.", "json
          "io.", "random.", "warnings.", "collections.", "itertools.", "re.", "numpy.", "scipy.",
          "sklearn.", "cv2.", "PIL.", "matplotlib.", "wandb.", "tqdm.", "torch.cuda.is_",
          "torch.cuda.max_memory", "torch.cuda.memory_", "torch.cuda.reset_",
-         "torch.distributed.get_", "torch.distributed.is_", "torch.is_tensor")  # fmt: skip
+         "torch.distributed.get_", "torch.distributed.is_", "torch.is_tensor",
+         "torch.autograd.Variable", "torch.from_numpy")  # fmt: skip
 _HOST_KINDS = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.NDARRAY, Kind.NPSCALAR, Kind.LIST,
      Kind.TUPLE, Kind.DICT, Kind.ITERATOR, Kind.SCHEDULER}
 )  # fmt: skip
 # Methods that queue nothing, whatever they are called on.
 _VIEWS = frozenset(
-    {"size", "dim", "numel", "detach", "item", "tolist", "numpy", "view", "unsqueeze", "squeeze",
+    {*TENSOR_NUMBER, "size", "detach", "tolist", "numpy", "view", "unsqueeze", "squeeze",
      "keys", "values", "items", "get", "format", "append", "extend", "get_lr", "get_last_lr",
      "state_dict", "get_scale", "clear", "ljust", "rjust", "join", "strip"}
 )  # fmt: skip
@@ -305,12 +307,16 @@ def _call_queues(program: Program, call: cst.Call, run: Run) -> bool:
 
 
 def _is_of_host(program: Program, call: cst.Call) -> bool:
-    """Whether a call computes with arrays, or with tensors on the host, and nothing else."""
+    """Whether a call computes with arrays, or with tensors on the host, and nothing else.
+
+    A copy from there to the GPU that is not told otherwise has ended when the call returns.
+    """
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
             value = program.value(receiver)
             if value.kind is Kind.TENSOR:
-                return value.device is Device.CPU and method not in ("to", "cuda")
+                waits = method not in ("to", "cuda") or len(call.args) <= (method == "to")
+                return value.device is Device.CPU and waits
         case _:
             pass
     given = [_is_on_host(program, arg.value) for arg in call.args]
