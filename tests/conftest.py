@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 
 import pytest
 
 from torchlint.checking import end_deep_thread
+
+
+def pytest_configure() -> None:
+    """Listen to interrupts again, which a shell lets the commands in its background ignore.
+
+    Programs that a test starts and interrupts would ignore them as well, and never end.
+    """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
