@@ -905,3 +905,112 @@ def test_what_a_function_gives_back(tmp_path: Path, body: str, args: str, value:
     there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
     assert there is not None
     assert there.value(probed(there)).type == value
+
+
+REDUCED = """
+import torch
+def reduce(found, more=None):
+    if alone:
+        return found
+    {use}
+    with torch.no_grad():
+        names, losses = [], []
+        for k in sorted(found.keys()):
+            names.append(k)
+            losses.append(found[k])
+        losses = torch.stack(losses, 0)
+        return {{k: v for k, v in zip(names, losses)}}
+"""
+LENT = """
+import torch
+{source}
+found = {{}}
+for x in y:
+    found["loss"] = torch.ones(3).cuda().mean()
+    {before}
+    probe(reduce({args})["loss"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "before", "args", "value"),
+    [
+        pytest.param("print(found)", "pass", "found", "TENSOR", id="reads it"),
+        pytest.param("n = found['loss']", "pass", "found=found", "TENSOR", id="by name"),
+        pytest.param("found['n'] = 1", "pass", "found", "UNKNOWN", id="sets an entry"),
+        pytest.param("found['loss'] += 1", "pass", "found", "UNKNOWN", id="adds to an entry"),
+        pytest.param("found.clear()", "pass", "found", "UNKNOWN", id="empties it"),
+        pytest.param("other(found)", "pass", "found", "UNKNOWN", id="hands it on"),
+        pytest.param("kept = found", "pass", "found", "UNKNOWN", id="keeps it"),
+        pytest.param("pass", "other(found)", "found", "UNKNOWN", id="lent to nobody knows whom"),
+        pytest.param(
+            "pass", "found['rows'] = torch.ones(3)", "found", "UNKNOWN", id="one is on the host"
+        ),
+    ],
+)
+def test_a_dictionary_that_is_lent_to_a_function(
+    tmp_path: Path, use: str, before: str, args: str, value: str
+) -> None:
+    reduce = REDUCED.format(use=use)
+    here = parsed(LENT.format(source=reduce, before=before, args=args), HEAD)
+    assert here.value(probed(here)).kind.name == value
+    (tmp_path / "dist.py").write_text(reduce)
+    source = LENT.format(source="from dist import reduce", before=before, args=args)
+    (tmp_path / "train.py").write_text(source)
+    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert there is not None
+    assert there.value(probed(there)).kind.name == value
+
+
+PARALLEL = """
+from torch import nn
+class Parallel(nn.DataParallel):
+    def gather(self, outputs, device): return outputs[0]
+class Again(Parallel): pass
+class Own(nn.Module): pass
+"""
+LOSSES = """
+class Net(nn.Module):
+    def forward(self, x):
+        return {given}
+net = {wrapped}
+for found in [net(x)]:
+    probe({read})
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "value"),
+    [
+        pytest.param("Parallel(Net())", "TENSOR @CUDA", id="derived from torch's"),
+        pytest.param("Again(Net(), device_ids=ids)", "TENSOR @CUDA", id="derived from that"),
+        pytest.param("Own(Net())", "TENSOR", id="a module of its own"),
+    ],
+)
+def test_what_a_derived_wrapper_runs(tmp_path: Path, wrapped: str, value: str) -> None:
+    rest = LOSSES.format(wrapped=wrapped, given="x.mean()", read="found")
+    here = parsed(PARALLEL + rest, HEAD)
+    assert shown(here, probed(here)) == value
+    (tmp_path / "parallel.py").write_text(PARALLEL)
+    head = "from torch import nn\nfrom parallel import Again, Own, Parallel\n"
+    (tmp_path / "train.py").write_text(head + rest)
+    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
+    assert there is not None
+    assert shown(there, probed(there)) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "value"),
+    [
+        pytest.param("unknown(x, {})", "found['a']", "TENSOR @CUDA", id="of unknown code"),
+        pytest.param("dict(a=unknown(x))", "found['a'].mean()", "UNKNOWN @CUDA", id="an entry"),
+        pytest.param("dict(a=1)", "[v.mean() for v in found.values()][0]", "UNKNOWN @CUDA",
+                     id="any value"),
+        pytest.param("{'a': 1}", "found['a']", "NUMBER", id="what is written out"),
+    ],
+)  # fmt: skip
+def test_what_a_forward_pass_gives_in_a_dictionary(given: str, read: str, value: str) -> None:
+    wrapped = "nn.DataParallel(Net())"
+    source = LOSSES.format(wrapped=wrapped, given=given, read=read)
+    program = parsed("from torch import nn\n" + source, HEAD)
+    assert shown(program, probed(program)) == value

@@ -984,6 +984,7 @@ FILL = "batch['id'] = torch.arange(9)\n            "
         pytest.param(base("{k: v.cpu() for k, v in batch.items()}"), id="they go to the host"),
         pytest.param(base("{'x': batch['x'].to(self.device), 'id': batch['id']}"), id="one stays"),
         pytest.param(base(then=FILL), id="an entry is set before"),
+        pytest.param(base("{'x': batch['x'].to(self.device)}"), id="an heir may get more"),
         pytest.param(base(then="batch.update(ids())\n            "), id="entries are added before"),
     ],
 )

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind
+from torchlint.analysis.reach import received
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 # Methods that read a dictionary, or leave it empty.
-_READS = frozenset({"items", "keys", "values", "get", "copy", "clear", "pop"})
+_EMPTIES = frozenset({"clear", "pop"})
+_READS = frozenset({"items", "keys", "values", "get", "copy"}) | _EMPTIES
 _READERS = frozenset({"print", "len", "str", "dict", "sorted", "list", "sum"})
 
 
@@ -76,7 +78,9 @@ class Entries:
         return found + [value for target, value in self._stores if self._has(target.value, binding)]
 
     def _has(self, use: cst.BaseExpression, binding: Binding) -> bool:
-        return isinstance(use, cst.Name) and binding in self._program.flow.reaching(use)
+        if not isinstance(use, cst.Name) or isinstance(self._program.parent(use), cst.Param):
+            return False
+        return binding in self._program.flow.reaching(use)
 
     def _is_returned(self, use: cst.Name) -> bool:
         """``return means`` and ``return loss, means``."""
@@ -108,12 +112,23 @@ class Entries:
                 return method in _READS
             case cst.AssignTarget() | cst.For() | cst.CompFor() | cst.ComparisonTarget():
                 return True
+            case cst.Arg(keyword=keyword) if keyword is use:
+                return True
             case cst.Arg() as arg:
                 call = self._program.parent(arg)
-                func = call.func if isinstance(call, cst.Call) else None
-                return isinstance(func, cst.Name) and func.value in _READERS
+                return isinstance(call, cst.Call) and (_reads(call) or self._lends(call, use))
             case _:
                 return False
+
+    def _lends(self, call: cst.Call, use: cst.Name) -> bool:
+        """Whether a function of the project that gets a dictionary reads it, or gives it back."""
+        found = received(self._program, call, use)
+        if found is None or self._program.calls.overrides(call):
+            return False
+        home, binding = found
+        uses = (one for one in home.index.named[binding.name] if home.index.bound(one) is None)
+        own = [one for one in uses if home.index.scope(one).owner(one.value) is binding.scope]
+        return all(_leaves(home, one) for one in own)
 
     @cached_property
     def _stores(self) -> list[tuple[cst.Subscript, cst.BaseExpression]]:
@@ -126,6 +141,26 @@ class Entries:
         ]
         found += [(statement.target, statement.value) for statement in index.of(cst.AugAssign)]
         return [(target, value) for target, value in found if isinstance(target, cst.Subscript)]
+
+
+def _leaves(program: Program, use: cst.Name) -> bool:
+    """Whether a use of a dictionary changes nothing of what it holds."""
+    match above := program.parent(use):
+        case cst.Subscript(value=value) if value is use:
+            return not isinstance(program.parent(above), cst.AssignTarget | cst.AugAssign)
+        case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
+            return method in _READS - _EMPTIES
+        case cst.For() | cst.CompFor() | cst.ComparisonTarget() | cst.Return():
+            return True
+        case cst.Arg():
+            call = program.parent(above)
+            return isinstance(call, cst.Call) and _reads(call)
+        case _:
+            return False
+
+
+def _reads(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Name) and call.func.value in _READERS
 
 
 def key_of(node: cst.Subscript) -> str | None:

@@ -738,7 +738,7 @@ class Evaluator:
             case Value(kind=Kind.FUNCTION) if chosen := self._program.calls.chosen(node):
                 return join(self._result_of(made, node) for made in chosen)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
-                return self._instance(made)
+                return self._layer(kind, node) if (kind := self.wrapper(made)) else self.made(made)
             case Value(kind=Kind.MODULE):
                 return self._forward(function, node)
             case Value(kind=Kind.TENSOR | Kind.BATCH | Kind.NEVER):
@@ -819,7 +819,9 @@ class Evaluator:
                 value = self._given_back(value, other, function, node)
                 value = self._placed(value, node, partial(other.values.stays, function))
             case cst.ClassDef() as made:
-                value = portable(other.values.made(made), other, self._program)
+                kind = other.values.wrapper(made)
+                value = other.values.made(made)
+                value = self._layer(kind, node) if kind else portable(value, other, self._program)
             case _:
                 return None
         return value if value.known else join((value, self.derived(node)))
@@ -843,6 +845,13 @@ class Evaluator:
     def made(self, node: cst.ClassDef) -> Value:
         """Return an instance of a class of this file."""
         return self._instance(node)
+
+    def wrapper(self, node: cst.ClassDef) -> str:
+        """Return the ``DataParallel`` of torch that a class of this file extends, or ""."""
+        owner = self._program.classes.get(node)
+        lineage = [] if owner is None else self._program.classes.lineage(owner)
+        bases = (base for one in lineage for base in one.bases)
+        return next((one for one in bases if _is_wrapper(one)), "")
 
     def _is_transparent(self, item: cst.Decorator) -> bool:
         """Whether a decorator leaves alone what the function returns."""
@@ -874,11 +883,18 @@ class Evaluator:
         returns = program.returns(function)
         if not returns:
             return self._overridden(function)
+        one_of = self._value if len(returns) == 1 else self._one_of_several
         value = self._memory.answer(
             id(function),
-            lambda: join(NONE if r.value is None else self._value(r.value) for r in returns),
+            lambda: join(NONE if r.value is None else one_of(r.value) for r in returns),
         )
         return promised if promised in _SCALARS.values() and not value.known else value
+
+    def _one_of_several(self, node: cst.BaseExpression) -> Value:
+        """Return one of the values that become one: of a dictionary, what it holds is left."""
+        value = self._value(node)
+        dictionary = value.kind is Kind.DICT and value.element is None
+        return replace(value, element=self.held(value)) if dictionary else value
 
     def _overridden(self, function: cst.FunctionDef) -> Value:
         """Return what a method gives without ``return``: nothing, or what heirs have it return."""
@@ -1117,10 +1133,17 @@ class Evaluator:
         return self._called(kept, node) if kept.known else self.derived(node)
 
     def held(self, kept: Value) -> Value | None:
-        """Return what any value of a dictionary is; None where nothing is known of it."""
+        """Return what any value of a dictionary is; None where nothing is known of it.
+
+        Of one that holds tensors of the GPU beside others, each is what its own key says.
+        """
         made = kept.made
         given = self._entries.held(made) if isinstance(made, cst.Dict) else None
-        return kept.element if given is None else join(self._value(one) for one in given)
+        if given is None:
+            return kept.element
+        values = [self._value(one) for one in given]
+        places = {one.device.gpu for one in values if one.kind in (Kind.TENSOR, Kind.BATCH)}
+        return join(values) if len(places) < 2 else UNKNOWN
 
     def _dict_method(self, base: Value, method: str) -> Value:
         values = self.held(base) or UNKNOWN
@@ -1427,6 +1450,10 @@ def _is_layer(module: Value) -> bool:
     return module.type.startswith("torch.nn.") and last not in _HOLDERS
 
 
+def _is_wrapper(name: str) -> bool:
+    return name.startswith("torch.") and name.endswith("DataParallel")
+
+
 def _is_of_project(module: Value) -> bool:
     """Whether a module is of a class that this file, or another one of the project, defines."""
     return module.kind is Kind.MODULE and (module.type.startswith(".") or ":" in module.type)
@@ -1442,6 +1469,9 @@ def _placed(value: Value, device: Device) -> Value:
         return Value(Kind.TENSOR, device=device)
     if value.element is not None and value.kind is Kind.DICT and value.element.is_tensor:
         return replace(value, element=_placed(value.element, device))
+    written = isinstance(value.made, cst.Dict)
+    if value.kind is Kind.DICT and not written and value.element in (None, UNKNOWN):
+        return replace(value, element=Value(Kind.UNKNOWN, device=device))
     return value
 
 
