@@ -968,6 +968,17 @@ for x, y in loader:
     assert len(found) == count
 
 
+@pytest.mark.parametrize(("name", "count"), [("batch_labels", 0), ("batch_data_label", 1)])
+def test_what_holds_data_and_labels_is_no_label(name, count):
+    loop = f"""
+for {name} in loader:
+    for key in {name}:
+        {name}[key] = {name}[key].to(device)
+    model({name}).backward()
+"""
+    assert len(check(loaded("num_workers=4", loop=loop), CODE)) == count
+
+
 LAID_OUT = """
 def images(batch):
     x = batch.permute(0, 3, 1, 2).to(memory_format=torch.contiguous_format)

@@ -31,6 +31,8 @@ _LABEL = re.compile(
     r"|^(?:index|idx)$",
     re.IGNORECASE,
 )
+# `batch_data_label` holds both.
+_BOTH = re.compile(r"(?:^|_)data_(?:and_)?[a-z]+$", re.IGNORECASE)
 _NO_MAKERS = ("torch.utils.", "torch.device", "torch.cuda.", "torch.no_grad")
 # 3 KB a sample and less.
 _SMALL = frozenset(
@@ -62,7 +64,7 @@ def moves_labels_only(program: Program, moves: list[Move]) -> bool:
 
 def is_called_label(name: str) -> bool:
     """Whether a name is one for labels: a number a sample, as a rule."""
-    return _LABEL.search(name) is not None
+    return _LABEL.search(name) is not None and _BOTH.search(name) is None
 
 
 def moves_label(program: Program, move: cst.Call) -> bool:
@@ -347,7 +349,7 @@ def _names_dtype(program: Program, call: cst.Call) -> bool:
 
 def _moved(move: cst.Call) -> str:
     match move:
-        case cst.Call(func=cst.Attribute(value=cst.Subscript(value=whole))) if _LABEL.search(
+        case cst.Call(func=cst.Attribute(value=cst.Subscript(value=whole))) if is_called_label(
             dotted(whole).rpartition(".")[2]
         ):
             return dotted(whole).rpartition(".")[2]  # `y[:, -1].to(device)`
