@@ -906,3 +906,21 @@ def test_what_torch_does():
         loss = torch.nn.functional.cross_entropy(output, torch.tensor([0, 1]))
     assert output.dtype is torch.bfloat16
     assert loss.dtype is torch.float32
+
+
+OWN_BACKWARD = "from torch.autograd import Function\nclass Group(Function): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("build", "ops", "count"),
+    [
+        pytest.param("import_module(args.model).Net()", OWN_BACKWARD, 0, id="a file with such"),
+        pytest.param("import_module(args.model).Net()", "", 1, id="no file has such"),
+        pytest.param(NET, OWN_BACKWARD, 1, id="a model of its own"),
+    ],
+)
+def test_a_model_of_a_file_that_an_option_names(tmp_path, build, ops, count):
+    # which runs what another file computes by a function of autograd
+    source = script(head="from importlib import import_module", model=f"nn.Sequential(nn.Linear(4, 4), {build})")
+    files = {"train.py": source, "ops.py": ops}
+    assert len(check_in(tmp_path, files, "train.py", CODE)) == count

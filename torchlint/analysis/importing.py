@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-_IMPORTERS = ("import_module(", "__import__(")
+IMPORTERS = ("import_module(", "__import__(")
 # Of a name that is put together, what it begins with: `"models." + name`, `f"models.{name}"`.
 _COMPUTED = re.compile(r"""(?:import_module|__import__)\(\s*f?["']([\w.]+)\.["'{%]""")
 
@@ -42,7 +42,7 @@ def programs_above(program: Program, word: str) -> Iterator[Program]:
     if project is None:
         return
     having = project.imports.having((word,))
-    computing = project.imports.having(_IMPORTERS) if having else ()
+    computing = project.imports.having(IMPORTERS) if having else ()
     for path in sorted(having):
         text = project.imports.text(path)
         if path in importers(program) or (path in computing and _may_import(text, program)):
@@ -60,7 +60,7 @@ def programs_importing_by_name(program: Program, word: str) -> Iterator[Program]
     having = frozenset() if project is None else project.imports.having((word,))
     if project is None or not having:
         return
-    for path in sorted(having & project.imports.having(_IMPORTERS)):
+    for path in sorted(having & project.imports.having(IMPORTERS)):
         other = None if path == str(program.path) else project.program(path)
         if other is not None:
             yield other

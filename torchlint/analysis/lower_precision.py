@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.importing import programs_above
+from torchlint.analysis.importing import IMPORTERS, programs_above
 from torchlint.analysis.index import Bind
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import is_label
@@ -150,7 +150,12 @@ def needs_exact(program: Program) -> bool:
     Rounded layers of a normalizing flow are no longer undone by their inverses, `1 - 1e-4` is 1 in
     float16, and a function with a backward pass of its own has to say which types it takes.
     """
-    return _cancels(program.text) or any(map(_is_exact, _imported(program)))
+    if _cancels(program.text) or any(map(_is_exact, _imported(program))):
+        return True
+    # `import_module(args.model)` may import any file
+    by_name = any(word in program.text for word in IMPORTERS)
+    project = program.project if by_name else None
+    return project is not None and bool(project.imports.where(_has_own_backward))
 
 
 def _cancels(text: str) -> bool:
