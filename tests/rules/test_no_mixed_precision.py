@@ -921,6 +921,7 @@ OWN_BACKWARD = "from torch.autograd import Function\nclass Group(Function): ...\
 )
 def test_a_model_of_a_file_that_an_option_names(tmp_path, build, ops, count):
     # which runs what another file computes by a function of autograd
-    source = script(head="from importlib import import_module", model=f"nn.Sequential(nn.Linear(4, 4), {build})")
+    model = f"nn.Sequential(nn.Linear(4, 4), {build})"
+    source = script(head="from importlib import import_module", model=model)
     files = {"train.py": source, "ops.py": ops}
     assert len(check_in(tmp_path, files, "train.py", CODE)) == count
