@@ -67,11 +67,17 @@ def bound_to(program: Program) -> list[str]:
     return sorted(lines)
 
 
-def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
-    """Whether the probe in one file of a project with others is never run."""
-    for name, text in {"requirements.txt": "torch", at: source, **files}.items():
+def parsed_in(root: Path, files: dict[str, str], at: str) -> Program:
+    """The program of one file of a project of these."""
+    for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     program = Project(Imports(root, lambda _: False)).program(str(root / at))
     assert program is not None
+    return program
+
+
+def unreached_in(root: Path, source: str, files: dict[str, str], at: str = "net.py") -> bool:
+    """Whether the probe in one file of a project with others is never run."""
+    program = parsed_in(root, {"requirements.txt": "torch", at: source, **files}, at)
     return program.unreached.at(probed(program))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from probing import HEAD, parsed, probed, probes
+from probing import HEAD, parsed, parsed_in, probed, probes
 
-from torchlint.analysis.project import Project
 from torchlint.analysis.values import Device, Kind
-from torchlint.imports import Imports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -853,13 +851,12 @@ def test_what_a_function_computes_is_where_its_tensors_are(
     [("return torch.mean(a - b)", Device.CPU), ("return torch.mean(a - b).cuda()", Device.CUDA)],
 )
 def test_that_holds_of_functions_of_other_files(tmp_path: Path, body: str, device: Device) -> None:
-    (tmp_path / "losses.py").write_text(f"import torch\ndef distance(a, b):\n    {body}\n")
-    (tmp_path / "train.py").write_text(
+    losses = f"import torch\ndef distance(a, b):\n    {body}\n"
+    train = (
         "import torch\nfrom losses import distance\nx = torch.ones(3)\n"
         "print(distance(x.cuda(), x.cuda()))\nprobe(distance(x, x))\n"
     )
-    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert program is not None
+    program = parsed_in(tmp_path, {"losses.py": losses, "train.py": train}, "train.py")
     assert program.value(probed(program)).device is device
 
 
@@ -868,16 +865,15 @@ def test_that_holds_of_functions_of_other_files(tmp_path: Path, body: str, devic
     [("NETS[name]()", Kind.MODULE), ("NETS['a']()", Kind.MODULE), ("NETS[name].x()", Kind.UNKNOWN)],
 )
 def test_tables_of_classes_of_other_files(tmp_path: Path, call: str, kind: Kind) -> None:
-    (tmp_path / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
-    (tmp_path / "train.py").write_text(f"from net import Net\nNETS = {{'a': Net}}\nprobe({call})\n")
-    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert program is not None
+    net = "from torch import nn\nclass Net(nn.Module): pass\n"
+    train = f"from net import Net\nNETS = {{'a': Net}}\nprobe({call})\n"
+    program = parsed_in(tmp_path, {"net.py": net, "train.py": train}, "train.py")
     assert program.value(probed(program)).kind is kind
 
 
 HOOKED = """
 from torch import nn
-def with_hooks(module{more}):
+def with_hooks(module, other=None):
     {body}
 """
 
@@ -895,15 +891,13 @@ def with_hooks(module{more}):
     ],
 )
 def test_what_a_function_gives_back(tmp_path: Path, body: str, args: str, value: str) -> None:
-    hooked = HOOKED.format(body=body, more=", other=None")
+    hooked = HOOKED.format(body=body)
     use = "with_hooks(nn.Linear(3, 3))\nwith_hooks(unknown, unknown)\n"
     net = "class Net(nn.Module): pass\nnet = Net()\n" + use + f"probe(with_hooks({args}))\n"
     here = parsed(hooked + net, HEAD)
     assert here.value(probed(here)).type == value
-    (tmp_path / "hooks.py").write_text(hooked)
-    (tmp_path / "train.py").write_text(f"from torch import nn\nfrom hooks import with_hooks\n{net}")
-    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert there is not None
+    train = f"from torch import nn\nfrom hooks import with_hooks\n{net}"
+    there = parsed_in(tmp_path, {"hooks.py": hooked, "train.py": train}, "train.py")
     assert there.value(probed(there)).type == value
 
 
@@ -954,11 +948,8 @@ def test_a_dictionary_that_is_lent_to_a_function(
     reduce = REDUCED.format(use=use)
     here = parsed(LENT.format(source=reduce, before=before, args=args), HEAD)
     assert here.value(probed(here)).kind.name == value
-    (tmp_path / "dist.py").write_text(reduce)
-    source = LENT.format(source="from dist import reduce", before=before, args=args)
-    (tmp_path / "train.py").write_text(source)
-    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert there is not None
+    train = LENT.format(source="from dist import reduce", before=before, args=args)
+    there = parsed_in(tmp_path, {"dist.py": reduce, "train.py": train}, "train.py")
     assert there.value(probed(there)).kind.name == value
 
 
@@ -991,11 +982,8 @@ def test_what_a_derived_wrapper_runs(tmp_path: Path, wrapped: str, value: str) -
     rest = LOSSES.format(wrapped=wrapped, given="x.mean()", read="found")
     here = parsed(PARALLEL + rest, HEAD)
     assert shown(here, probed(here)) == value
-    (tmp_path / "parallel.py").write_text(PARALLEL)
-    head = "from torch import nn\nfrom parallel import Again, Own, Parallel\n"
-    (tmp_path / "train.py").write_text(head + rest)
-    there = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert there is not None
+    train = "from torch import nn\nfrom parallel import Again, Own, Parallel\n" + rest
+    there = parsed_in(tmp_path, {"parallel.py": PARALLEL, "train.py": train}, "train.py")
     assert shown(there, probed(there)) == value
 
 

@@ -305,10 +305,8 @@ class Datasets:
 
     def _by_class(self, node: cst.Call, way: frozenset[int]) -> Found:
         """``kind = datasets.CIFAR10`` or ``CIFAR100`` by an option, and ``kind(root)``."""
-        bindings = self._program.flow.reaching(node.func) if type(node.func) is cst.Name else ()
-        values = [one.value if one.is_plain else None for one in bindings]
-        sides = [(one.body, one.orelse) if type(one) is cst.IfExp else (one,) for one in values]
-        names = [self._program.qualified(one) for several in sides for one in several]
+        meant = sorted(origins(self._program, node.func), key=self._program.index.order)
+        names = [self._program.qualified(one) for one in meant]
         found = [
             self._known_class(node, name, way) if name.startswith("torchvision.") else _NOTHING
             for name in names

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
 
-# Methods that read a dictionary, or leave it empty.
+_READS = frozenset({"items", "keys", "values", "get", "copy"})
 _EMPTIES = frozenset({"clear", "pop"})
-_READS = frozenset({"items", "keys", "values", "get", "copy"}) | _EMPTIES
 _READERS = frozenset({"print", "len", "str", "dict", "sorted", "list", "sum"})
 
 
@@ -109,16 +108,17 @@ class Entries:
             case cst.Subscript(value=value) if value is use:
                 return True
             case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
-                return method in _READS
-            case cst.AssignTarget() | cst.For() | cst.CompFor() | cst.ComparisonTarget():
+                return method in _READS | _EMPTIES
+            case cst.AssignTarget():
                 return True
             case cst.Arg(keyword=keyword) if keyword is use:
                 return True
             case cst.Arg() as arg:
                 call = self._program.parent(arg)
-                return isinstance(call, cst.Call) and (_reads(call) or self._lends(call, use))
+                reads = _reads(self._program, use)
+                return reads or (isinstance(call, cst.Call) and self._lends(call, use))
             case _:
-                return False
+                return _reads(self._program, use)
 
     def _lends(self, call: cst.Call, use: cst.Name) -> bool:
         """Whether a function of the project that gets a dictionary reads it, or gives it back."""
@@ -128,7 +128,7 @@ class Entries:
         home, binding = found
         uses = (one for one in home.index.named[binding.name] if home.index.bound(one) is None)
         own = [one for one in uses if home.index.scope(one).owner(one.value) is binding.scope]
-        return all(_leaves(home, one) for one in own)
+        return all(isinstance(home.parent(one), cst.Return) or _reads(home, one) for one in own)
 
     @cached_property
     def _stores(self) -> list[tuple[cst.Subscript, cst.BaseExpression]]:
@@ -143,24 +143,21 @@ class Entries:
         return [(target, value) for target, value in found if isinstance(target, cst.Subscript)]
 
 
-def _leaves(program: Program, use: cst.Name) -> bool:
-    """Whether a use of a dictionary changes nothing of what it holds."""
+def _reads(program: Program, use: cst.Name) -> bool:
+    """Whether a use of a dictionary reads it, and no more."""
     match above := program.parent(use):
         case cst.Subscript(value=value) if value is use:
             return not isinstance(program.parent(above), cst.AssignTarget | cst.AugAssign)
         case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
-            return method in _READS - _EMPTIES
-        case cst.For() | cst.CompFor() | cst.ComparisonTarget() | cst.Return():
+            return method in _READS
+        case cst.For() | cst.CompFor() | cst.ComparisonTarget():
             return True
         case cst.Arg():
             call = program.parent(above)
-            return isinstance(call, cst.Call) and _reads(call)
+            func = call.func if isinstance(call, cst.Call) else None
+            return isinstance(func, cst.Name) and func.value in _READERS
         case _:
             return False
-
-
-def _reads(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Name) and call.func.value in _READERS
 
 
 def key_of(node: cst.Subscript) -> str | None:

@@ -738,7 +738,7 @@ class Evaluator:
             case Value(kind=Kind.FUNCTION) if chosen := self._program.calls.chosen(node):
                 return join(self._result_of(made, node) for made in chosen)
             case Value(kind=Kind.CLASS, made=cst.ClassDef() as made):
-                return self._layer(kind, node) if (kind := self.wrapper(made)) else self.made(made)
+                return self._object(self._program, made, node)
             case Value(kind=Kind.MODULE):
                 return self._forward(function, node)
             case Value(kind=Kind.TENSOR | Kind.BATCH | Kind.NEVER):
@@ -762,7 +762,7 @@ class Evaluator:
         """
         if value.known and (value.kind is not Kind.MODULE or value.type):
             return value
-        param = home.given_back(function)
+        param = home.returned_parameter(function)
         passed = None if param is None else home.calls.passed(function, param, site)
         given = UNKNOWN if passed is None else self._value(passed)
         if not given.known:
@@ -819,9 +819,7 @@ class Evaluator:
                 value = self._given_back(value, other, function, node)
                 value = self._placed(value, node, partial(other.values.stays, function))
             case cst.ClassDef() as made:
-                kind = other.values.wrapper(made)
-                value = other.values.made(made)
-                value = self._layer(kind, node) if kind else portable(value, other, self._program)
+                value = self._object(other, made, node)
             case _:
                 return None
         return value if value.known else join((value, self.derived(node)))
@@ -845,6 +843,14 @@ class Evaluator:
     def made(self, node: cst.ClassDef) -> Value:
         """Return an instance of a class of this file."""
         return self._instance(node)
+
+    def _object(self, home: Program, made: cst.ClassDef, node: cst.Call) -> Value:
+        """Return what a call makes of a class of a file; of one derived from a wrapper, that."""
+        kind = home.values.wrapper(made)
+        if kind:
+            return self._layer(kind, node)
+        value = home.values.made(made)
+        return value if home is self._program else portable(value, home, self._program)
 
     def wrapper(self, node: cst.ClassDef) -> str:
         """Return the ``DataParallel`` of torch that a class of this file extends, or ""."""
@@ -1369,7 +1375,7 @@ class Evaluator:
         return Value(Kind.TENSOR, device=Device.CPU if legacy else inner)
 
     def _layer(self, name: str, made: cst.Call | None) -> Value:
-        if made is None or not made.args or not name.endswith("DataParallel"):
+        if made is None or not made.args or not _is_wrapper(name):
             return Value(Kind.MODULE, type=name, made=made)
         inner = self._value(made.args[0].value)
         device = Device.CUDA if inner.device is Device.UNKNOWN else inner.device
@@ -1467,10 +1473,11 @@ def _placed(value: Value, device: Device) -> Value:
         return Value(Kind.TUPLE, items=tuple(_placed(item, device) for item in value.items))
     if value.kind is Kind.UNKNOWN:
         return Value(Kind.TENSOR, device=device)
-    if value.element is not None and value.kind is Kind.DICT and value.element.is_tensor:
+    if value.kind is not Kind.DICT:
+        return value
+    if value.element is not None and value.element.is_tensor:
         return replace(value, element=_placed(value.element, device))
-    written = isinstance(value.made, cst.Dict)
-    if value.kind is Kind.DICT and not written and value.element in (None, UNKNOWN):
+    if value.element in (None, UNKNOWN) and not isinstance(value.made, cst.Dict):
         return replace(value, element=Value(Kind.UNKNOWN, device=device))
     return value
 

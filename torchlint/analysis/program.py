@@ -451,7 +451,7 @@ class Program:
         found = self.index.below(function.body, cst.Return)
         return [node for node in found if self.function(node) is function]
 
-    def given_back(self, function: cst.FunctionDef) -> cst.Param | None:
+    def returned_parameter(self, function: cst.FunctionDef) -> cst.Param | None:
         """Return the parameter that a function returns, whatever it did with it before."""
         given = [self._parameter(item.value) for item in self.returns(function)]
         first = given[0] if given else None

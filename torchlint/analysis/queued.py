@@ -315,8 +315,8 @@ def _is_of_host(program: Program, call: cst.Call) -> bool:
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)):
             value = program.value(receiver)
             if value.kind is Kind.TENSOR:
-                waits = method not in ("to", "cuda") or len(call.args) <= (method == "to")
-                return value.device is Device.CPU and waits
+                most = {"to": 1, "cuda": 0}.get(method, len(call.args))
+                return value.device is Device.CPU and len(call.args) <= most
         case _:
             pass
     given = [_is_on_host(program, arg.value) for arg in call.args]
