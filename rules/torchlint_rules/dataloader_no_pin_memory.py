@@ -60,14 +60,14 @@ other work (with `non_blocking=True`).
   training's epochs.
 - The other loaders of PyTorch Geometric, and graphs that are moved with their dataset or that may
   hold sparse tensors (`ToSparseTensor`).
-- Loaders that an evaluation goes through a single time, beside the epochs of a training.
 - Loaders of token ids, or of `batch_size=1` outside of a training's epochs, that nothing is seen to
   train with: there is nothing to gain beside what else is done with a batch.  So are those of token
   ids that are not known to have workers: the main thread would do the pinning.
 
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
-or that write a file for each sample or batch; loaders without workers, or with workers only where
+that write a file for each sample or batch, or that go through a loader a single time, beside the
+epochs of a training; loaders without workers, or with workers only where
 an option says so (`default=0`).
 
 Reported without a fix: loaders that a framework wraps.  PyTorch Ignite wraps none: its engines take
@@ -165,8 +165,7 @@ def dataloader_no_pin_memory(program: Program) -> Iterator[Finding]:
             continue
         if gives_arrays(program, call) or gains_nothing(program, call):
             continue
-        if not walked_once(program, call, moves):
-            yield finding(program, call, pinned, moves)
+        yield finding(program, call, pinned, moves)
 
 
 def moves_of(program: Program, call: cst.Call) -> list[Move]:
@@ -252,7 +251,8 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     few = workers in (Workers.NONE, Workers.UNASKED) or is_splat(program, call)
     little = bool(small) or tokens or few
     single = is_alone(program, call) and program.loaders.roles(call) == {Role.EVAL}
-    little = little or single or writes_files(program, call)
+    once = walked_once(program, call, moves)
+    little = little or single or once or writes_files(program, call)
     advice = framework or not named or little
     go = "go to the GPU" if named and not framework else "may go to a GPU"
     what = "is told not to pin its memory" if pinned.arg is not None else "does not pin its memory"
@@ -260,6 +260,7 @@ def finding(program: Program, call: cst.Call, pinned: Argument, moves: list[Move
     worth = WORTH.get(workers, "")
     tiny = f"samples as small as those of {small}" if small else "token ids" if tokens else ""
     tiny = tiny or ("one sample at a time" if single else "")
+    tiny = tiny or ("a single pass" if once else "")
     if tiny and not alone:
         worth = f", though there is little to gain for {tiny}"
     return Finding(

@@ -37,7 +37,8 @@ freed without it, as soon as nothing refers to them.
 
 Calls in an evaluation step or in a forward pass are reported as information, since memory may be
 what they are about, and so are those in a file that uses a framework (the Trainer of Transformers
-has `torch_empty_cache_steps`).
+has `torch_empty_cache_steps`).  So is `torch.cuda.ipc_collect()`, which gives nothing away: it only
+cleans up after tensors that were sent to other processes.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device; a comment on its line
@@ -94,10 +95,13 @@ if TYPE_CHECKING:
 
 EMPTIES = (
     *(f"torch.{device}.empty_cache" for device in ("cuda", "xpu", "mps", "npu", "accelerator")),
-    "torch.cuda.memory.empty_cache", "torch.cuda.ipc_collect",
-    "torch.accelerator.memory.empty_cache",
+    "torch.cuda.memory.empty_cache", "torch.accelerator.memory.empty_cache",
 )  # fmt: skip
-COLLECTS = "gc.collect"
+COLLECTS, SHARES = "gc.collect", "torch.cuda.ipc_collect"
+DOES = {
+    COLLECTS: "walks through all objects",
+    SHARES: "looks for memory that other processes were given",
+}
 BY_HAND = ("gc.disable", "gc.freeze", "gc.set_threshold")
 MEASURES = ("reset_peak_memory_stats", "reset_max_memory_allocated")
 GC = r"""["']gc["']|\bimport gc[^\S\n]*[#;]"""  # handed on by its name, or with a reason
@@ -111,7 +115,7 @@ STEPS = {
 
 def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
     """Find calls that clean up memory in every step."""
-    calls = [call for call in program.calls_of(*EMPTIES, COLLECTS) if is_statement(program, call)]
+    calls = [call for call in program.calls_of(*EMPTIES, COLLECTS, SHARES) if is_statement(program, call)]
     for call in calls:
         if has_reason(program, call):
             continue
@@ -169,10 +173,10 @@ def follows_deletion(program: Program, call: cst.Call) -> bool:
 def finding(program: Program, call: cst.Call, calls: list[cst.Call], context: Context) -> Finding:
     """Return the finding: the call can go."""
     step = STEPS[context.role]
-    collects = program.qualified(call.func) == COLLECTS
-    does = "walks through all objects" if collects else "gives away memory that the next one needs"
+    name = program.qualified(call.func)
+    does = DOES.get(name, "gives away memory that the next one needs")
     framework = bool(program.frameworks)
-    advice = framework or context.role is not Role.TRAIN
+    advice = framework or context.role is not Role.TRAIN or name == SHARES
     return Finding(
         call,
         f"`{program.brief(call)}` {does}, in every {step}",

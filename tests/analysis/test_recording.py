@@ -78,6 +78,54 @@ def test_recording(source, found):
     assert at(source) == found
 
 
+TIMER = """
+class Timer({bases}):
+    def __init__(self, name):
+        self.name = name
+    def __enter__(self):
+        {enters}
+        self.since = time.time()
+    def __exit__(self, *failure):
+        print(self.name, time.time() - self.since)
+"""
+TIMED = """
+from contextlib import contextmanager
+@contextmanager
+def Timer(name):
+    since = time.time()
+    {yields}
+    print(name, time.time() - since)
+"""
+
+
+@pytest.mark.parametrize(
+    ("contexts", "found"),
+    [
+        pytest.param(TIMER.format(bases="", enters="pass"), "ON", id="a timer"),
+        pytest.param(TIMER.format(bases="object", enters="pass"), "ON", id="an object"),
+        pytest.param(
+            TIMER.format(bases="", enters="torch.set_grad_enabled(False)"), "UNKNOWN", id="a switch"
+        ),
+        pytest.param(
+            TIMER.format(bases="", enters="self.quiet.__enter__()"), "UNKNOWN", id="enters another"
+        ),
+        pytest.param(
+            TIMER.format(bases="no_grad", enters="super().__enter__()"), "UNKNOWN", id="an heir"
+        ),
+        pytest.param(TIMER.format(bases="lib.Quiet", enters="pass"), "UNKNOWN", id="of a library"),
+        pytest.param(TIMED.format(yields="yield"), "ON", id="a function"),
+        pytest.param(
+            TIMED.format(yields="with no_grad(): yield"),
+            "UNKNOWN",
+            id="a function that turns them off",
+        ),
+        pytest.param("from lib import Timer", "UNKNOWN", id="of a module that is not seen"),
+    ],
+)
+def test_contexts_of_the_project(contexts, found):
+    assert at(f"{contexts}\nwith Timer('step'): probe()") == found
+
+
 def test_a_chain_of_names_ends():
     assert at("".join(f"c{n} = c{n + 1}\n" for n in range(9)) + "with c0: probe()") == "UNKNOWN"
 

@@ -289,12 +289,16 @@ def test_a_model_that_is_wrapped_for_its_evaluation(after: str, count: int) -> N
 
 def test_a_teacher_that_each_step_runs() -> None:
     steps = (
-        "for x in data:\n                with torch.no_grad(): y = model(x)\n"
+        "for n, x in enumerate(data):\n                with torch.no_grad(): y = model(x)\n"
         "                args.net(x, y).sum().backward(); optimizer.step()"
     )
     assert len(check(with_test(steps), CODE)) == 1
-    called = steps.replace("model(x)", "evaluate(model, x)")
-    assert len(check(with_test(called), CODE)) == 1
+    seldom = steps.replace("with torch", "if n % 100 == 0:\n                 with torch")
+    silent(with_test(seldom), CODE)
+    assert len(check(with_test(seldom.replace("no_grad", "enable_grad")), CODE)) == 1
+    called = steps.replace("with torch.no_grad(): y = model(x)", "{}y = evaluate(model, x)")
+    assert len(check(with_test(called.format("")), CODE)) == 1
+    silent(with_test(called.format("if n % 100 == 0: ")), CODE)
 
 
 GLOBAL = """

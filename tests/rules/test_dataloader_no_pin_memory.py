@@ -816,38 +816,41 @@ GLANCE = "    if epoch % 5 == 0:\n        x, y = next(iter(held))\n        model
 
 
 @pytest.mark.parametrize(
-    ("after", "rows"),
+    ("after", "once"),
     [
-        pytest.param("run(held)", [5], id="once, after the epochs"),
-        pytest.param(RECORDED, [5], id="once, with gradients that nobody asks for"),
-        pytest.param(f"{GLANCE}\nrun(held)", [5], id="and a batch now and then"),
-        pytest.param("    run(held)", [5, 6], id="in each epoch"),
-        pytest.param("    run(loader)\nrun(held)", [5, 6], id="each epoch runs it, perhaps so"),
-        pytest.param("for n in counts:\n    run(held)", [5, 6], id="several times"),
+        pytest.param("run(held)", True, id="once, after the epochs"),
+        pytest.param(RECORDED, True, id="once, with gradients that nobody asks for"),
+        pytest.param(f"{GLANCE}\nrun(held)", True, id="and a batch now and then"),
+        pytest.param("    run(held)", False, id="in each epoch"),
+        pytest.param("    run(loader)\nrun(held)", False, id="each epoch runs it, perhaps so"),
+        pytest.param("for n in counts:\n    run(held)", False, id="several times"),
         pytest.param(
             "run(held)\nfor x, y in held:\n    model(x.to(device), y).backward()",
-            [5, 6],
+            False,
             id="and trained with once",
         ),
         pytest.param(
             "run(held)\nlast = iter(held)\nfor n in counts:\n    model(next(last)[0].to(device))",
-            [5, 6],
+            False,
             id="and taken one by one",
         ),
     ],
 )
-def test_a_loader_that_an_evaluation_goes_through_once(after, rows):
-    source = script(DEVICE, TRAIN, after)
-    assert [one.location.row for one in check(source, CODE)] == rows
+def test_a_loader_that_an_evaluation_goes_through_once_has_little_to_gain(after, once):
+    trained, held = check(script(DEVICE, TRAIN, after), CODE)
+    assert trained.severity is Severity.WARNING
+    assert held.severity is (Severity.INFO if once else Severity.WARNING)
+    assert ("little to gain for a single pass" in held.message) is once
 
 
-@pytest.mark.parametrize(("last", "rows"), [("return", [5, 6]), ("pass", [5])])
-def test_an_evaluation_in_the_place_of_the_epochs(last, rows):
+@pytest.mark.parametrize(("last", "once"), [("return", False), ("pass", True)])
+def test_an_evaluation_in_the_place_of_the_epochs(last, once):
     head, epochs = TRAIN.split("for epoch", 1)
     only = f"    if only:\n        run(held)\n        {last}\n    for epoch"
     body = only + epochs.replace("\n", "\n    ")
     source = script(DEVICE, head + "def main(only):\n" + body + "\nmain(args.only)")
-    assert [one.location.row for one in check(source, CODE)] == rows
+    _, held = check(source, CODE)
+    assert held.severity is (Severity.INFO if once else Severity.WARNING)
 
 
 def test_an_evaluation_alone_is_all_that_a_script_does():

@@ -102,7 +102,6 @@ def test_is_silent(source):
         pytest.param(loop(), 9, id="at the end of a step"),
         pytest.param(loop("torch.xpu.empty_cache()"), 9, id="of Intel's GPU"),
         pytest.param(loop("torch.mps.empty_cache()"), 9, id="of Apple's GPU"),
-        pytest.param(loop("torch.cuda.ipc_collect()"), 9, id="shared memory"),
         pytest.param(loop("gc.collect()"), 9, id="Python's objects"),
         pytest.param(loop("for part in x:\n    gc.collect()"), 10, id="more than once a step"),
         pytest.param(loop("clear()", head="from torch.cuda import empty_cache as clear"), 10,
@@ -178,6 +177,12 @@ def test_advises_where_memory_may_be_short(source):
     (found,) = check(source, CODE)
     assert found.severity is Severity.INFO
     assert found.fix is not None
+
+
+def test_what_cleans_up_shared_memory_gives_none_away():
+    (found,) = check(loop("torch.cuda.ipc_collect()"), CODE)
+    assert found.severity is Severity.INFO
+    assert "`torch.cuda.ipc_collect()` looks for memory that other processes" in found.message
 
 
 def test_a_framework_has_a_switch_of_its_own():

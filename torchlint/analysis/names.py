@@ -101,12 +101,19 @@ class Names:
         return found
 
     def base(self, node: cst.ClassDef, base: cst.BaseExpression) -> str:
-        """Qualified name of a base of a class: ``class Dataset(Dataset)`` is of the import."""
+        """Qualified name of a base of a class: ``class Dataset(Dataset)`` is of the import.
+
+        The built-in ``object`` is ``"object"``.
+        """
         if not _extends_namesake(node, base):
-            return self.qualified(base)
+            return self.qualified(base) or self._is_object(node, base) * "object"
         owner = self._index.scope(node).owner(node.name.value)
         bindings = [] if owner is None else owner.bindings[node.name.value]
         return canonical(self._resolve([one for one in bindings if one.value is not node]))
+
+    def _is_object(self, node: cst.ClassDef, base: cst.BaseExpression) -> bool:
+        named = isinstance(base, cst.Name) and base.value == "object"
+        return named and self._index.scope(node).owner("object") is None
 
     def _qualify(self, node: cst.CSTNode) -> str:
         parts: list[str] = []

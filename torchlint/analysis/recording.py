@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.loops import Role
-from torchlint.analysis.reach import callee, callers
+from torchlint.analysis.reach import callee, callers, class_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
 
@@ -48,6 +48,11 @@ _PLAIN = re.compile(
     r"torch\.distributed\.elastic\.multiprocessing\.errors\.record|torch\.compile"
 )
 _BUILTIN = frozenset({"staticmethod", "classmethod", "property"})
+# What a context of the project may say that turns gradients off or on, also by way of others.
+_SWITCHING = re.compile(r"grad|inference_mode|\bwith\b|\.__(enter|exit)__\(|enter_context|super\(")
+_CONTEXT_BASES = frozenset(
+    {"object", "contextlib.ContextDecorator", "contextlib.AbstractContextManager"}
+)
 _DEPTH = 6  # names that stand for contexts
 _DECIDES = frozenset({cst.With, cst.FunctionDef, cst.Lambda})
 
@@ -159,12 +164,31 @@ class Recordings:
             return Recording.WANTED
         if isinstance(node, cst.Call):
             opens = isinstance(node.func, cst.Name) and node.func.value == "open"
-            return None if opens or _NEUTRAL.fullmatch(name) else Recording.UNKNOWN
+            plain = opens or _NEUTRAL.fullmatch(name) or self._is_neutral(node)
+            return None if plain else Recording.UNKNOWN
         choices = self._choices(node)
         if choices is None or depth > _DEPTH:
             return Recording.UNKNOWN
         found = {self._context(choice, depth + 1) for choice in choices}
         return found.pop() if len(found) == 1 else Recording.UNKNOWN
+
+    def _is_neutral(self, call: cst.Call) -> bool:
+        """``with Timer("step"):`` of the project: whether it leaves gradients alone."""
+        program = self._program
+        found = class_of(program, program.value(call))
+        if found is not None:
+            home, owner = found
+            return _CONTEXT_BASES.issuperset(owner.bases) and not _SWITCHING.search(
+                home.code(owner.node)
+            )
+        ran = callee(program, call)
+        if ran is None:
+            return False
+        home, function = ran
+        made = [home.qualified(item.decorator) for item in function.decorators]
+        return made == ["contextlib.contextmanager"] and not _SWITCHING.search(
+            home.code(function.body)
+        )
 
     def _choices(self, node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
         """Return what a name or a choice may be; None where it cannot be told."""

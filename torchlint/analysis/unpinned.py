@@ -222,7 +222,7 @@ def _cannot_be_pinned(found: tuple[Program, Class] | None) -> bool:
     home, owner = found
     return all(
         not any(name in one.methods for name in _OWN)
-        and all(_is_seen(home, *base) for base in zip(one.node.bases, one.bases, strict=True))
+        and all(base == "object" or home.classes.named(base) is not None for base in one.bases)
         for one in home.classes.lineage(owner)
     )
 
@@ -232,10 +232,3 @@ def _pins_itself(found: tuple[Program, Class] | None) -> bool:
     return found is not None and any(
         "pin_memory" in one.methods for one in found[0].classes.lineage(found[1])
     )
-
-
-def _is_seen(program: Program, base: cst.Arg, name: str) -> bool:
-    if program.classes.named(name) is not None:
-        return True
-    node = base.value
-    return isinstance(node, cst.Name) and node.value == "object" and program.is_builtin(node)

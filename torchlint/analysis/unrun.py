@@ -10,6 +10,7 @@ from torchlint.analysis import torch_api
 from torchlint.analysis.importing import is_imported
 from torchlint.analysis.loops import Role
 from torchlint.analysis.queued import target_of
+from torchlint.analysis.recording import Recording
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.analysis.values import Kind
 
@@ -89,15 +90,23 @@ def _is_unwrapped(program: Program, use: cst.Name) -> bool:
 
 
 def _is_evaluated(program: Program, use: cst.Name) -> bool:
-    """``evaluate(net, loader)``, of a function that takes no steps; ``net(x)`` in such a loop."""
+    """``evaluate(net, loader)``, of a function that takes no steps; ``net(x)`` in such a loop.
+
+    So is what shows, every n steps, what a model does.
+    """
     match program.parent(use):
         case cst.Call() as run if run.func is use:
-            return program.context(run).role is Role.EVAL
+            context = program.context(run)
+            off = context.guarded and program.recordings.at(run) is Recording.OFF
+            return context.role is Role.EVAL or off
         case cst.Arg() as arg:
             call = program.parent(arg)
         case _:
             return False
-    if not isinstance(call, cst.Call) or program.context(call).role is Role.TRAIN:
+    if not isinstance(call, cst.Call):
+        return False
+    context = program.context(call)
+    if context.role is Role.TRAIN and not context.guarded:
         return False
     target = target_of(program, call)
     if target is None:
