@@ -115,7 +115,9 @@ STEPS = {
 
 def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
     """Find calls that clean up memory in every step."""
-    calls = [call for call in program.calls_of(*EMPTIES, COLLECTS, SHARES) if is_statement(program, call)]
+    calls = [
+        call for call in program.calls_of(*EMPTIES, COLLECTS, SHARES) if is_statement(program, call)
+    ]
     for call in calls:
         if has_reason(program, call):
             continue

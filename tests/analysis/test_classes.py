@@ -160,3 +160,11 @@ def test_the_constructor_that_a_class_of_another_file_runs(
     found = project.function(project.program(str(tmp_path / "train.py")), "record.Record")
     assert found is not None
     assert found.program.path.name == home
+
+
+def test_the_object_that_all_classes_extend() -> None:
+    program, found = only_class("class A(object): pass")
+    assert found.bases == ("object",)
+    assert list(program.classes.outside(found)) == ["object"]
+    assert only_class("from lib import object\nclass A(object): pass")[1].bases == ("lib.object",)
+    assert only_class("class A(dict): pass")[1].bases == ("",)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 import pytest
+from probing import parsed_in
 
 from torchlint.analysis.program import Program
-from torchlint.analysis.project import Project
 from torchlint.analysis.values import Device
-from torchlint.imports import Imports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,9 +182,25 @@ def test_a_device_that_an_option_of_another_file_names(
     tmp_path: Path, option: str, train: str, named: bool, maybe_mps: bool
 ) -> None:
     added = f"    p.add_argument({option}\n    )\n"
-    (tmp_path / "options.py").write_text(f"def parse():\n{added}    return p.parse_args()\n")
+    options = f"def parse():\n{added}    return p.parse_args()\n"
     head = "import torch\nfrom options import parse\nargs = parse()\n"
-    (tmp_path / "train.py").write_text(f"{head}{train}\n")
-    program = Project(Imports(tmp_path, lambda _: False)).program(str(tmp_path / "train.py"))
-    assert program is not None
+    files = {"options.py": options, "train.py": f"{head}{train}\n"}
+    program = parsed_in(tmp_path, files, "train.py")
     assert (program.devices.named, program.devices.maybe_mps) == (named, maybe_mps)
+
+
+@pytest.mark.parametrize(
+    ("moves", "extends", "gpu"),
+    [
+        pytest.param("model.cuda()", "Base", True, id="a base that moves its model"),
+        pytest.param("model", "Base", False, id="a base that moves nothing"),
+        pytest.param("model.cuda()", "object", False, id="no heir"),
+    ],
+)
+def test_what_a_base_of_another_file_does(
+    tmp_path: Path, moves: str, extends: str, gpu: bool
+) -> None:
+    base = f"class Base:\n    def __init__(self, model):\n        self.model = {moves}\n"
+    heir = f"from base import Base\nclass Trainer({extends}): pass\n"
+    program = parsed_in(tmp_path, {"base.py": base, "trainer.py": heir}, "trainer.py")
+    assert program.devices.gpu is gpu

@@ -1002,3 +1002,49 @@ def test_what_a_forward_pass_gives_in_a_dictionary(given: str, read: str, value:
     source = LOSSES.format(wrapped=wrapped, given=given, read=read)
     program = parsed("from torch import nn\n" + source, HEAD)
     assert shown(program, probed(program)) == value
+
+
+BASE = """
+import torch
+class Base:
+    def __init__(self, model, loss, device):
+        self.model = model
+        self.loss = loss
+        if device:
+            self.model = torch.nn.DataParallel(self.model)
+        self.model.to(self.place())
+        self.device = self.place()
+    def place(self):
+        return torch.device("cuda")
+    def size(self): pass
+"""
+HEIR = """
+from base import Base
+class Trainer(Base):
+    def train(self, x):
+        probe({asked})
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        pytest.param("self.device", "DEVICE @CUDA", id="what a base keeps"),
+        pytest.param("self.model", "MODULE @MAYBE", id="a model, as it may be wrapped"),
+        pytest.param("self.model(x)", "TENSOR @MAYBE", id="what it computes"),
+        pytest.param("self.loss", "UNKNOWN", id="what nothing tells of"),
+        pytest.param("self.size", "UNKNOWN", id="a method"),
+        pytest.param("self.other", "UNKNOWN", id="what it does not keep"),
+    ],
+)
+def test_what_a_base_of_another_file_keeps(tmp_path: Path, asked: str, value: str) -> None:
+    files = {"base.py": BASE, "train.py": HEIR.format(asked=asked)}
+    program = parsed_in(tmp_path, files, "train.py")
+    assert shown(program, probed(program)) == value
+
+
+def test_what_an_heir_keeps_itself(tmp_path: Path) -> None:
+    heir = HEIR.format(asked="self.device")
+    heir += "        self.device = None\n"
+    program = parsed_in(tmp_path, {"base.py": BASE, "train.py": heir}, "train.py")
+    assert shown(program, probed(program)) == "NONE"

@@ -67,6 +67,19 @@ def moved(source: str) -> list[str]:
         pytest.param("for b in A:\n    torch.autograd.Variable(b).cuda()", id="in a Variable"),
         pytest.param("for b in A:\n    torch.as_tensor(b, device='cuda')", id="by a function"),
         pytest.param("for b in A:\n    to_device(b, device)", id="by a function of another file"),
+        pytest.param(
+            "def move(*all): return (one.cuda() for one in all)\nfor b in A:\n    x, y = move(*b)",
+            id="all that a function is passed",
+        ),
+        pytest.param(
+            "def move(n, *all): return [one.cuda() for one in all]\n"
+            "for x, y in A:\n    move(1, x, y)",
+            id="the rest of what it is passed",
+        ),
+        pytest.param(
+            "def move(*all): return all[0], all[1].cuda()\nfor x, y in zip(B, A):\n    move(x, y)",
+            id="the second that it is passed",
+        ),
         pytest.param("for b in A:\n    send(b, device=args.gpu)", id="by a function, by keyword"),
         pytest.param("for b in A:\n    b.to(device=device)", id="by keyword"),
         pytest.param("for b in A:\n    b.type('torch.cuda.FloatTensor')", id="by type"),

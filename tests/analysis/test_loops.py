@@ -1719,6 +1719,9 @@ for x in loader:
         pytest.param("args.method == 'a'", "args.method.startswith('b')", id="beginnings"),
         pytest.param("args.method[:2] == 'ab'", "args.method[-1] == 'b'", id="parts"),
         pytest.param("self.opt.method == 'a'", "self.opt.method == 'b'", id="of an object"),
+        pytest.param("args.stage == 1", "args.stage == 2", id="numbers"),
+        pytest.param("kind == 1", "kind == 2", id="by a name"),
+        pytest.param("kind == 1", "args.kind == 2", id="by a name and not"),
     ],
 )
 @pytest.mark.parametrize(
@@ -1731,7 +1734,8 @@ for x in loader:
 def test_every_method_of_several_is_a_kind_of_step(
     first: str, test: str, other: str, own: str
 ) -> None:
-    assert context(METHODS.format(first=first, other=other, test=test, own=own)) == "TRAIN"
+    source = METHODS.format(first=first, other=other, test=test, own=own)
+    assert context("kind = args.kind" + source) == "TRAIN"
 
 
 @pytest.mark.parametrize(
@@ -1749,9 +1753,8 @@ def test_every_method_of_several_is_a_kind_of_step(
         pytest.param(
             "args.log == 'a'", "shown = 1", "args.log == 'b'", "shown = probe()", id="to look at"
         ),
-        pytest.param(
-            "args.n == 1", "loss += g(x)", "args.n == 2", "loss += probe()", id="a number"
-        ),
+        pytest.param("i == 1", "loss += g(x)", "i == 2", "loss += probe()", id="turns"),
+        pytest.param("args.n > 1", "loss += g(x)", "args.n == 2", "loss += probe()", id="limits"),
     ],
 )
 def test_what_one_method_alone_does_is_no_kind_of_step(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchlint.analysis.program import Program
+    from torchlint.analysis.project import Project
 
 _CUDA_STRING = re.compile(r"cuda(:|$)")
 _MPS = re.compile(r"(?<![A-Za-z])mps(?![A-Za-z])")  # not json.dumps
@@ -59,25 +60,37 @@ class Devices:
                 return Device.CUDA
             if found is Device.MAYBE:
                 best = Device.MAYBE
-        if best is Device.CPU and (self._mentions_cuda() or self._used_on_gpu()):
+        if best is Device.CPU and (self._mentions_cuda() or self._beside_gpu()):
             return Device.MAYBE
         return best
 
-    def _used_on_gpu(self) -> bool:
-        """Whether a file of the project that imports this one runs on a GPU."""
+    def _beside_gpu(self) -> bool:
+        """Whether a file that uses this one, or has a base of its classes, runs on a GPU."""
         project = self._program.project
         if project is None or self._asking:
             return False
         self._asking = True  # files that import one another
         try:
-            for name in importers(self._program):
-                if any(word in project.imports.text(name) for word in _GPU_WORDS):
-                    other = project.program(name)
-                    if other is not None and other.devices.gpu:
-                        return True
+            return self._is_used_on_gpu(project) or self._extends_on_gpu(project)
         finally:
             self._asking = False
+
+    def _is_used_on_gpu(self, project: Project) -> bool:
+        for name in importers(self._program):
+            if any(word in project.imports.text(name) for word in _GPU_WORDS):
+                other = project.program(name)
+                if other is not None and other.devices.gpu:
+                    return True
         return False
+
+    def _extends_on_gpu(self, project: Project) -> bool:
+        """``class Trainer(BaseTrainer)``, of which another file puts the model on a GPU."""
+        program = self._program
+        return any(
+            home is not program and home.devices.gpu
+            for owner in program.classes
+            for home, _ in project.lineage(program, owner)
+        )
 
     @property
     def gpu(self) -> bool:

@@ -564,6 +564,8 @@ class Evaluator:
             UNKNOWN if store.value is None else _unpacked(self._stored(store.value), store.path)
             for store in stores
         ]
+        if any(self._reads(one, attr) and self._is_wrap(one.value) for one in stores):
+            values = [one if one.known else Value(Kind.MODULE) for one in values]  # nothing else is
         if owner.is_module and any(map(self._is_parameter, stores)):
             values = [Value(Kind.TENSOR) if one.kind is Kind.TENSOR else one for one in values]
         if first is not None:
@@ -574,7 +576,16 @@ class Evaluator:
         method = self._program.classes.method(owner, attr)
         if method is not None and self._program.is_property(method):
             return self.returned(method)
-        return self._registered(owner, attr)
+        found = self._registered(owner, attr)
+        return found if found.known or method is not None else self._inherited(owner, attr)
+
+    def _inherited(self, owner: Class, attr: str) -> Value:
+        """Return what a base of another file keeps under a name: ``class Trainer(BaseTrainer)``."""
+        project = self._program.project
+        for home, one in () if project is None else project.lineage(self._program, owner):
+            if home is not self._program and home.classes.stores(one, attr):
+                return portable(home.values.kept(one, attr), home, self._program)
+        return UNKNOWN
 
     def _reads(self, store: Store, attr: str) -> bool:
         """Whether ``self.x`` is made of itself: ``self.x = torch.tensor(self.x)``."""
@@ -582,6 +593,10 @@ class Evaluator:
             return False
         below = self._program.index.below(store.value, cst.Attribute)
         return any(one.attr.value == attr and dotted(one) == f"self.{attr}" for one in below)
+
+    def _is_wrap(self, made: cst.CSTNode | None) -> bool:
+        """``DataParallel(self.model)``, of torch."""
+        return isinstance(made, cst.Call) and _is_wrapper(self._program.names.qualified(made.func))
 
     def _is_parameter(self, store: Store) -> bool:
         """Whether a module is given a parameter: it goes where the module goes."""

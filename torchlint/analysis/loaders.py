@@ -487,6 +487,9 @@ class Loaders:
             yield from self._passed_to_lambda(function, param, level, path)
         if not isinstance(function, cst.FunctionDef):
             return
+        if param is function.params.star_arg:
+            yield from self._passed_starred(function, level, path)
+            return
         for site in program.calls.sites(function):
             given = program.calls.passed(function, param, site)
             if given is not None:
@@ -502,6 +505,26 @@ class Loaders:
                 yield _Elsewhere(other.loaders, passed, level, path)
             for other, passed in project.passed_to_object(program, function, param):
                 yield _Elsewhere(other.loaders, passed, level, path)
+
+    def _passed_starred(
+        self, function: cst.FunctionDef, level: _Level, path: Path
+    ) -> Iterator[_Found]:
+        """Yield what is passed for ``*args``, as one of its items: ``f(x, y)``, ``f(*batch)``."""
+        program = self._program
+        named = len(function.params.posonly_params) + len(function.params.params)
+        before = named - program.is_method(function)
+        wanted = path[0] if path else None
+        for other, site in program.sites_everywhere(function):
+            for place, arg in enumerate(site.args, -before):
+                if arg.star == "*":
+                    state = (arg.value, level, (None, *path[1:]))
+                elif (
+                    arg.keyword is None and not arg.star and wanted in (None, place) and place >= 0
+                ):
+                    state = (arg.value, level, path[1:])
+                else:
+                    continue
+                yield state if other is program else _Elsewhere(other.loaders, *state)
 
     def _passed_to_base(self, method: cst.FunctionDef, key: str) -> Iterator[cst.BaseExpression]:
         """Yield what methods of a base that is not seen are passed by a keyword.

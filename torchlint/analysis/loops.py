@@ -1060,7 +1060,7 @@ class Loops:
         Whoever chooses a method computes its term of the loss, or its value of a name that others
         give theirs, in each step.
         """
-        option = _option_of_kind(branch.test)
+        option = self._option_of_kind(branch.test)
         if option is None:
             return False
         first, above = branch, self._program.parent(branch)
@@ -1069,12 +1069,35 @@ class Loops:
         others: list[cst.BaseSuite] = []
         arm: cst.CSTNode | None = first
         while isinstance(arm, cst.If):
-            asked = _option_of_kind(arm.test)
+            asked = self._option_of_kind(arm.test)
             if arm is not branch and asked is not None and asked.deep_equals(option):
                 others.append(arm.body)
             arm = arm.orelse
         loss, names = self._makes_loss(branch.body), self._given(branch.body)
         return any((loss and self._makes_loss(one)) or names & self._given(one) for one in others)
+
+    def _option_of_kind(self, test: cst.BaseExpression) -> cst.Attribute | None:
+        """``args.kind`` where it is asked for a kind, or for its beginning; not whether to log.
+
+        ``args.kind == "a"``, ``args.stage == 2``, ``args.kind in ("a", "b")``,
+        ``args.kind.startswith("a")``; also by a name, of ``kind = args.kind``.
+        """
+        asked: cst.CSTNode
+        match test:
+            case cst.Comparison(
+                left=cst.Name() | cst.Attribute() | cst.Subscript() as asked,
+                comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=one)],
+            ) if _is_of_kinds(one):
+                asked = asked.value if isinstance(asked, cst.Subscript) else asked
+            case cst.Call(
+                func=cst.Attribute(value=asked, attr=cst.Name("startswith" | "endswith"))
+            ):
+                pass
+            case _:
+                return None
+        asked = self._named(asked)
+        option = _asked_option(asked) if isinstance(asked, cst.Attribute) else None
+        return None if option is None or _GUARD_WORDS.search(dotted(option)) else option
 
     def _given(self, body: cst.BaseSuite) -> set[str]:
         """Return the names that a block gives a value."""
@@ -1476,32 +1499,13 @@ def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:
             return _asked_option(test)
 
 
-def _option_of_kind(test: cst.BaseExpression) -> cst.Attribute | None:
-    """``args.kind`` where it is asked for a string, or for its beginning; not whether to log.
-
-    ``args.kind == "a"``, ``args.kind in ("a", "b")``, ``args.kind.startswith("a")``.
-    """
-    match test:
-        case cst.Comparison(
-            left=cst.Attribute() | cst.Subscript() as asked,
-            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=one)],
-        ) if _is_of_strings(one):
-            asked = asked.value if isinstance(asked, cst.Subscript) else asked
-        case cst.Call(func=cst.Attribute(value=asked, attr=cst.Name("startswith" | "endswith"))):
-            pass
-        case _:
-            return None
-    option = _asked_option(asked)
-    return None if option is None or _GUARD_WORDS.search(dotted(option)) else option
-
-
-def _is_of_strings(node: cst.BaseExpression) -> bool:
-    """``"a"``, ``("a", "b")``."""
+def _is_of_kinds(node: cst.BaseExpression) -> bool:
+    """``"a"``, ``2``, ``("a", "b")``."""
     match node:
         case cst.Set() | cst.Tuple() | cst.List():
-            return all(isinstance(one.value, cst.SimpleString) for one in node.elements)
+            return all(_is_of_kinds(one.value) for one in node.elements)
         case _:
-            return isinstance(node, cst.SimpleString)
+            return isinstance(node, cst.SimpleString | cst.Integer)
 
 
 def _counts_turns(node: cst.BaseExpression) -> bool:
