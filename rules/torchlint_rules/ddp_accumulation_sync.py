@@ -44,7 +44,7 @@ outside of it averages the sum.
 - Models that are not seen to be wrapped by torch's own `DistributedDataParallel`, those that may be
   sharded (FSDP), and files that import a training framework, which does this by itself.
 - `static_graph=True`: there `no_sync()` fails with an error.
-- Loops whose turns have several backward passes, read `.grad`, or drop the gradients (TL607).
+- Loops whose turns have several backward passes, read or clip the gradients, or drop them (TL607).
 - Accumulation over one micro-batch.  Where their number is not known, or one unless an option says
   otherwise, the finding is information.
 

@@ -155,6 +155,9 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         pytest.param("from torchvision.models.resnet import resnet18", id="a model"),
         pytest.param("from models.utils import load_lua\nload_lua(x)", id="of the project"),
         pytest.param("torch.fft.rfft(x), torch.fft.fft(x)", id="the functions of the module"),
+        pytest.param("torch.stft(x, 64, return_complex=True)", id="numbers that are complex"),
+        pytest.param("torch.stft(torch.complex(x, y), 64)", id="of complex numbers"),
+        pytest.param("torch.stft(x, **options)", id="perhaps"),
         pytest.param("scipy.fft.rfft(x), numpy.linalg.solve(a, b)", id="functions of others"),
         pytest.param("steps = iter(loader)\nx = next(steps)", id="the next batch, as it should be"),
         pytest.param("steps = iter(names)\nx = steps.next()", id="the next of something else"),
@@ -278,6 +281,7 @@ def test_runs_on_every_version(source: str) -> None:
         ("torch.gels(x, y)", "1.3", "torch.gels"),
         ("torch.irfft(torch.rfft(x, 1), 1)", "1.8", "torch.irfft"),
         ("torch.fft(x, 1)", "1.8", "torch.fft"),
+        ("torch.stft(x, 64, hop_length=16)", "2.0", "torch.stft"),
         (
             "from torchvision.models.utils import load_state_dict_from_url",
             "1.10",

@@ -203,3 +203,24 @@ def test_a_step_beside_objects_that_are_gathered_still_waits() -> None:
     source = "import pickle\nimport torch.distributed as dist\ndef train(data, optimizer, kept):\n"
     program = parsed(HEAD + source + textwrap.indent(SCRIPT.format(step), "    "))
     assert len(list(every_step(program))) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        pytest.param("batch_size=len(held)", [], id="all at once"),
+        pytest.param("batch_size=len(held) // 4", ["model(x).mean().item()"], id="in parts"),
+        pytest.param("batch_size=64", ["model(x).mean().item()"], id="in batches"),
+    ],
+)
+def test_an_evaluation_of_one_batch_reads_once(size: str, found: list[str]) -> None:
+    source = f"""
+    loader = DataLoader(held, {size})
+    model = nn.Linear(2, 2).cuda()
+    model.eval()
+    with torch.no_grad():
+        for x in loader:
+            total += model(x).mean().item()
+    """
+    program = parsed(source, HEAD)
+    assert [program.code(sync.node) for sync in program.syncs] == found

@@ -124,6 +124,7 @@ def loaded(arguments: str, before: str = "", loop: str = LOOP, device: str = DEV
             loaded("num_workers=4", loop="x, y = next(iter(loader))\nx = x.to(device)\n"),
             id="one batch",
         ),
+        pytest.param(loaded("batch_size=len(dataset), num_workers=4"), id="all in one batch"),
         pytest.param(
             loaded("num_workers=4", loop="for x in loader:\n    show(x.to(device))\n    break\n"),
             id="the first batch only",

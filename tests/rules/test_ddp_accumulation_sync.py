@@ -56,6 +56,7 @@ def script(loop: str, wrap: str = WRAP, top: str = "") -> str:
 
 
 BY_HAND = "model.require_backward_grad_sync = last\n"
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 ATTACK = "loss = model(x)\nloss.backward()\nx = x + x.grad.sign()"
 TWO = "model(x).backward()\nother(x).backward()"
 MAYBE = "if args.accumulate:\n    {0}.backward()\n    {1}\nelse:\n    {0}.backward()\n    {2}"
@@ -114,6 +115,9 @@ parser.add_argument("--parts", type=int, default={})
         pytest.param(window("pass", step=f"{BACKWARD}\n{STEP}"), id="no backward but the last"),
         pytest.param(window(TWO), id="two backward passes, one of them another model's"),
         pytest.param(window(ATTACK), id="each turn uses gradients"),
+        pytest.param(window(f"{BACKWARD}\n{CLIP}"), id="each turn clips its average"),
+        pytest.param(window(f"{BACKWARD}\nif args.clip:\n    {CLIP}"), id="or does if it is asked"),
+        pytest.param(parts(f"{BACKWARD}\n{CLIP}"), id="each part clips its average"),
         pytest.param(window(f"{BACKWARD}\nother_optimizer.step()"), id="another step in each turn"),
         pytest.param(window() + "        other_optimizer.step()", id="another step behind it"),
         pytest.param(
@@ -162,6 +166,7 @@ def test_left_alone(source):
     "source",
     [
         pytest.param(window(), id="the step is under a condition"),
+        pytest.param(window(step=f"{CLIP}\n{STEP}"), id="it clips the sum"),
         pytest.param(
             window("scaler.scale(model(x)).backward()", step="scaler.step(optimizer)"),
             id="with a scaler",

@@ -411,6 +411,43 @@ def test_the_first_read_of_an_evaluation_stands_for_those_right_after_it() -> No
     assert "reading `out.max().item()` to log it waits for the GPU in every" in last.message
 
 
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        pytest.param("", 0, id="what it does by default"),
+        pytest.param(", reduction='mean'", 0, id="as it is asked"),
+        pytest.param(", reduction='none'", 1, id="the other way"),
+        pytest.param(", reduction=args.reduction", 1, id="one of both"),
+    ],
+)
+def test_a_function_that_waits_as_it_is_called(asked: str, count: int) -> None:
+    source = f"""\
+    import torch
+    model = torch.nn.Linear(2, 2).cuda()
+
+    def accuracy(y, t, reduction="mean"):
+        hits = (y.argmax(1) == t).float()
+        if reduction == "none":
+            return hits.detach()
+        elif reduction == "mean":
+            return hits.mean().item()
+
+    def validate(loader, meter, args):
+        for x, t in loader:
+            t = t.cuda()
+            with torch.no_grad():
+                y = model(x.cuda())
+                loss = torch.nn.functional.cross_entropy(y, t)
+                hits = accuracy(y, t{asked})
+            meter.update(loss.item(), hits)
+
+    def train(optimizer):
+        optimizer.zero_grad()
+    """
+    found = [one for one in check(source, CODE) if "loss.item()" in one.message]
+    assert len(found) == count
+
+
 def test_helpers_of_a_training_step_run_per_step() -> None:
     source = """\
     import torch

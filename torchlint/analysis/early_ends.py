@@ -1,4 +1,4 @@
-"""Loops over a loader that end after a few batches: `if i >= 5: break`."""
+"""Loops over a loader that end after a few batches: `if i >= 5: break`, or the only one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.index import dotted
 from torchlint.analysis.options import option_default
 from torchlint.analysis.paused import waits_for_person
 
@@ -14,18 +15,36 @@ if TYPE_CHECKING:
 
 FEW = 16  # batches: to start workers for them takes longer than to load them
 _DEPTH = 6
+_WHOLE = "batch_size=len("
 
 
 def sees_few(program: Program, loader: cst.Call) -> bool:
     """Whether every loop over a loader ends after a few of its batches, or waits for a person."""
     loops = program.loaders.loops_everywhere(loader)
-    looks = bool(loops) and all(only_looks(home, loop) for home, loop in loops)
+    looks = bool(loops) and all(
+        only_looks(home, loop) or has_one_turn(home, loop) for home, loop in loops
+    )
     return looks and not program.loaders.runs_everywhere(loader)
 
 
 def only_looks(program: Program, loop: cst.For) -> bool:
     """Whether nothing is gained by faster batches: a few are looked at, or one after a key."""
     return ends_early(program, loop) or waits_for_person(program, loop)
+
+
+def has_one_turn(program: Program, loop: cst.CSTNode | None) -> bool:
+    """Whether the loaders that a loop goes through hold one batch: ``batch_size=len(dataset)``."""
+    project = program.project
+    said = _WHOLE in program.text or (project is not None and project.imports.having((_WHOLE,)))
+    loaders = program.loaders.sources(loop.iter) if said and isinstance(loop, cst.For) else []
+    home = program.loaders.home
+    sizes = [home(loader).argument(loader, "batch_size") for loader in loaders]
+    return bool(sizes) and all(
+        size.arg is not None
+        and isinstance(size.arg.value, cst.Call)
+        and dotted(size.arg.value.func) == "len"
+        for size in sizes
+    )
 
 
 def ends_early(program: Program, loop: cst.For) -> bool:

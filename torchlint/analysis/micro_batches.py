@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _DEPTH = 2  # calls between a loop and the step that it takes
 _PARTS = ("chunk", "tensor_split")
+# What changes gradients, by those of all processes.
+_CHANGES = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_gradient", "unscale_")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +47,7 @@ def micro_batches(program: Program) -> Iterator[MicroBatches]:
         loop = next(loops_around(program, backward), None)
         if loop is None or _has_another(program, loop, backward, calls):
             continue
-        if _reads_gradients(program, loop):
+        if _reads_gradients(program, loop) or _changes_gradients(program, loop, backward):
             continue
         found = _guarded(program, loop, backward, steps) or _behind(program, loop, backward, steps)
         if found is not None:
@@ -68,6 +70,18 @@ def _reads_gradients(program: Program, loop: Loop) -> bool:
         node.attr.value == "grad" and not program.qualified(node)
         for node in program.index.below(loop.body, cst.Attribute)
     )
+
+
+def _changes_gradients(program: Program, loop: Loop, backward: cst.Call) -> bool:
+    """Whether each turn clips what it has added: every average then counts."""
+    for call in program.index.below(loop.body, cst.Call):
+        if dotted(call.func).rpartition(".")[2] in _CHANGES and not exclusive(
+            program, call, backward
+        ):
+            guard = step_guard(program, call)
+            if guard is None or guard[0] is not loop:
+                return True
+    return False
 
 
 def _guarded(

@@ -62,12 +62,13 @@ def class_of(program: Program, value: Value) -> tuple[Program, Class] | None:
 
 
 def forward_of(program: Program, model: Value) -> tuple[Program, cst.FunctionDef] | None:
-    """Return the ``forward`` of a module, with its file."""
+    """Return the ``forward`` of a module, with its file; its own ``__call__``, if it has one."""
     found = class_of(program, model) if model.kind is Kind.MODULE else None
     if found is None:
         return None
-    method = found[0].classes.method(found[1], "forward")
-    return None if method is None else (found[0], method)
+    home, owner = found
+    method = home.classes.method(owner, "__call__") or home.classes.method(owner, "forward")
+    return None if method is None else (home, method)
 
 
 def passed(

@@ -57,13 +57,16 @@ _REMOVED = {
     "torch._six": Version("2.0"),
     **{f"torch.{name}": Version("2.0") for name in _OLD_ALGEBRA},
 }  # fmt: skip
+_STFT = Version("2.0")  # wants `return_complex` from here on, for real numbers (PR 86724)
+_BEFORE_COMPLEX = 9  # parameters of it
 _FFT = Version("1.8")  # `torch.fft` is a module from here on, and not to be called
 _NEXT = Version("1.13")  # the iterators of loaders have no method `next` from here on
 # Called by what needs them only, which other parts of a project may do without.
 _CALLED = frozenset(
     f"torch.{name}"
-    for name in (*_OLD_ALGEBRA, "gesv", "potrf", "trtrs", "gels", "rfft", "irfft", "ifft", "fft")
-)
+    for name in (*_OLD_ALGEBRA, "gesv", "potrf", "trtrs", "gels", "rfft", "irfft", "ifft", "fft",
+                 "stft")
+)  # fmt: skip
 INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
 # Written for torch 0.4 or later, which the file beside it need not be.
@@ -84,7 +87,8 @@ _TRACES: dict[str, re.Pattern[str] | None] = {
         ".data[0]", "torchtext", "utils.ffi", "torch.symeig(", "torch.eig(", "torch.lstsq(",
         "torch.solve(", "load_lua", "torch.legacy", "_DataLoaderIter", "torch.gesv(",
         "torch.potrf(", "torch.trtrs(", "torch.gels(", "torch.rfft(", "torch.irfft(",
-        "torch.ifft(", "torch.fft(", "torch.matrix_rank(", "torchvision.models.utils", ".next()",
+        "torch.ifft(", "torch.fft(", "torch.stft(", "torch.matrix_rank(",
+        "torchvision.models.utils", ".next()",
     )),
     **{word: re.compile(words(word)) for word in ("Scale", "RandomSizedCrop")},
     **dict.fromkeys(("make_grid(", "save_image("), re.compile(r"[(,]\s*range\s*=")),
@@ -270,12 +274,21 @@ def own(program: Program) -> Iterator[Limit]:
     for call in program.calls_of("torch.fft"):
         if not _is_asked_for(program, call):
             yield Limit(_FFT, "torch.fft")
+    for call in program.calls_of("torch.stft"):
+        if not _says_complex(program, call) and not _is_asked_for(program, call):
+            yield Limit(_STFT, "torch.stft")
     for call, func in program.method_calls("next"):
         if _is_of_loader(program, func.value) and not _is_tried(program, call):
             yield Limit(_NEXT, program.code(call))
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
+
+
+def _says_complex(program: Program, call: cst.Call) -> bool:
+    """Whether `torch.stft` is given ``return_complex``, or may be, or complex numbers."""
+    said = any(arg.star or "complex" in program.code(arg) for arg in call.args)
+    return said or len(call.args) > _BEFORE_COMPLEX
 
 
 def _is_of_loader(program: Program, node: cst.BaseExpression) -> bool:

@@ -16,6 +16,7 @@ import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.decided import is_decided_by_callers
+from torchlint.analysis.early_ends import has_one_turn
 from torchlint.analysis.fetched import fetched
 from torchlint.analysis.host_results import (
     decides_step,
@@ -142,8 +143,14 @@ def syncs(program: Program) -> list[Sync]:
         if not _is_item_beside(program, node, tensor):
             found += sync_of(program, node, _uncopied(program, tensor), Read.SCALAR)
     found = [sync for sync in found if not _is_beside(program, sync)]
+    found = [sync for sync in found if not _is_once(program, sync)]
     scalars = {id(sync.node) for sync in found if sync.read is Read.SCALAR}
     return [s for s in found if s.read is not Read.COPY or not _inside_scalar(program, s, scalars)]
+
+
+def _is_once(program: Program, sync: Sync) -> bool:
+    """Whether an evaluation reads once: all that it goes through is one batch."""
+    return sync.context.role is Role.EVAL and has_one_turn(program, sync.context.loop)
 
 
 def _is_beside(program: Program, sync: Sync) -> bool:

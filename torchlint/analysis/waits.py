@@ -24,6 +24,7 @@ from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.origins import origins
 from torchlint.analysis.per_sample import is_over_batch
 from torchlint.analysis.queued import OPERATIONS, asks_gpu, implied_waits_in, queues, target_of
+from torchlint.analysis.reached_returns import Way
 from torchlint.analysis.syncs import Read, items
 from torchlint.analysis.uploads import is_upload
 from torchlint.analysis.values import Kind
@@ -226,7 +227,7 @@ def _settling_calls(program: Program, function: cst.FunctionDef | None) -> Itera
         target = target_of(program, call) if program.function(call) is function else None
         if target is None or not any(target[0].function(w) is target[1] for w in target[0].waits):
             continue
-        if _ends_waiting(*target) and not queues(program, call):
+        if _ends_waiting(*target, call) and not queues(program, call):
             yield call
 
 
@@ -606,18 +607,23 @@ def _waiting_calls(program: Program, node: cst.CSTNode) -> Iterator[cst.Call]:
     for call in index.below(place, cst.Call):
         if index.order(call) < index.order(node) and program.function(call) is function:
             target = target_of(program, call)
-            if target is not None and not program.context(call).guarded and _ends_waiting(*target):
+            guarded = target is None or program.context(call).guarded
+            if target is not None and not guarded and _ends_waiting(*target, call):
                 yield call
 
 
-def _ends_waiting(home: Program, function: cst.FunctionDef) -> bool:
-    """Whether a function waits for the GPU each time that it runs, and queues nothing after it."""
+def _ends_waiting(home: Program, function: cst.FunctionDef, site: cst.Call) -> bool:
+    """Whether a function waits for the GPU each time that it runs, and queues nothing after it.
+
+    By the way that a call takes: ``accuracy(y, x)`` may read what ``reduction="none"`` does not.
+    """
     if not _may_read(home, function.body):
         return False  # the usual case, and cheap to see
     waits: list[cst.CSTNode] = [sync.node for sync in home.syncs if sync.read is not Read.SHOWN]
     waits += home.waits
+    way = Way(home, function, site)
     return any(
-        _always_runs(home, wait, function) and not _queues_after(home, wait, function)
+        _always_runs(home, wait, function, way=way) and not _queues_after(home, wait, function)
         for wait in waits
         if home.function(wait) is function
     )
@@ -653,12 +659,19 @@ def _drains(program: Program, node: cst.CSTNode) -> bool:
 
 
 def _always_runs(
-    home: Program, wait: cst.CSTNode, function: cst.FunctionDef, *, leaving: bool = True
+    home: Program,
+    wait: cst.CSTNode,
+    function: cst.FunctionDef,
+    *,
+    leaving: bool = True,
+    way: Way | None = None,
 ) -> bool:
     """Whether a wait runs in each call of a function; where there is a GPU is enough.
 
-    Without ``leaving``, in each call that gets that far, of which loops have a turn.
+    Without ``leaving``, in each call that gets that far, of which loops have a turn.  With a
+    ``way``, in each call that takes it.
     """
+    way = Way(home, function) if way is None else way
     child = wait
     for above in home.index.ancestors(wait):
         match above:
@@ -668,6 +681,9 @@ def _always_runs(
                 pass
             case cst.For() if not leaving:
                 pass
+            case cst.If(test=test) if child is not test and (truth := way.truth(test)) is not None:
+                if truth is not (child is above.body):
+                    return False
             case (
                 cst.If() | cst.IfExp() | cst.BooleanOperation() | cst.For() | cst.While()
                 | cst.Try() | cst.TryStar() | cst.Match() | cst.Lambda()
@@ -677,7 +693,8 @@ def _always_runs(
                 pass
         child = above
     return not leaving or not any(
-        home.index.order(one) < home.index.order(wait) for one in _leaving(home, function)
+        home.index.order(one) < home.index.order(wait) and way.comes_to(one)
+        for one in _leaving(home, function)
     )
 
 
