@@ -94,8 +94,9 @@ forward pass as well: `value = policy.value(state).item()`.  Its graph is record
 in every step, or in those where an option asks for one more term of the loss
 (`if args.perceptual: ...`); what runs now and then is a note, where it is given something other
 than the batch of the step, and so is what runs between the epochs, whatever its function is called:
-`images = generator(fixed).cpu().data.numpy()`, and what runs beside `torch.autograd.grad()` in a
-loop, wherever that loop is: some models are tuned before they are tested.  A module without
+`images = generator(fixed).cpu().data.numpy()`, what runs beside `torch.autograd.grad()` in a
+loop, wherever that loop is (some models are tuned before they are tested), and what runs in a loop
+of a function that is named for an evaluation, but does not call `eval()`.  A module without
 parameters (a spectrogram, a blur with fixed weights in a buffer) records nothing of a batch, and a
 single layer without any (`nn.Softmax(dim=1)(out).argmax(1)`) little that is worth a line.
 

@@ -130,28 +130,6 @@ def step(body: str) -> str:
         pytest.param(
             evaluation(tail=f"{TAIL}\ntorch.no_grad().__enter__()\n"), id="entered by hand"
         ),
-        pytest.param(evaluation(switch=""), id="named for evaluation, but without eval()"),
-        pytest.param(evaluation(switch="other.eval()"), id="another model is switched"),
-        pytest.param(evaluation(switch="model.eval(mode)"), id="another method"),
-        pytest.param(evaluation(switch="model.train(mode)"), id="a mode that is not known"),
-        pytest.param(evaluation(switch="model.train(True)"), id="put into training"),
-        pytest.param(evaluation(switch="model.train(False, x)"), id="another method that trains"),
-        pytest.param(evaluation(switch="model.train(*[False])"), id="a mode behind a star"),
-        pytest.param(
-            evaluation(switch="model.train(False)\nmodel.train(True)"), id="switched there and back"
-        ),
-        pytest.param(
-            evaluation(switch="if quick:\n    model.eval()"), id="switched under a condition"
-        ),
-        pytest.param(evaluation(switch="model.eval()\nmodel.train()"), id="switched back"),
-        pytest.param(
-            evaluation(switch="model.eval(), other.eval()\nother.train(), model.train()"),
-            id="switched back beside another",
-        ),
-        pytest.param(
-            evaluation(switch="quick and (model.eval(), other.eval())"),
-            id="switched beside another under a condition",
-        ),
         pytest.param(
             evaluation(switch="model.eval()\nmodel = make()"), id="another model under its name"
         ),
@@ -255,6 +233,46 @@ def step(body: str) -> str:
 )
 def test_leaves_alone(source):
     silent(source, CODE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(evaluation(switch=""), id="named for evaluation, but without eval()"),
+        pytest.param(evaluation(switch="other.eval()"), id="another model is switched"),
+        pytest.param(evaluation(switch="model.eval(mode)"), id="another method"),
+        pytest.param(evaluation(switch="model.train(mode)"), id="a mode that is not known"),
+        pytest.param(evaluation(switch="model.train(True)"), id="put into training"),
+        pytest.param(evaluation(switch="model.train(False, x)"), id="another method that trains"),
+        pytest.param(evaluation(switch="model.train(*[False])"), id="a mode behind a star"),
+        pytest.param(
+            evaluation(switch="model.train(False)\nmodel.train(True)"), id="switched there and back"
+        ),
+        pytest.param(
+            evaluation(switch="if quick:\n    model.eval()"), id="switched under a condition"
+        ),
+        pytest.param(evaluation(switch="model.eval()\nmodel.train()"), id="switched back"),
+        pytest.param(
+            evaluation(switch="model.eval(), other.eval()\nother.train(), model.train()"),
+            id="switched back beside another",
+        ),
+        pytest.param(
+            evaluation(switch="quick and (model.eval(), other.eval())"),
+            id="switched beside another under a condition",
+        ),
+    ],
+)
+def test_a_test_that_is_not_seen_to_be_in_evaluation_mode(source):
+    """What it runs is recorded for nothing all the same, as only numbers are read."""
+    (found,) = check(source, CODE)
+    assert (found.code, found.severity) == ("TL401b", Severity.INFO)
+    silent(source.replace("(model(x).argmax(1) == y).sum().item()", "model(x).sum()"), CODE)
+
+
+def test_what_is_read_as_an_array_has_no_graph():
+    loop = "for x, y in batches:\n    hits += (model(x){}.numpy() > 0).sum()\n"
+    silent(evaluation(loop.format(""), switch=""), CODE)
+    assert check(evaluation(loop.format(".detach()"), switch=""), CODE)
 
 
 @pytest.mark.parametrize(
@@ -1113,7 +1131,7 @@ model = Net()
 def fit(x, y):
     F.cross_entropy(model(x), y).backward()
 
-def test(x, y, asked, right):
+def tune(x, y, asked, right):
     net = copy.deepcopy(model)
     scores = []
     for turn in range(9):
@@ -1125,7 +1143,7 @@ def test(x, y, asked, right):
         scores.append((out.argmax(1) == right).sum().item())
     return scores
 
-print(test(*load()))
+print(tune(*load()))
 """
 
 
@@ -1143,7 +1161,7 @@ print(test(*load()))
             "self.weight = torch.ones(4, 4)",
             id="no other parameter",
         ),
-        pytest.param("print(test", "with torch.no_grad(): print(test", id="no gradients"),
+        pytest.param("print(tune", "with torch.no_grad(): print(tune", id="no gradients"),
     ],
 )
 def test_leaves_alone_what_is_tuned(old, new):

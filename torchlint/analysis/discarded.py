@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,6 +32,7 @@ _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
           "register_full_backward_hook")  # fmt: skip
 # What is called on a model that is trained, or set up.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "load_state_dict", "to", "cuda")
+_TESTS = re.compile(r"_*(test|eval|valid)", re.IGNORECASE)
 _DEPTH = 3  # methods that call methods
 
 
@@ -72,12 +74,13 @@ def read_off(program: Program) -> Iterator[cst.Call]:
         if model_of(program, call) is None:
             continue
         context = program.context(call)
+        trains = context.role in (Role.TRAIN, Role.EPOCH) or _is_beside_gradients(program, call)
         if (
-            (context.role in (Role.TRAIN, Role.EPOCH) or _is_beside_gradients(program, call))
+            (trains or _is_tested(program, call))
             and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
             and not _is_unpacked(program, call)
-            and only_read(program, call)
+            and only_read(program, call, surely=not trains)
         ):
             yield call
 
@@ -87,6 +90,17 @@ def _is_beside_gradients(program: Program, node: cst.CSTNode) -> bool:
     asks = list(program.calls_of("torch.autograd.grad"))
     loop = loop_around(program, node) if asks else None
     return loop is not None and any(loop_around(program, call) is loop for call in asks)
+
+
+def _is_tested(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a node stands in a loop of a function that is named for an evaluation."""
+    function = program.function(node)
+    return (
+        function is not None
+        and function.asynchronous is None
+        and _TESTS.match(function.name.value) is not None
+        and loop_around(program, node) is not None
+    )
 
 
 def model_of(program: Program, call: cst.Call) -> Value | None:

@@ -47,18 +47,20 @@ _ENDS = (
 )  # fmt: skip
 
 
-def only_read(program: Program, node: cst.BaseExpression) -> bool:
+def only_read(program: Program, node: cst.BaseExpression, *, surely: bool = False) -> bool:
     """Whether a value is used, and each of its uses ends in something that has no graph.
 
     What is computed from it is followed through the names of its function: a loss of which the
-    number is printed, labels, comparisons.
+    number is printed, labels, comparisons.  What goes into an array without `detach()` has none to
+    begin with, else it raised; ``surely``: so has what may go there.
     """
+    refused = Held.MAYBE if surely else Held.YES
     todo: list[cst.BaseExpression] = [node]
     seen: set[int] = set()
     read = False
     while todo:
         one = todo.pop()
-        given = _given(program, one)
+        given = _given(program, one, refused)
         if given is None:
             return False
         read = read or (not given and not _is_idle(program, one))
@@ -76,7 +78,7 @@ def _is_idle(program: Program, node: cst.BaseExpression) -> bool:
     return looks or isinstance(above, cst.Expr)
 
 
-def _given(program: Program, node: cst.BaseExpression) -> list[Binding] | None:
+def _given(program: Program, node: cst.BaseExpression, refused: Held) -> list[Binding] | None:
     """Return the names that get what an expression is part of: none where its graph ends there.
 
     None where it may go anywhere.
@@ -88,7 +90,9 @@ def _given(program: Program, node: cst.BaseExpression) -> list[Binding] | None:
             return _names(program, above, place)
         if isinstance(above, cst.AugAssign):
             return list(_bound(program, [above.target]))
-        if isinstance(above, cst.Call) and _asks(program, above):
+        if isinstance(above, cst.Call) and (
+            _asks(program, above) or _refuses(program, above, refused)
+        ):
             return None
         if isinstance(above, _ENDS) or _is_without(program, above):
             return []
@@ -110,6 +114,15 @@ def _asks(program: Program, call: cst.Call) -> bool:
     if found is not None:
         return differentiates(*found)
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in ASKING
+
+
+def _refuses(program: Program, call: cst.Call, least: Held) -> bool:
+    """``y.cpu().numpy()`` of what has not been detached: it raises where that is recorded."""
+    match call.func:
+        case cst.Attribute(value=of, attr=cst.Name("numpy")):
+            return held(program, of) >= least
+        case _:
+            return False
 
 
 def _ends_in(program: Program, call: cst.Call, arg: cst.CSTNode) -> bool:
