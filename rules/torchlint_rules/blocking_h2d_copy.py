@@ -323,9 +323,16 @@ def is_drained(program: Program, copy: Copy) -> bool:
     return not any(
         queues(program, one) and not program.context(one).guarded
         for one in index.below(loop.body, cst.Call)
-        if (index.order(one) < index.order(copy.call) and not moves_batch(program, one))
+        if (is_before(program, one, copy.call) and not moves_batch(program, one))
         or index.order(one) > index.end(last)
         or id(one) in around
+    )
+
+
+def is_before(program: Program, call: cst.Call, copy: cst.Call) -> bool:
+    """Whether a call has run when a batch is copied: not one that is given the copy."""
+    return program.index.order(call) < program.index.order(copy) and not program.index.inside(
+        copy, call
     )
 
 

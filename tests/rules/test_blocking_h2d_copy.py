@@ -449,6 +449,18 @@ for x, y in loader:
         pytest.param(
             "pass", "optimizer.step(); book.add(loss.data[0])", "info", id="as torch 0.4 waited"
         ),
+        pytest.param(
+            "for one in model.parameters(): one.grad = None",
+            "optimizer.step(); loss.item()",
+            "info",
+            id="drops gradients first",
+        ),
+        pytest.param(
+            "with torch.no_grad(): size = len(x)",
+            "optimizer.step(); loss.item()",
+            "info",
+            id="only counts first",
+        ),
         pytest.param("pass", "shown = loss.item(); optimizer.step()", "warning", id="then works"),
         pytest.param("model(noise)", "optimizer.step(); loss.item()", "warning", id="works first"),
         pytest.param(
@@ -460,6 +472,13 @@ def test_a_step_that_ends_with_a_wait(first: str, last: str, severity: str) -> N
     source = script("pass", loop="if True:") + STEP.format(first=first, last=last)
     (found,) = check(source, CODE)
     assert found.severity.word == severity
+
+
+def test_what_is_given_the_copy_runs_after_it() -> None:
+    step = STEP.format(first="a, b = split(x.to(device))", last="optimizer.step(); loss.item()")
+    source = script("pass", loop="if True:") + step.replace("    x = x.to(device)\n", "")
+    (found,) = check(source.replace("model(x)", "model(a)"), CODE)
+    assert found.severity.word == "info"
 
 
 REPLAYED = """\

@@ -29,7 +29,9 @@ _HOST = (*WAITS, "time.", "math.", "os.", "sys.", "logging.", "datetime.", "json
          "sklearn.", "cv2.", "PIL.", "matplotlib.", "wandb.", "tqdm.", "torch.cuda.is_",
          "torch.cuda.max_memory", "torch.cuda.memory_", "torch.cuda.reset_",
          "torch.distributed.get_", "torch.distributed.is_", "torch.is_tensor",
-         "torch.autograd.Variable", "torch.from_numpy")  # fmt: skip
+         "torch.autograd.Variable", "torch.from_numpy", "torch.no_grad", "torch.enable_grad",
+         "torch.set_grad_enabled", "torch.inference_mode", "torch.autocast", "torch.amp.autocast",
+         "torch.cuda.amp.autocast")  # fmt: skip
 _HOST_KINDS = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.NDARRAY, Kind.NPSCALAR, Kind.LIST,
      Kind.TUPLE, Kind.DICT, Kind.ITERATOR, Kind.SCHEDULER}
@@ -38,7 +40,8 @@ _HOST_KINDS = frozenset(
 _VIEWS = frozenset(
     {*TENSOR_NUMBER, "size", "detach", "tolist", "numpy", "view", "unsqueeze", "squeeze",
      "keys", "values", "items", "get", "format", "append", "extend", "get_lr", "get_last_lr",
-     "state_dict", "get_scale", "clear", "ljust", "rjust", "join", "strip"}
+     "state_dict", "parameters", "named_parameters", "buffers", "modules", "children",
+     "get_scale", "clear", "ljust", "rjust", "join", "strip"}
 )  # fmt: skip
 _LOGGER = re.compile(r"log|print|record|report|writ", re.IGNORECASE)
 _WORKS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCALER})
