@@ -29,8 +29,8 @@ not become measurably faster, so this is information.
 - `LayerNorm` and `GroupNorm`, which average across channels: there the bias matters; and
   `InstanceNorm` with running statistics.
 - An activation, a pooling, a reshape or anything else in between; an output that is used elsewhere
-  as well; layers that run at several places; a sequence that is handed to a module of the project
-  which runs its layers one by one.
+  as well; layers that run at several places, and so norms with running statistics; a sequence that
+  is handed to a module of the project which runs its layers one by one.
 - A layer that ends a forward pass, unless the file alone makes modules of that class, and all of
   them go into norms.
 - A norm that an argument decides about (`if norm: layers.append(...)`), where no call asks for it
@@ -79,6 +79,7 @@ followed by a batch norm"
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -88,11 +89,13 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.flattening import takes_rows
 from torchlint.analysis.held_in_evaluation import stays_in_evaluation
 from torchlint.analysis.importing import importers
+from torchlint.analysis.index import dotted
 from torchlint.analysis.initialisers import needs_bias
 from torchlint.analysis.layers import chosen_links
 from torchlint.analysis.loaded_models import is_loaded_wherever_made
 from torchlint.analysis.none_checks import never_runs
 from torchlint.analysis.rewrites import AddArgument, Replace
+from torchlint.analysis.scaling import exclusive
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unused import is_never_read
 from torchlint.edits import Fix, Safety
@@ -200,12 +203,28 @@ def subtracts_mean(program: Program, layer: cst.Call, norm: cst.Call) -> bool:
     name, kind = program.qualified(layer.func), program.qualified(norm.func)
     if not (name in LINEAR or name in CONVOLUTIONS) or kind not in cancelling(name):
         return False
-    if name in LINEAR:
-        return same_width(program, layer, norm)
+    if name in LINEAR and not same_width(program, layer, norm):
+        return False
     if kind.startswith("torch.nn.InstanceNorm"):
         tracks = program.argument(norm, "track_running_stats")
         return tracks.absent or tracks.literal() == "False"
-    return True
+    return not is_shared(program, norm)
+
+
+def is_shared(program: Program, norm: cst.Call) -> bool:
+    """Whether a norm runs several times in a pass: its running mean is then of all its inputs."""
+    attribute, owner = module_uses.attribute_of(program, norm), program.classes.around(norm)
+    if not attribute:
+        return False
+    runs = [
+        call
+        for call, func in program.method_calls(attribute)
+        if dotted(func.value) == "self" and program.classes.around(call) is owner
+    ]
+    return any(
+        program.function(one) is program.function(other) and not exclusive(program, one, other)
+        for one, other in itertools.pairwise(runs)
+    )
 
 
 def same_width(program: Program, linear: cst.Call, norm: cst.Call) -> bool:

@@ -67,10 +67,10 @@ processes prepare the next batches while the current one is computed.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
   (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
 
-Reported as information, without a fix: loaders that have workers only where an option of the
-command line says so (`default=0`).  So are loaders with a `collate_fn` and a sampler (or shuffling)
-of a dataset that a module outside of the project makes, in files that use a GPU: what a sample
-costs is not seen there.
+Reported as information: loaders that only evaluations go through, a single time each.  So are,
+without a fix, loaders that have workers only where an option of the command line says so
+(`default=0`), and loaders with a `collate_fn` and a sampler (or shuffling) of a dataset that a
+module outside of the project makes, in files that use a GPU: what a sample costs is not seen there.
 
 Reported without a fix: a 0 in a dictionary (`DataLoader(data, **kwargs)`), which other loaders may
 have as well; a `lambda` or a local class or function that would have to be sent to the
@@ -110,6 +110,7 @@ from torchlint.analysis.early_ends import only_looks
 from torchlint.analysis.lengths import may_have_few
 from torchlint.analysis.loaded import yields_gpu_tensors
 from torchlint.analysis.loops import Role
+from torchlint.analysis.once import runs_once
 from torchlint.analysis.passes import draws
 from torchlint.analysis.reasons import refused, refused_by_dictionary
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
@@ -238,14 +239,20 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
     gpu = any(one.devices.gpu for one in files) and not any(one.wrappers for one in files)
     roles = {step.role for step in slow.steps}
     unless = f", unless `{slow.option}` is above 0" if slow.option else ""
+    little = slow.option or is_plain(program, cost) or is_once(slow)
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process{unless}: "
         f"{'the evaluation' if roles == {Role.EVAL} else 'training'} waits for every batch",
         None if first or slow.option or in_dictionary(slow) else fix(program, slow),
-        None if gpu and not (slow.option or is_plain(program, cost)) else Severity.INFO,
+        None if gpu and not little else Severity.INFO,
         help=first or (DEFAULT if slow.option else TRY),
     )
+
+
+def is_once(slow: Slow) -> bool:
+    """Whether nothing but evaluations goes through a loader, a single time each."""
+    return all(step.role is Role.EVAL and runs_once(step.program, step.node) for step in slow.steps)
 
 
 def obstacle(program: Program, slow: Slow) -> str:
@@ -258,7 +265,9 @@ def obstacle(program: Program, slow: Slow) -> str:
             "workers that are not forked import this file again."
         )
     if local := unpicklable(program, slow.call, slow.datasets):
-        return f"Define `{local}` at the level of the module, so that it can be sent to workers."
+        return (
+            f"Define `{local.text}` at the level of the module, so that it can be sent to workers."
+        )
     for dataset in slow.datasets:
         if handle := keeps_handle(dataset):
             return f"Open `{handle}` in each worker, at the first sample: it cannot be shared."

@@ -116,11 +116,13 @@ SHARE = (
 def invalid_worker_options(program: Program) -> Iterator[Finding]:
     """Find loaders that raise when they are made, or whose workers go wrong."""
     imports: list[cst.CSTNode] = []
+    told: list[cst.CSTNode] = []
     for call in program.loaders.calls:
         workers = workers_of(program, call)
         yield from excluded(program, call, workers)
         if workers in (Workers.SOME, Workers.ASKED):
             yield from too_many(program, call)
+            yield from unsent(program, call, told)
             yield from badly_started(program, call, imports)
             yield from repeated(program, call)
 
@@ -246,26 +248,36 @@ def too_many(program: Program, call: cst.Call) -> Iterator[Finding]:
         )
 
 
-def badly_started(
-    program: Program, call: cst.Call, imports: list[cst.CSTNode]
-) -> Iterator[Finding]:
-    """Find workers that can only start where they are forked (TL105b)."""
+def unsent(program: Program, call: cst.Call, told: list[cst.CSTNode]) -> Iterator[Finding]:
+    """Find what only forked workers can be given (TL105b): each once, where it stands."""
     method = start_method(program, call)
-    if method in ("fork", "unknown"):
-        return
-    severity = None if method else Severity.INFO
-    where = f"by {method}" if method else NOT_FORKED
     local = unpicklable(program, call, program.datasets.of_loader(call))
-    if local and is_run(program, call):
+    if local is None or method in ("fork", "unknown") or not is_run(program, call):
+        return
+    node = local.node if local.home is program else call
+    if node not in told:
+        told.append(node)
         yield Finding(
-            call,
-            f"`{local}` cannot be sent to the workers of this DataLoader {where}",
+            node,
+            f"`{local.text}` cannot be sent to the workers of a DataLoader {started(method)}",
             None,
-            severity,
+            None if method else Severity.INFO,
             case="b",
             help="Define it at the level of the module.",
         )
-    if not method:
+
+
+def started(method: str) -> str:
+    """Say how workers start."""
+    return f"by {method}" if method else NOT_FORKED
+
+
+def badly_started(
+    program: Program, call: cst.Call, imports: list[cst.CSTNode]
+) -> Iterator[Finding]:
+    """Find workers that start as their file is imported, and import it again (TL105b)."""
+    method = start_method(program, call)
+    if method in ("", "fork", "unknown"):
         return  # most scripts train as they are imported, and are started by fork
     for home, loop in program.loaders.loops_everywhere(call):
         start = started_by_import(home, loop)
@@ -273,9 +285,8 @@ def badly_started(
             imports.append(start[1])
             yield Finding(
                 header_of(start[1]),
-                f"workers start when this file is imported, and import it again {where}",
+                f"workers start when this file is imported, and import it again {started(method)}",
                 None,
-                severity,
                 case="b",
                 help='Put what trains under `if __name__ == "__main__":`.',
             )

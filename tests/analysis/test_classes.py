@@ -168,3 +168,25 @@ def test_the_object_that_all_classes_extend() -> None:
     assert list(program.classes.outside(found)) == ["object"]
     assert only_class("from lib import object\nclass A(object): pass")[1].bases == ("lib.object",)
     assert only_class("class A(dict): pass")[1].bases == ("",)
+
+
+@pytest.mark.parametrize(
+    ("other", "base"),
+    [
+        pytest.param("torch.optim.Adam", "torch.optim.Optimizer", id="another of torch"),
+        pytest.param("lib.Adam", "", id="another library's"),
+    ],
+)
+def test_one_optimizer_or_another_as_a_base(other: str, base: str) -> None:
+    source = f"""
+    import lib
+    def make(args):
+        if args.sgd:
+            kind = torch.optim.SGD
+        else:
+            kind = {other}
+        class A(kind):
+            def rate(self): return self.rates[0]
+        return A(args.model.parameters())
+    """
+    assert only_class(source)[1].bases == (base,)

@@ -104,6 +104,12 @@ for name, p in model.named_parameters():
         pytest.param(
             module(PLAIN, "y = self.bn(self.conv(x))\nreturn self.bn(self.conv(y))"),
             id="runs at several places"),
+        pytest.param(
+            module(
+                f"{PLAIN}\nself.relu = nn.ReLU()",
+                "y = self.bn(self.conv(x))\nreturn self.bn(self.relu(y))",
+            ),
+            id="a norm whose running mean is of others as well"),
         pytest.param(module(PLAIN, "return checkpoint(self.conv, x)"), id="handed on"),
         pytest.param(
             module(f"self.conv = {CONV}\nself.bn = {NORM} if norm else None", DIRECT),
@@ -237,9 +243,9 @@ BUILDERS = {
     "two names": (PLAIN, "y = self.conv(x)\nz = self.bn(y)\nreturn z"),
     "a walrus": (PLAIN, "return self.bn(y := self.conv(x))"),
     "its shape is read": (PLAIN, "y = self.conv(x)\nprint(y.shape, y.size(0))\nreturn self.bn(y)"),
-    "a norm for two layers": (
-        f"self.conv = {CONV}\nself.bn = {NORM}\nself.relu = nn.ReLU()",
-        "y = self.bn(self.conv(x))\nreturn self.bn(self.relu(y))",
+    "a norm in either branch": (
+        PLAIN,
+        "if x.mean() > 0:\n    return self.bn(self.conv(x))\nelse:\n    return self.bn(x)",
     ),
     "a sequence before a norm": (
         f"self.conv = nn.Sequential(nn.ReLU(), {CONV})\nself.bn = {NORM}",

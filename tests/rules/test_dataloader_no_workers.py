@@ -315,6 +315,24 @@ def test_work_of_collate_fn_counts() -> None:
 def test_an_evaluation_waits_too() -> None:
     (found,) = check(loaded("DataLoader(Photos(p))", loop=EVALUATION), CODE)
     assert found.message.endswith("in the main process: the evaluation waits for every batch")
+    assert found.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("loop", "severity"),
+    [
+        pytest.param(EVALUATION, Severity.INFO, id="once"),
+        pytest.param(
+            "for epoch in range(9):\n" + textwrap.indent(EVALUATION, "    "),
+            Severity.WARNING,
+            id="in each epoch",
+        ),
+        pytest.param(LOOP, Severity.WARNING, id="it trains"),
+    ],
+)
+def test_an_evaluation_that_runs_once_waits_a_little(loop: str, severity: Severity) -> None:
+    (found,) = check(f"{HEAD}loader = DataLoader(Photos(p))\n{loop}", CODE)
+    assert found.severity is severity
 
 
 def test_batches_taken_one_by_one() -> None:

@@ -243,8 +243,16 @@ def test_too_many_workers() -> None:
 def test_what_cannot_be_sent(arguments: str, before: str, local: str) -> None:
     (found,) = check(loaded(arguments, before), CODE)
     assert found.code == "TL105b"
-    assert found.message.startswith(f"`{local}` cannot be sent to the workers of this DataLoader")
+    assert found.message.startswith(f"`{local}` cannot be sent to the workers of a DataLoader")
     assert found.severity is Severity.INFO
+    rows = loaded(arguments, before).splitlines()
+    assert local in rows[found.location.row - 1][found.location.column - 1 :]
+
+
+def test_what_cannot_be_sent_is_told_of_once() -> None:
+    source = loaded("num_workers=2, collate_fn=c", "c = lambda b: b")
+    other = source + source[source.index("loader =") :]
+    assert len(check(other, CODE)) == 1
 
 
 @pytest.mark.parametrize(

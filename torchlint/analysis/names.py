@@ -103,17 +103,24 @@ class Names:
     def base(self, node: cst.ClassDef, base: cst.BaseExpression) -> str:
         """Qualified name of a base of a class: ``class Dataset(Dataset)`` is of the import.
 
-        The built-in ``object`` is ``"object"``.
+        The built-in ``object`` is ``"object"``, and one optimizer of torch or another, by an
+        option, ``"torch.optim.Optimizer"``.
         """
         if not _extends_namesake(node, base):
-            return self.qualified(base) or self._is_object(node, base) * "object"
+            return self.qualified(base) or self._likely_base(node, base)
         owner = self._index.scope(node).owner(node.name.value)
         bindings = [] if owner is None else owner.bindings[node.name.value]
         return canonical(self._resolve([one for one in bindings if one.value is not node]))
 
-    def _is_object(self, node: cst.ClassDef, base: cst.BaseExpression) -> bool:
-        named = isinstance(base, cst.Name) and base.value == "object"
-        return named and self._index.scope(node).owner("object") is None
+    def _likely_base(self, node: cst.ClassDef, base: cst.BaseExpression) -> str:
+        if not isinstance(base, cst.Name):
+            return ""
+        owner = self._index.scope(node).owner(base.value)
+        if owner is None:
+            return "object" if base.value == "object" else ""
+        meant = {self._meaning(one) for one in owner.bindings[base.value]}
+        optimizer = bool(meant) and all(one.startswith("torch.optim.") for one in meant)
+        return "torch.optim.Optimizer" if optimizer else ""
 
     def _qualify(self, node: cst.CSTNode) -> str:
         parts: list[str] = []

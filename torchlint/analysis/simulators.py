@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TOLD = re.compile(r"reward|done|terminal|truncat", re.IGNORECASE)  # what a simulator answers
 _SAMPLERS = ("sampler", "batch_sampler")  # attributes of a DataLoader
+_REMEMBERS = frozenset({"append", "add", "push", "store", "remember", "insert"})
 _HOPS = 8  # names and functions that an action passes through
 
 
@@ -91,6 +92,10 @@ def _is_given(program: Program, node: cst.CSTNode) -> bool:
                     return True  # a search without gradients asks for the next point by it
                 if "priorit" in name or _draws_batches(receiver):
                     return True
+                if name in _REMEMBERS and any(
+                    _TOLD.search(dotted(one.value)) for one in above.args
+                ):
+                    return True  # a memory of steps: `memory.append(state, action, reward, done)`
             case _:
                 pass
     return False

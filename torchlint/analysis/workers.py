@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -195,44 +195,54 @@ def _is_never_read(program: Program, name: cst.Name) -> bool:
 # -- what is sent to the workers --------------------------------------------------------------
 
 
-def unpicklable(program: Program, loader: cst.Call, datasets: tuple[Dataset, ...]) -> str:
-    """Return what only forked workers can be given, a lambda or a local function; or ""."""
+class Local(NamedTuple):
+    """What cannot be pickled: a lambda, or a function or class that is defined in a function."""
+
+    home: Program
+    node: cst.CSTNode
+    text: str
+
+
+def unpicklable(program: Program, loader: cst.Call, datasets: tuple[Dataset, ...]) -> Local | None:
+    """Return what only forked workers can be given."""
+    return next(_unpicklable(program, loader, datasets), None)
+
+
+def _unpicklable(
+    program: Program, loader: cst.Call, datasets: tuple[Dataset, ...]
+) -> Iterator[Local]:
     for word in ("collate_fn", "worker_init_fn"):
         for node in program.argument(loader, word, LOADER).values:
-            if found := _local(program, node, 0):
-                return found
+            yield from _locals(program, node, 0)
     for dataset in datasets:
         if dataset.owner is not None and dataset.home is not None:
-            if dataset.home.index.scope(dataset.owner.node).kind is not ScopeKind.MODULE:
-                return f"class {dataset.owner.name}"
-            for found in _stored(dataset):
-                return found
+            owner = dataset.owner.node
+            if dataset.home.index.scope(owner).kind is not ScopeKind.MODULE:
+                yield Local(dataset.home, owner.name, f"class {dataset.owner.name}")
+            yield from _stored(dataset)
         for arg in dataset.call.args if dataset.call is not None else ():
-            if found := _local(dataset.program, arg.value, 0):
-                return found
-    return ""
+            yield from _locals(dataset.program, arg.value, 0)
 
 
-def _stored(dataset: Dataset) -> Iterator[str]:
+def _stored(dataset: Dataset) -> Iterator[Local]:
     """Yield what a dataset's own methods keep in it that cannot be pickled."""
     for home, one in dataset.lineage():
         for stores in one.stores.values():
             for store in stores:
-                if isinstance(store.value, cst.Lambda | cst.Call) and (
-                    found := _local(home, store.value, 0)
-                ):
-                    yield found
+                if isinstance(store.value, cst.Lambda | cst.Call):
+                    yield from _locals(home, store.value, 0)
 
 
-def _local(program: Program, node: cst.CSTNode, depth: int) -> str:
-    """Return a lambda or a local function that an expression is, or keeps."""
+def _locals(program: Program, node: cst.CSTNode, depth: int) -> Iterator[Local]:
+    """Yield the lambdas and local functions that an expression is, or keeps."""
     if depth > _DEPTH:
-        return ""
+        return
+    inner: list[cst.BaseExpression] = []
     match node:
         case cst.Lambda():
-            return program.brief(node)
+            yield Local(program, node, program.brief(node))
         case cst.Name():
-            return _local_name(program, node, depth)
+            yield from _named_locals(program, node, depth)
         case cst.List() | cst.Tuple():
             inner = [element.value for element in node.elements]
         case cst.IfExp():
@@ -240,22 +250,21 @@ def _local(program: Program, node: cst.CSTNode, depth: int) -> str:
         case cst.Call() if dotted(node.func).rpartition(".")[2][:1].isupper():
             inner = [arg.value for arg in node.args]  # a class, whose instance keeps them
         case _:
-            return ""
-    return next((found for one in inner if (found := _local(program, one, depth + 1))), "")
+            pass
+    for one in inner:
+        yield from _locals(program, one, depth + 1)
 
 
-def _local_name(program: Program, node: cst.Name, depth: int) -> str:
+def _named_locals(program: Program, node: cst.Name, depth: int) -> Iterator[Local]:
     for binding in program.flow.reaching(node):
         match binding.kind, binding.value:
             case Bind.DEFINITION, _:
                 if binding.scope.kind is ScopeKind.FUNCTION:
-                    return node.value
+                    yield Local(program, binding.node, node.value)
             case Bind.ASSIGN, value if value is not None and not binding.path:
-                if found := _local(program, value, depth + 1):
-                    return found
+                yield from _locals(program, value, depth + 1)
             case _:
                 pass
-    return ""
 
 
 # -- when they start --------------------------------------------------------------------------
