@@ -907,6 +907,8 @@ def test_what_a_later_line_moves(lines: str) -> None:
         ),
         pytest.param("z = torch.stack((torch.rand(3), torch.ones(3))).cuda()", id="of several"),
         pytest.param("z = Variable(torch.rand(3)).cuda()", id="wrapped"),
+        pytest.param("z = torch.rand(args.n) / args.n\nz = z.cuda()", id="by its size"),
+        pytest.param("z = (n - torch.rand(2, n)).cuda()", id="by one of its sizes"),
     ],
 )
 def test_what_is_computed_of_tensors_of_the_host_alone(lines: str) -> None:
@@ -938,6 +940,7 @@ def test_a_tensor_that_is_moved_now_and_then() -> None:
         pytest.param("z = torch.rand(3) if a else x\nz = z.to(device)", id="perhaps another"),
         pytest.param("z = torch.rand(3)\ny = z.cuda() if z.any() else z", id="asked before"),
         pytest.param("z = torch.zeros(3) + x\nz = z.to(device)", id="computed of others"),
+        pytest.param("z = torch.rand(args.n) / args.m\nz = z.cuda()", id="perhaps of others"),
         pytest.param("z = torch.cat([torch.zeros(3), x]).to(device)", id="joined to others"),
         pytest.param(
             "a = torch.rand(3)\nz = torch.cat([torch.zeros(3)], out=a)\nz = z.to(device)",
