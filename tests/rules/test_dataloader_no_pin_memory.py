@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 from tools import check, check_in, fixed, silent
 
 from torchlint.edits import Safety
 from torchlint.rule import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = "TL102"
 
@@ -1548,3 +1552,31 @@ def test_batches_that_a_library_makes(tmp_path, made, collate, moved, found) -> 
     source = JOINED.format(made=made, collate=collate, moved=moved)
     files = {"main.py": source, "own.py": "def join(samples):\n    return more(samples)\n"}
     assert len(check_in(tmp_path, files, "main.py", CODE)) == found
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        pytest.param(
+            "for epoch in range(9):\n    for x in xs: fit(x)\n    judge(model)",
+            1,
+            id="in each epoch",
+        ),
+        pytest.param("for epoch in range(9):\n    for x in xs: fit(x)\njudge(model)", 0, id="once"),
+    ],
+)
+def test_an_evaluation_of_one_sample_at_a_time_that_another_file_repeats(
+    tmp_path: Path, call: str, count: int
+) -> None:
+    judge = (
+        f"{HEAD}{DEVICE}\ndef judge(model):\n    model.eval()\n"
+        "    loader = DataLoader(dataset, batch_size=1, num_workers=4)\n"
+        "    with torch.no_grad():\n        for x in loader:\n            model(x.to(device))\n"
+    )
+    train = (
+        "import torch\nfrom judge import judge\ndef fit(x):\n    loss = model(x.cuda())\n"
+        f"    loss.backward()\n    optimizer.step()\n{call}\n"
+    )
+    found = check_in(tmp_path, {"judge.py": judge, "train.py": train}, "judge.py", CODE)
+    assert len(found) == count
+    assert all(one.severity is Severity.INFO for one in found)

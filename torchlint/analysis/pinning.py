@@ -312,9 +312,16 @@ def _ends(body: cst.BaseSuite) -> bool:
 def walked_in_epochs(program: Program, loader: cst.Call) -> bool:
     """Whether a loader is gone through again and again in a script that trains."""
     return any(
-        _has_epochs(home) and not runs_once(home, loop)
+        not runs_once(home, loop) and any(map(_has_epochs, _callers(home, loop)))
         for home, loop in program.loaders.loops_everywhere(loader)
     )
+
+
+def _callers(program: Program, loop: cst.For) -> list[Program]:
+    """Return the file of a loop, and those that call the function it stands in."""
+    function = program.function(loop)
+    sites = [] if function is None else program.sites_everywhere(function)
+    return [program, *(home for home, _ in sites)]
 
 
 def _has_epochs(program: Program) -> bool:
