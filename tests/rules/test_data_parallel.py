@@ -526,6 +526,23 @@ def test_a_script_that_sees_one_device_unless_told_otherwise(shown, default, sev
     assert found.severity is severity
 
 
+@pytest.mark.parametrize(
+    ("made", "default", "severity"),
+    [
+        pytest.param("list(map(int, args.gpus.split(',')))", "'0'", Severity.INFO, id="mapped"),
+        pytest.param("[int(one) for one in args.gpus.split(',')]", "'0'", Severity.INFO, id="each"),
+        pytest.param("list(map(int, args.gpus.split(',')))", "'0,1'", Severity.WARNING, id="two"),
+        pytest.param("pick(args.gpus)", "'0'", Severity.WARNING, id="by a function"),
+    ],
+)
+def test_devices_that_an_option_lists_in_a_text(made, default, severity) -> None:
+    """Also by the names that scripts give to what adds an option, and to the list."""
+    head = f"arg = parser.add_argument\narg('--gpus', default={default})\nids = None\n"
+    head += f"if args.gpus:\n    ids = {made}\n"
+    (found,) = check(script("model = nn.DataParallel(model, device_ids=ids)", head), CODE)
+    assert found.severity is severity
+
+
 MANAGER = """
 import torch
 class Manager:

@@ -86,14 +86,27 @@ def sees_one(program: Program) -> bool:
 
 
 def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
-    """Whether an option that names devices names one unless it is told to name more."""
+    """Whether an option that names devices names one unless it is told to name more.
+
+    Also in parts: ``list(map(int, args.gpus.split(",")))``.
+    """
     match node:
-        case cst.Call(func=cst.Name("str"), args=[arg]):
-            return by_default_one(program, arg.value)
         case cst.SimpleString():
             return (literal(node) or "").strip().isdigit()
-        case cst.Call(func=cst.Name("list"), args=[arg]):
-            return by_default_one(program, arg.value)
+        case (
+            cst.Call(func=cst.Name("str" | "list"), args=[cst.Arg(value=inner)])
+            | cst.Call(func=cst.Name("map"), args=[_, cst.Arg(value=inner)])
+            | cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("split")))
+            | cst.ListComp(for_in=cst.CompFor(iter=inner))
+        ):
+            return by_default_one(program, inner)
+        case cst.Name():
+            made = [one.value for one in program.flow.reaching(node) if one.is_plain]
+            given = [one for one in made if literal(one) != "None"]
+            return bool(given) and all(
+                isinstance(one, cst.Call | cst.ListComp) and by_default_one(program, one)
+                for one in given
+            )
         case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Attribute() as count)]):
             number = option_default(program, count)
             return number is not None and literal(number[1]) in ("0", "1")

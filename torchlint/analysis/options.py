@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.program import Program
 
+_ALIAS = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*\w+\.add_argument[ \t]*$", re.MULTILINE)
+
 
 def option_default(
     program: Program, option: cst.Attribute
@@ -58,9 +60,17 @@ def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpressi
     """Return the default in each place where a file adds an option, or None where it gives none."""
     return [
         next((arg.value for arg in call.args if _is_for(arg, "default")), None)
-        for call, _ in program.method_calls("add_argument")
+        for call in _added(program)
         if any(arg.keyword is None and literal(arg.value) in flags for arg in call.args)
     ]
+
+
+def _added(program: Program) -> list[cst.Call]:
+    """Return the calls that add an option, by another name as well: ``arg = p.add_argument``."""
+    calls = [call for call, _ in program.method_calls("add_argument")]
+    for name in dict.fromkeys(_ALIAS.findall(program.text)):
+        calls += program.calls.by_name(name)
+    return calls
 
 
 def _is_for(arg: cst.Arg, parameter: str) -> bool:
