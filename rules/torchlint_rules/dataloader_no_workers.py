@@ -67,8 +67,9 @@ processes prepare the next batches while the current one is computed.
 - Loaders that no training or evaluation loop goes through, or only to look at a few batches
   (`if i > 5: break`), or that waits for a person in each turn (`input()`, `cv2.waitKey(0)`).
 
-Reported as information: loaders that only evaluations go through, a single time each.  So are,
-without a fix, loaders that have workers only where an option of the command line says so
+Reported as information: loaders that only evaluations go through, a single time each; datasets that
+extend one of torchvision and give samples in a way of their own, in which nothing is seen to cost.
+So are, without a fix, loaders that have workers only where an option of the command line says so
 (`default=0`), and loaders with a `collate_fn` and a sampler (or shuffling) of a dataset that a
 module outside of the project makes, in files that use a GPU: what a sample costs is not seen there.
 
@@ -116,6 +117,7 @@ from torchlint.analysis.reasons import refused, refused_by_dictionary
 from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import (
     collate_work,
+    gives_its_own,
     goes_on_by_itself,
     keeps_handle,
     keeps_state,
@@ -240,6 +242,7 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
     roles = {step.role for step in slow.steps}
     unless = f", unless `{slow.option}` is above 0" if slow.option else ""
     little = slow.option or is_plain(program, cost) or is_once(slow)
+    little = little or any(map(gives_its_own, slow.datasets))
     return Finding(
         slow.call,
         f"this DataLoader prepares its samples (`{cost}`) in the main process{unless}: "

@@ -714,3 +714,31 @@ def test_a_module_of_the_project_is_not_outside(made, tmp_path):
 
 def test_without_a_project_nothing_is_known_to_be_outside():
     silent(loaded(OUTSIDE_CALL, "data = corpora.load()", head=OUTSIDE + HEAD), CODE)
+
+
+OWN = """
+class Own(datasets.CIFAR10):
+    def __getitem__(self, index):
+        {gives}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gives", "severity"),
+    [
+        pytest.param("return torch.from_numpy(self.data[index])", Severity.INFO, id="arrays"),
+        pytest.param(
+            "x = self.data[index]\n        return self.transform(x) if self.transform else x",
+            Severity.INFO,
+            id="what is not seen to cost",
+        ),
+        pytest.param("return Image.fromarray(self.data[index])", Severity.WARNING, id="images"),
+        pytest.param(
+            "x, y = super().__getitem__(index)\n        return x", Severity.WARNING, id="its base's"
+        ),
+    ],
+)
+def test_what_extends_a_dataset_of_torchvision(gives: str, severity: Severity) -> None:
+    source = loaded("DataLoader(Own('d'))", OWN.format(gives=gives))
+    (found,) = check(source, CODE)
+    assert found.severity is severity

@@ -68,6 +68,28 @@ def work(dataset: Dataset) -> str:
     return ""
 
 
+def gives_its_own(dataset: Dataset) -> bool:
+    """Whether a dataset that extends one of torchvision gives samples in its own way.
+
+    Of arrays in memory, perhaps, and not of files or images: nothing in it is seen to cost.
+    """
+    if dataset.owner is None or not work(dataset).startswith("torchvision."):
+        return False
+    own = list(_takers(dataset))
+    return bool(own) and not any(
+        _gives_images(*one) or _working_call(*one, dataset, frozenset()) for one in own
+    )
+
+
+def _gives_images(program: Program, method: cst.FunctionDef) -> bool:
+    """Whether a method makes images, or has its base do that: ``super().__getitem__(index)``."""
+    return any(
+        program.qualified(call.func) == "PIL.Image.fromarray"
+        or (isinstance(call.func, cst.Attribute) and call.func.attr.value == method.name.value)
+        for call in program.index.below(method.body, cst.Call)
+    )
+
+
 def collate_work(program: Program, loader: cst.Call) -> str:
     """Return what the ``collate_fn`` of a loader does, as `work` does.
 
