@@ -269,6 +269,11 @@ def test_a_test_that_is_not_seen_to_be_in_evaluation_mode(source):
     silent(source.replace("(model(x).argmax(1) == y).sum().item()", "model(x).sum()"), CODE)
 
 
+def test_a_test_of_a_single_pass_outside_of_any_loop():
+    once = "x, y = load()\nhits += (model(x).argmax(1) == y).sum().item()\n"
+    silent(evaluation(once, switch="", name="test", tail="\n\ntest(model, batches)\n"), CODE)
+
+
 def test_what_is_read_as_an_array_has_no_graph():
     loop = "for x, y in batches:\n    hits += (model(x){}.numpy() > 0).sum()\n"
     silent(evaluation(loop.format(""), switch=""), CODE)
