@@ -80,6 +80,10 @@ def moved(source: str) -> list[str]:
             "def move(*all): return all[0], all[1].cuda()\nfor x, y in zip(B, A):\n    move(x, y)",
             id="the second that it is passed",
         ),
+        pytest.param(
+            "def move(n, *all): return all[1].cuda()\nfor x, y in zip(B, A):\n    move(1, x, y)",
+            id="the second of the rest",
+        ),
         pytest.param("for b in A:\n    send(b, device=args.gpu)", id="by a function, by keyword"),
         pytest.param("for b in A:\n    b.to(device=device)", id="by keyword"),
         pytest.param("for b in A:\n    b.type('torch.cuda.FloatTensor')", id="by type"),

@@ -68,6 +68,7 @@ for step in range(99):
         ),
         pytest.param("memory.append(s, loss.cpu(), reward, done)", [], id="a memory of steps"),
         pytest.param("memory.append(s, loss.cpu())", ["loss"], id="any memory"),
+        pytest.param("log.show(loss.cpu(), reward)", ["loss"], id="no memory"),
         pytest.param("user.tell(loss.cpu())", ["loss"], id="nobody asks whom this tells"),
         pytest.param("self.sampler.weigh(loss.cpu())", ["loss"], id="who knows of what a sampler"),
         pytest.param("keep(agent.score(x))", ["model(state).sum()"], id="a value that is kept"),
