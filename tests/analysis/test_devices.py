@@ -204,3 +204,16 @@ def test_what_a_base_of_another_file_does(
     heir = f"from base import Base\nclass Trainer({extends}): pass\n"
     program = parsed_in(tmp_path, {"base.py": base, "trainer.py": heir}, "trainer.py")
     assert program.devices.gpu is gpu
+
+
+def test_what_another_heir_of_the_same_base_does(tmp_path: Path) -> None:
+    files = {
+        "base.py": "class Base:\n    def keep(self, model):\n        self.model = model\n",
+        "quick.py": (
+            "from base import Base\nclass Quick(Base):\n"
+            "    def keep(self, model):\n        self.model = model.cuda()\n"
+        ),
+        "plain.py": "from base import Base\nclass Plain(Base): pass\n",
+    }
+    assert parsed_in(tmp_path, files, "base.py").devices.gpu
+    assert not parsed_in(tmp_path, files, "plain.py").devices.gpu

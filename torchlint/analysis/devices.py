@@ -53,6 +53,11 @@ class Devices:
     @cached_property
     def evidence(self) -> Device:
         """What the file as a whole says: CUDA, maybe, or CPU where nothing speaks of a GPU."""
+        return Device.MAYBE if self.own is Device.CPU and self._beside_gpu() else self.own
+
+    @cached_property
+    def own(self) -> Device:
+        """What the file says itself, whoever uses it."""
         best = Device.CPU
         for call in self._program.index.of(cst.Call):
             found = self._of_call(call)
@@ -60,9 +65,7 @@ class Devices:
                 return Device.CUDA
             if found is Device.MAYBE:
                 best = Device.MAYBE
-        if best is Device.CPU and (self._mentions_cuda() or self._beside_gpu()):
-            return Device.MAYBE
-        return best
+        return Device.MAYBE if best is Device.CPU and self._mentions_cuda() else best
 
     def _beside_gpu(self) -> bool:
         """Whether a file that uses this one, or has a base of its classes, runs on a GPU."""
@@ -87,7 +90,7 @@ class Devices:
         """``class Trainer(BaseTrainer)``, of which another file puts the model on a GPU."""
         program = self._program
         return any(
-            home is not program and home.devices.gpu
+            home is not program and home.devices.own.gpu  # not by what another heir does
             for owner in program.classes
             for home, _ in project.lineage(program, owner)
         )
