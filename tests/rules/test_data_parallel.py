@@ -543,6 +543,12 @@ def test_devices_that_an_option_lists_in_a_text(made, default, severity) -> None
     assert found.severity is severity
 
 
+def test_devices_that_a_loop_makes_of_themselves() -> None:
+    head = "ids = args.gpus\nfor one in names:\n    ids = list(ids)"
+    (found,) = check(script("model = nn.DataParallel(model, device_ids=ids)", head), CODE)
+    assert found.severity is Severity.WARNING
+
+
 MANAGER = """
 import torch
 class Manager:

@@ -85,12 +85,14 @@ def sees_one(program: Program) -> bool:
     )
 
 
-def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
+def by_default_one(program: Program, node: cst.BaseExpression, depth: int = 0) -> bool:
     """Whether an option that names devices names one unless it is told to name more.
 
     Also in parts: ``list(map(int, args.gpus.split(",")))``.
     """
     match node:
+        case _ if depth > _DEPTH:
+            return False  # `ids = list(ids)` in a loop leads back to itself
         case cst.SimpleString():
             return (literal(node) or "").strip().isdigit()
         case (
@@ -99,12 +101,12 @@ def by_default_one(program: Program, node: cst.BaseExpression) -> bool:
             | cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("split")))
             | cst.ListComp(for_in=cst.CompFor(iter=inner))
         ):
-            return by_default_one(program, inner)
+            return by_default_one(program, inner, depth + 1)
         case cst.Name():
             made = [one.value for one in program.flow.reaching(node) if one.is_plain]
             given = [one for one in made if literal(one) != "None"]
             return bool(given) and all(
-                isinstance(one, cst.Call | cst.ListComp) and by_default_one(program, one)
+                isinstance(one, cst.Call | cst.ListComp) and by_default_one(program, one, depth + 1)
                 for one in given
             )
         case cst.Call(func=cst.Name("range"), args=[cst.Arg(cst.Attribute() as count)]):
