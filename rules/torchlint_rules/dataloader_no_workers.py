@@ -255,7 +255,9 @@ def finding(program: Program, slow: Slow, cost: str) -> Finding:
 
 def is_once(slow: Slow) -> bool:
     """Whether nothing but evaluations goes through a loader, a single time each."""
-    return all(step.role is Role.EVAL and runs_once(step.program, step.node) for step in slow.steps)
+    return bool(slow.steps) and all(
+        step.role is Role.EVAL and runs_once(step.program, step.node) for step in slow.steps
+    )
 
 
 def obstacle(program: Program, slow: Slow) -> str:

@@ -529,6 +529,12 @@ class Data(L.LightningDataModule):
     assert found.fix is None
 
 
+def test_a_hook_of_which_no_loop_is_seen_is_not_run_once() -> None:
+    data = "class Data:\n    def train_dataloader(self):\n        return DataLoader(Photos(p))\n"
+    (found,) = check(f"{HEAD}import ignite\n{data}", CODE)
+    assert found.severity is Severity.WARNING
+
+
 ROWS = """
 import datasets
 import torch
