@@ -67,8 +67,8 @@ other work (with `non_blocking=True`).
 Reported as information: images of 3 KB and less as `torchvision.datasets` gives them (MNIST,
 CIFAR10), and token ids, of which a batch is copied in no time; evaluations of one sample at a time,
 that write a file for each sample or batch, or that go through a loader a single time, beside the
-epochs of a training; loaders without workers, or with workers only where
-an option says so (`default=0`).
+epochs of a training; loaders without workers, or with workers only where an option says so
+(`default=0`).
 
 Reported without a fix: loaders that a framework wraps.  PyTorch Ignite wraps none: its engines take
 the batches as they are given.

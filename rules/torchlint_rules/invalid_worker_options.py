@@ -122,8 +122,10 @@ def invalid_worker_options(program: Program) -> Iterator[Finding]:
         yield from excluded(program, call, workers)
         if workers in (Workers.SOME, Workers.ASKED):
             yield from too_many(program, call)
-            yield from unsent(program, call, told)
-            yield from badly_started(program, call, imports)
+            method = start_method(program, call)
+            if method not in ("fork", "unknown"):
+                yield from unsent(program, call, method, told)
+                yield from badly_started(program, call, method, imports)
             yield from repeated(program, call)
 
 
@@ -248,18 +250,20 @@ def too_many(program: Program, call: cst.Call) -> Iterator[Finding]:
         )
 
 
-def unsent(program: Program, call: cst.Call, told: list[cst.CSTNode]) -> Iterator[Finding]:
+def unsent(
+    program: Program, call: cst.Call, method: str, told: list[cst.CSTNode]
+) -> Iterator[Finding]:
     """Find what only forked workers can be given (TL105b): each once, where it stands."""
-    method = start_method(program, call)
     local = unpicklable(program, call, program.datasets.of_loader(call))
-    if local is None or method in ("fork", "unknown") or not is_run(program, call):
+    if local is None or not is_run(program, call):
         return
     node = local.node if local.home is program else call
     if node not in told:
         told.append(node)
+        where = f"by {method}" if method else NOT_FORKED
         yield Finding(
             node,
-            f"`{local.text}` cannot be sent to the workers of a DataLoader {started(method)}",
+            f"`{local.text}` cannot be sent to the workers of a DataLoader {where}",
             None,
             None if method else Severity.INFO,
             case="b",
@@ -267,17 +271,11 @@ def unsent(program: Program, call: cst.Call, told: list[cst.CSTNode]) -> Iterato
         )
 
 
-def started(method: str) -> str:
-    """Say how workers start."""
-    return f"by {method}" if method else NOT_FORKED
-
-
 def badly_started(
-    program: Program, call: cst.Call, imports: list[cst.CSTNode]
+    program: Program, call: cst.Call, method: str, imports: list[cst.CSTNode]
 ) -> Iterator[Finding]:
     """Find workers that start as their file is imported, and import it again (TL105b)."""
-    method = start_method(program, call)
-    if method in ("", "fork", "unknown"):
+    if not method:
         return  # most scripts train as they are imported, and are started by fork
     for home, loop in program.loaders.loops_everywhere(call):
         start = started_by_import(home, loop)
@@ -285,7 +283,7 @@ def badly_started(
             imports.append(start[1])
             yield Finding(
                 header_of(start[1]),
-                f"workers start when this file is imported, and import it again {started(method)}",
+                f"workers start when this file is imported, and import it again by {method}",
                 None,
                 case="b",
                 help='Put what trains under `if __name__ == "__main__":`.',

@@ -359,3 +359,20 @@ RUN = """
 def test_what_a_call_chooses_of_a_module(project, call, kind):
     run = project(parts=PARTS, run=textwrap.dedent(RUN) + f"probe({call})\n")("run")
     assert run.value(probed(run)).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("methods", "runs"),
+    [
+        pytest.param("forward", "forward", id="as torch does"),
+        pytest.param("forward __call__", "__call__", id="in a way of its own"),
+    ],
+)
+def test_what_calling_a_module_runs(project: Callable[..., Open], methods: str, runs: str) -> None:
+    lines = "".join(f"    def {name}(self, x): return x\n" for name in methods.split())
+    source = f"from torch import nn\nclass Net(nn.Module):\n{lines}net = Net()\nnet(1)\n"
+    program = project(main=source)("main")
+    call = next(one for one in program.index.of(cst.Call) if program.code(one) == "net(1)")
+    found = callee(program, call)
+    assert found is not None
+    assert found[1].name.value == runs

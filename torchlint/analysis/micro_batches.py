@@ -74,14 +74,14 @@ def _reads_gradients(program: Program, loop: Loop) -> bool:
 
 def _changes_gradients(program: Program, loop: Loop, backward: cst.Call) -> bool:
     """Whether each turn clips what it has added: every average then counts."""
-    for call in program.index.below(loop.body, cst.Call):
-        if dotted(call.func).rpartition(".")[2] in _CHANGES and not exclusive(
-            program, call, backward
-        ):
-            guard = step_guard(program, call)
-            if guard is None or guard[0] is not loop:
-                return True
-    return False
+    changes = (
+        call
+        for call in program.index.below(loop.body, cst.Call)
+        if dotted(call.func).rpartition(".")[2] in _CHANGES
+        and not exclusive(program, call, backward)
+    )
+    guards = (step_guard(program, call) for call in changes)
+    return any(guard is None or guard[0] is not loop for guard in guards)
 
 
 def _guarded(

@@ -5,6 +5,7 @@ In a script of its own, or in a file of the project that is there for them (``op
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -68,9 +69,14 @@ def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpressi
 def _added(program: Program) -> list[cst.Call]:
     """Return the calls that add an option, by another name as well: ``arg = p.add_argument``."""
     calls = [call for call, _ in program.method_calls("add_argument")]
-    for name in dict.fromkeys(_ALIAS.findall(program.text)):
+    for name in _aliases(program.text):
         calls += program.calls.by_name(name)
     return calls
+
+
+@functools.lru_cache(256)  # asked for each option
+def _aliases(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_ALIAS.findall(text)))
 
 
 def _is_for(arg: cst.Arg, parameter: str) -> bool:

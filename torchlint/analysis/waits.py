@@ -607,8 +607,9 @@ def _waiting_calls(program: Program, node: cst.CSTNode) -> Iterator[cst.Call]:
     for call in index.below(place, cst.Call):
         if index.order(call) < index.order(node) and program.function(call) is function:
             target = target_of(program, call)
-            guarded = target is None or program.context(call).guarded
-            if target is not None and not guarded and _ends_waiting(*target, call):
+            if target is None or program.context(call).guarded:
+                continue
+            if _ends_waiting(*target, call):
                 yield call
 
 
