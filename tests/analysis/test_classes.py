@@ -52,6 +52,30 @@ def only_class(source: str) -> tuple[Program, Class]:
             False,
             id="a base of another file, by its name",
         ),
+        pytest.param(
+            "from transformers import BertForTokenClassification as B\nclass A(B): pass",
+            True,
+            False,
+            id="a model of a library",
+        ),
+        pytest.param(
+            "from torchvision.models.resnet import ResNet\nclass A(ResNet): pass",
+            True,
+            False,
+            id="a model of torchvision",
+        ),
+        pytest.param(
+            "from transformers import TFBertForMaskedLM as B\nclass A(B): pass",
+            False,
+            False,
+            id="a model of TensorFlow",
+        ),
+        pytest.param(
+            "from torchvision.models import ResNet18_Weights as B\nclass A(B): pass",
+            False,
+            False,
+            id="weights",
+        ),
         pytest.param("class A(Dataset): pass", False, True, id="a data set"),
         pytest.param(
             "from .d import ImageDataset\nclass A(ImageDataset): pass",

@@ -91,6 +91,12 @@ def test_what_is_made_of_the_read_before_it_is_returned() -> None:
     assert not is_decided(caller, "{'loss': loss.item()}")
 
 
+@pytest.mark.parametrize("returned", ["first + loss.item()", "(first - loss.item() * 2) / 3"])
+def test_a_sum_that_a_caller_decides_by(returned: str) -> None:
+    assert is_decided("loss = step(x)\nassert not math.isnan(loss)", returned)
+    assert not is_decided("shown(step(x))", returned)
+
+
 FILES = {
     "base.py": """\
         class Learner:

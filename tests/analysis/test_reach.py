@@ -376,3 +376,23 @@ def test_what_calling_a_module_runs(project: Callable[..., Open], methods: str, 
     found = callee(program, call)
     assert found is not None
     assert found[1].name.value == runs
+
+
+def test_what_a_base_of_another_file_runs(project: Callable[..., Open]) -> None:
+    method = "def forward(self, x): return x, x"
+    base = f"from torch import nn\nclass Base(nn.Module):\n    {method}\n"
+    main = "from base import Base\nclass Net(Base):\n    pass\nnet = Net()\nprobe(net(x))\n"
+    opened = project(base=base, main=main)
+    program = opened("main")
+    call = next(one for one in program.index.of(cst.Call) if program.code(one) == "net(x)")
+    found = callee(program, call)
+    assert found is not None
+    assert found[0] is opened("base")
+    assert program.value(call).kind is Kind.TUPLE
+
+
+def test_a_module_gives_what_its_own_call_returns(project: Callable[..., Open]) -> None:
+    net = "    def forward(self, x): return x\n    def __call__(self, x): return {'out': x}\n"
+    main = f"from torch import nn\nclass Net(nn.Module):\n{net}probe(Net()(x))\n"
+    program = project(main=main)("main")
+    assert program.value(probed(program)).kind is Kind.DICT

@@ -60,6 +60,15 @@ def f(train_loader):
             it = iter(train_loader)
             z = it.next()
 """
+KEPT = """
+class Trainer:
+    def back(self):
+        self.loss = self.criterion(self.output, self.target)
+        self.loss.backward()
+
+    def shown(self):
+        return self.loss.data[0]
+"""
 OLD = "import torch\n\ndef f(loss):\n    loss.backward()\n    print(loss.data[0])\n"
 HEAD = "import torch\nimport torchvision\nfrom torchvision import transforms\n"
 
@@ -112,6 +121,13 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         pytest.param(LOSS.replace("self.nll(x, y)", "x - y"), id="a module that returns a tensor"),
         pytest.param("loss.backward()\nprint(loss.item())", id="read as it should be"),
         pytest.param("def f():\n    loss.backward()\nprint(loss.data[0])", id="another loss"),
+        pytest.param(
+            KEPT.replace("self.loss.backward()", "other.loss.backward()"), id="of another"
+        ),
+        pytest.param(KEPT.replace("backward()", "backward(ones)"), id="kept, with dimensions"),
+        pytest.param(
+            KEPT.replace("    def shown", "class B:\n    def shown"), id="in another class"
+        ),
         pytest.param("Variable(x, volatile=True)", id="ignored with a warning"),
         pytest.param("torch.nn.utils.clip_grad_norm(p, 1)", id="deprecated, but there"),
         pytest.param("torch.nn.functional.upsample(x)", id="there for ever"),
@@ -196,6 +212,7 @@ def test_runs_on_every_version(source: str) -> None:
     [
         ("loss.backward()\nprint(loss.data[0])", "1.0", "loss.data[0]"),
         ("def f(loss):\n    loss.backward()\n    return loss.data[0]", "1.0", "loss.data[0]"),
+        (KEPT, "1.0", "self.loss.data[0]"),
         ("c.backward()\nprint(c.exp().data[0])", "1.0", "c.exp().data[0]"),
         ("print((-torch.mean(x)).data[0])", "1.0", "(-torch.mean(x)).data[0]"),
         ("a = x.mean()\nprint((a + 2 * x.sum()).data[0])", "1.0", "(a + 2 * x.sum()).data[0]"),

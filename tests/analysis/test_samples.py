@@ -67,6 +67,11 @@ def cost(source: str) -> str:
             of_class("return self.tokenizer.encode(x)"), "self.tokenizer.encode(x)", id="encoded"
         ),
         pytest.param(
+            "from nltk.tokenize import word_tokenize\n" + of_class("return word_tokenize(x)"),
+            "word_tokenize(x)",
+            id="words of a text",
+        ),
+        pytest.param(
             of_class("return self.transform(x)", made="Own(f, transforms.ToTensor())"),
             "self.transform(x)",
             id="a transform that is given",

@@ -2291,6 +2291,65 @@ def test_a_result_that_is_cut_off_after_a_function_that_only_computes():
 
 
 @pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param("fake = net(x.cuda())[:, :2]", 1, id="a part"),
+        pytest.param("fake = net(x.cuda()) + net(x.cuda())", 2, id="a sum"),
+        pytest.param("fake = net(x.cuda())\n    keep(fake)", 0, id="used as well"),
+    ],
+)
+def test_what_is_made_of_a_result_that_is_only_used_detached(line, found):
+    source = PURE.format("pass").replace("z = net(x.cuda())", f"{line}\n    fake = fake.detach()")
+    source = source.replace("mixed(z).detach()", "fake")
+    assert len(check(source, CODE)) == found
+
+
+OTHERS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    {decorator}
+    def forward(self, x):
+        return self.fc(x)
+"""
+MINE = """
+import torch
+from torch import nn
+from net import Net
+
+net, judge = Net().cuda(), nn.Linear(3, 2).cuda()
+optimizer = torch.optim.SGD(judge.parameters(), lr=0.1)
+
+def shown(x):
+    with torch.no_grad():
+        return net.forward(x)
+
+for x in load():
+    loss = judge(net(x.cuda()).detach()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "found"),
+    [
+        pytest.param("", 1, id="only another caller turns gradients off"),
+        pytest.param("@torch.no_grad()", 0, id="turns them off by itself"),
+    ],
+)
+def test_a_model_that_others_run_without_gradients(tmp_path, decorator, found):
+    files = {"net.py": OTHERS.format(decorator=decorator), "main.py": MINE}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == found
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         pytest.param("seen.append(parts)", id="a list of others"),

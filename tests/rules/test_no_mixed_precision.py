@@ -576,6 +576,67 @@ def test_says_what_a_loss_of_another_file_does(tmp_path, old, new, said):
     assert said in found.help
 
 
+CHOSEN = """\
+from torch import nn
+
+
+class Close:
+    def __call__(self, x, y):
+        return nn.functional.binary_cross_entropy(x, y)
+
+
+class Far:
+    def __call__(self, x, y):
+        return (x - y).abs().sum()
+
+
+def loss_by(name):
+    return Close() if name == "close" else Far()
+"""
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, loss_of):
+        self.model = model.cuda()
+        self.optimizer, self.loss_of = optimizer, loss_of
+
+    def train(self, loader):
+        for x, y in loader:
+            loss = self.loss_of(self.model(x.cuda()), y.cuda())
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+STARTS = """\
+import torch
+from losses import loss_by
+from trainer import Trainer
+
+net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3))
+loss_of = loss_by(args.loss)
+trainer = Trainer(net, torch.optim.SGD(net.parameters(), lr=0.1), loss_of)
+for epoch in range(90):
+    trainer.train(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        pytest.param("", "", "BCEWithLogitsLoss", id="one of those that an option chooses"),
+        pytest.param("binary_cross_entropy(", "mse_loss(", "autocast(", id="none of them"),
+    ],
+)
+def test_says_what_a_loss_does_that_an_option_chooses(tmp_path, old, new, said):
+    losses = CHOSEN.replace(old, new) if old else CHOSEN
+    said = said.replace("BCEWithLogitsLoss", "binary_cross_entropy_with_logits")
+    files = {"losses.py": losses, "trainer.py": TRAINER, "main.py": STARTS}
+    (found,) = check_in(tmp_path, files, "trainer.py", CODE)
+    assert said in found.help
+
+
 @pytest.mark.parametrize(
     ("loss", "said"), [("BCELoss", "BCEWithLogitsLoss"), ("MSELoss", "autocast(")]
 )

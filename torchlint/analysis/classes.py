@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
@@ -129,18 +130,18 @@ class Classes:
         """Every assignment to ``self.name`` in the class and its bases of this file."""
         return [store for current in self.lineage(owner) for store in current.stores.get(name, ())]
 
-    def _descends(self, owner: Class, roots: frozenset[str], endings: tuple[str, ...]) -> bool:
-        for current in self.lineage(owner):
-            for base in current.bases:
-                outside = self.named(base) is None
-                if base in roots or (outside and base.endswith(endings)):
-                    return True
-        return False
+    def _descends(self, owner: Class, is_root: Callable[[str], bool]) -> bool:
+        """Whether a class extends such a one, be it by way of others of this file."""
+        return any(
+            self.named(base) is None and is_root(base)
+            for current in self.lineage(owner)
+            for base in current.bases
+        )
 
     def kinds(self, owner: Class) -> tuple[bool, bool]:
         """Whether a class is a module, and whether it is a dataset."""
-        module = self._descends(owner, _MODULES, ("Module", "Model"))
-        dataset = self._descends(owner, torch_api.DATASET_BASES, ("Dataset",))
+        module = self._descends(owner, _is_module)
+        dataset = self._descends(owner, _is_dataset)
         if self._elsewhere is None or module or dataset:
             return module, dataset
         kinds = [self._elsewhere(base) for base in self.outside(owner)]
@@ -235,11 +236,27 @@ def _does_nothing(line: cst.CSTNode) -> bool:
             return False
 
 
-_MODULES = torch_api.MODULE_BASES
+# Models of libraries that are not called one by their last word.
+_MODELS = re.compile(
+    r"(transformers|pytorch_transformers|pytorch_pretrained_bert)\.([a-z_]\w*\.)*(?!TF|Flax)\w+For[A-Z]"
+    r"|torchvision\.models\.([a-z_]\w*\.)*[A-Z](?!\w*_Weights)"
+)
 _TARGETS = frozenset({
     cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.AsName, cst.WithItem,
     cst.StarredElement, cst.Element, cst.Tuple, cst.List,
 })  # fmt: skip
+
+
+def _is_module(base: str) -> bool:
+    return (
+        base in torch_api.MODULE_BASES
+        or base.endswith(("Module", "Model"))
+        or _MODELS.match(base) is not None
+    )
+
+
+def _is_dataset(base: str) -> bool:
+    return base in torch_api.DATASET_BASES or base.endswith("Dataset")
 
 
 def _place(element: cst.Element, elements: Sequence[cst.BaseElement]) -> int:

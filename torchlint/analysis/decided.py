@@ -32,10 +32,7 @@ _NO_VALUES = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 def is_decided_by_callers(program: Program, sync: Sync) -> bool:
     """Whether a function returns what it reads, and each of its callers decides by that."""
-    line, function = program.smallest_statement(sync.node), program.function(sync.node)
-    if function is None or not isinstance(line, cst.Return) or line.value is not sync.node:
-        return False
-    return _all_decide(program, function, 0)
+    return _is_returned(program, sync.node, 0)
 
 
 def _all_decide(program: Program, function: cst.FunctionDef, depth: int) -> bool:
@@ -58,7 +55,7 @@ def _is_idle(home: Program, call: cst.Call) -> bool:
 
 def _decides(home: Program, call: cst.Call, depth: int) -> bool:
     """Whether a caller asks for what a call returns, by a name or not, or returns it to such."""
-    if _is_asked(home, call) or _is_returned(home, call, depth):
+    if _is_asked(home, call) or _is_returned(home, call, depth + 1):
         return True
     match home.smallest_statement(call):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
@@ -68,7 +65,7 @@ def _decides(home: Program, call: cst.Call, depth: int) -> bool:
     block = home.parent(home.statement(call))
     return any(
         (_is_asked(home, use) and home.parent(home.statement(use)) is block)
-        or _is_returned(home, use, depth)
+        or _is_returned(home, use, depth + 1)
         for use in uses
     )
 
@@ -84,10 +81,14 @@ def _uses(home: Program, name: cst.Name) -> list[cst.Name]:
 
 
 def _is_returned(home: Program, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether a function returns a value, or a sum and the like of it, to callers that decide."""
     line, function = home.smallest_statement(node), home.function(node)
-    if function is None or not isinstance(line, cst.Return) or line.value is not node:
+    whole: cst.CSTNode = node
+    while isinstance(above := home.parent(whole), cst.BinaryOperation):
+        whole = above
+    if function is None or not isinstance(line, cst.Return) or line.value is not whole:
         return False
-    return _all_decide(home, function, depth + 1)
+    return _all_decide(home, function, depth)
 
 
 def _is_asked(home: Program, node: cst.BaseExpression) -> bool:

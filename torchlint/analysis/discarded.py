@@ -179,7 +179,7 @@ def _forwards(program: Program, cut: cst.BaseExpression) -> Iterator[cst.Call]:
         match program.flow.reaching(cut):
             case (binding,) if binding.is_plain:
                 value = binding.value
-                if isinstance(value, cst.Call) and _is_only_detached(program, binding):
+                if isinstance(value, cst.BaseExpression) and _is_only_detached(program, binding):
                     yield from _forwards(program, value)
             case _:
                 pass

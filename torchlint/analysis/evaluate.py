@@ -25,6 +25,7 @@ from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
 from torchlint.analysis.on_host import back_on_host, stays_on_host
 from torchlint.analysis.project import portable
+from torchlint.analysis.reach import forward_of
 from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.refilled import Refilled
 from torchlint.analysis.removed import old_item
@@ -960,22 +961,20 @@ class Evaluator:
         tensor = Value(Kind.TENSOR, device=device)
         if module.type in torch_api.RECURRENT or module.type == "torch.nn.MultiheadAttention":
             return Value(Kind.TUPLE, items=(tensor, tensor))
-        owner = self._program.classes.named(module.type)
-        if owner is not None:
-            forward = self._program.classes.method(owner, "forward")
-            if forward is not None:
-                return _placed(self._returned_to(forward, node), device)
-        result = self._result_elsewhere(module, "forward", node)
-        return tensor if result is None else _placed(result, device)
+        found = forward_of(self._program, module)
+        return tensor if found is None else _placed(self._result_at(*found, node), device)
 
     def _result_elsewhere(self, base: Value, method: str, site: cst.Call) -> Value | None:
         """Return what a method of a class of another file gives; None if there is no such class."""
         project = self._program.project
         found = project.method(base.type, method) if project and ":" in base.type else None
-        if found is None:
-            return None
-        result = found.program.values.result(found.function, site)
-        return portable(result, found.program, self._program)
+        return None if found is None else self._result_at(found.program, found.function, site)
+
+    def _result_at(self, home: Program, function: cst.FunctionDef, site: cst.Call) -> Value:
+        """Return what a function of this file or another one gives to a call."""
+        if home is self._program:
+            return self._returned_to(function, site)
+        return portable(home.values.result(function, site), home, self._program)
 
     def _method(self, node: cst.Call, func: cst.Attribute) -> Value:
         base = self._value(func.value)

@@ -563,7 +563,7 @@ def records_nothing(program: Program, forward: cst.Call) -> bool:
     if owner is not None and _is_frozen_inside(other, owner):
         return True
     first = next(iter(method.body.body), None)
-    return other.recordings.function(method) is Recording.OFF or (
+    return any(other.loops.is_no_grad(item.decorator) for item in method.decorators) or (
         isinstance(first, cst.With) and other.loops.turns_gradients_off(first)
     )
 

@@ -11,7 +11,8 @@ import libcst as cst
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import IMPORTERS, programs_above
 from torchlint.analysis.index import Bind
-from torchlint.analysis.reach import callee
+from torchlint.analysis.origins import origins
+from torchlint.analysis.reach import callee, passed
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 
@@ -216,7 +217,50 @@ def refused_loss(program: Program, step: TrainingStep) -> str:
         found = _refused(program, call) or _refused_inside(program, call)
         if found:
             return found
+    chosen_by = (_refused_by_choice(program, call) for call in _made(program, step))
+    return next(filter(None, chosen_by), "")
+
+
+def _made(program: Program, step: TrainingStep) -> Iterator[cst.Call]:
+    """Yield the calls that give what a step goes back from."""
+    for backward in step.backwards:
+        match backward.func:
+            case cst.Attribute(value=cst.Name() as loss):
+                made = (binding.value for binding in program.flow.reaching(loss))
+                yield from (call for call in made if isinstance(call, cst.Call))
+            case _:
+                pass
+
+
+def _refused_by_choice(program: Program, call: cst.Call) -> str:
+    """Return such a loss of the file with the function that chooses what computes it.
+
+    ``loss_of = get_loss(args.loss)`` of the script that hands it to a trainer.
+    """
+    if callee(program, call) is not None or program.value(call.func).kind is Kind.MODULE:
+        return ""
+    for home, node in _sources(program, call.func):
+        chooser = callee(home, node) if isinstance(node, cst.Call) else None
+        if chooser is not None and (found := _computed_in(chooser[0])):
+            return found
     return ""
+
+
+def _computed_in(program: Program) -> str:
+    """Return such a loss that a file computes anywhere."""
+    named = ((name, f"{space}.{name}") for name in sorted(_REFUSED) for space in _NN)
+    return next((name for name, full in named if any(program.calls_of(full))), "")
+
+
+def _sources(program: Program, node: cst.BaseExpression) -> Iterator[tuple[Program, cst.CSTNode]]:
+    """Yield what a value may come from, here or where the calls in other files get it from."""
+    for one in origins(program, node):
+        yield program, one
+        function = program.function(one)
+        for binding in program.flow.reaching(one) if isinstance(one, cst.Name) else ():
+            if isinstance(binding.value, cst.Param) and function is not None:
+                for home, given in passed(program, function, binding.value):
+                    yield from ((home, other) for other in origins(home, given))
 
 
 def _refused(program: Program, call: cst.Call) -> str:

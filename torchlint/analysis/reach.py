@@ -67,8 +67,14 @@ def forward_of(program: Program, model: Value) -> tuple[Program, cst.FunctionDef
     if found is None:
         return None
     home, owner = found
-    method = home.classes.method(owner, "__call__") or home.classes.method(owner, "forward")
-    return None if method is None else (home, method)
+    for name in ("__call__", "forward"):
+        method = home.classes.method(owner, name)
+        if method is not None:
+            return home, method
+        above = None if home.project is None else home.project.inherited(home, owner, name)
+        if above is not None:
+            return above.program, above.function
+    return None
 
 
 def passed(

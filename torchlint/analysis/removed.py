@@ -533,6 +533,8 @@ def _is_number(program: Program, node: cst.BaseExpression, depth: int) -> bool:
                 or _is_part(program, node)
                 or _is_made_so(program, node, depth)
             )
+        case cst.Attribute(value=cst.Name(value="self")):
+            return _starts_backward_in_class(program, node)
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             return _is_number(program, inner, depth + 1)
         case cst.BinaryOperation(left=left, right=right):
@@ -603,6 +605,17 @@ def _starts_backward(program: Program, name: cst.Name) -> bool:
         and isinstance(func.value, cst.Name)
         and func.value.value == name.value
         and program.function(call) is function
+        for call, func in program.method_calls("backward")
+    )
+
+
+def _starts_backward_in_class(program: Program, node: cst.Attribute) -> bool:
+    """``self.loss.backward()`` in a method of the same class: another may read the loss."""
+    owner = program.classes.around(node)
+    return owner is not None and any(
+        not call.args
+        and dotted(func.value) == dotted(node)
+        and program.classes.around(call) is owner
         for call, func in program.method_calls("backward")
     )
 

@@ -32,7 +32,8 @@ _WORK = re.compile(
     r"(PIL\.Image\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|pandas\.read_\w+"
     r"|torch\.load|torchaudio\.(load|transforms\.\w+|functional\.\w+)|json\.loads?|pickle\.loads?"
     r"|torchvision\.(io|transforms)\..+|(cv2|imageio|skimage|librosa|soundfile|nibabel|pydicom"
-    r"|tifffile|rasterio|decord|av|SimpleITK|albumentations|scipy|h5py|gzip|yaml|wave)\..+)$"
+    r"|tifffile|rasterio|decord|av|SimpleITK|albumentations|scipy|h5py|gzip|yaml|wave)\..+"
+    r"|nltk\.(tokenize\.)?\w+_tokenize|nltk\.(tag\.)?pos_tag|jieba\.(posseg\.)?l?cut\w*)$"
 )
 _WORKING_METHODS = frozenset(
     {"imread", "imdecode", "read_image", "read_bytes", "read_text", "tokenize", "encode_plus",
