@@ -91,6 +91,13 @@ def test_what_is_made_of_the_read_before_it_is_returned() -> None:
     assert not is_decided(caller, "{'loss': loss.item()}")
 
 
+def test_a_function_that_returns_what_it_returns_itself() -> None:
+    again = "step(x) if x.sum() else loss.item()"
+    assert not is_decided(
+        "assert step(x) < limit", "loss.item()", f"def step(x):\n    return {again}\n"
+    )
+
+
 @pytest.mark.parametrize("returned", ["first + loss.item()", "(first - loss.item() * 2) / 3"])
 def test_a_sum_that_a_caller_decides_by(returned: str) -> None:
     assert is_decided("loss = step(x)\nassert not math.isnan(loss)", returned)

@@ -590,9 +590,14 @@ class Far:
         return (x - y).abs().sum()
 
 
+def far(x, y):
+    return (x - y).abs().sum()
+
+
 def loss_by(name):
     return Close() if name == "close" else Far()
 """
+CHOICE = 'return Close() if name == "close" else Far()'
 TRAINER = """\
 import torch
 
@@ -627,6 +632,8 @@ for epoch in range(90):
     [
         pytest.param("", "", "BCEWithLogitsLoss", id="one of those that an option chooses"),
         pytest.param("binary_cross_entropy(", "mse_loss(", "autocast(", id="none of them"),
+        pytest.param(CHOICE, "return nn.MSELoss()", "autocast(", id="a module that is seen"),
+        pytest.param(CHOICE, "return far", "autocast(", id="a function that is seen"),
     ],
 )
 def test_says_what_a_loss_does_that_an_option_chooses(tmp_path, old, new, said):
@@ -635,6 +642,12 @@ def test_says_what_a_loss_does_that_an_option_chooses(tmp_path, old, new, said):
     files = {"losses.py": losses, "trainer.py": TRAINER, "main.py": STARTS}
     (found,) = check_in(tmp_path, files, "trainer.py", CODE)
     assert said in found.help
+
+
+def test_says_what_a_loss_does_that_the_script_itself_lets_an_option_choose(tmp_path):
+    main = script(criterion="loss_by(args.loss)", head="from losses import loss_by")
+    (found,) = check_in(tmp_path, {"losses.py": CHOSEN, "main.py": main}, "main.py", CODE)
+    assert "binary_cross_entropy_with_logits" in found.help
 
 
 @pytest.mark.parametrize(

@@ -237,11 +237,14 @@ def _refused_by_choice(program: Program, call: cst.Call) -> str:
 
     ``loss_of = get_loss(args.loss)`` of the script that hands it to a trainer.
     """
-    if callee(program, call) is not None or program.value(call.func).kind is Kind.MODULE:
-        return ""
     for home, node in _sources(program, call.func):
         chooser = callee(home, node) if isinstance(node, cst.Call) else None
-        if chooser is not None and (found := _computed_in(chooser[0])):
+        if chooser is None:
+            continue
+        other, function = chooser
+        chosen = other.values.result(function)
+        one = chosen.type or chosen.made is not None
+        if not one and (found := _computed_in(other)):
             return found
     return ""
 
