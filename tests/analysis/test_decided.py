@@ -92,10 +92,9 @@ def test_what_is_made_of_the_read_before_it_is_returned() -> None:
 
 
 def test_a_function_that_returns_what_it_returns_itself() -> None:
-    again = "step(x) if x.sum() else loss.item()"
-    assert not is_decided(
-        "assert step(x) < limit", "loss.item()", f"def step(x):\n    return {again}\n"
-    )
+    caller = "loss = again(x)\nassert loss < limit"
+    between = "def again(x):\n    if limit:\n        return again(x)\n    return step(x)\n"
+    assert not is_decided(caller, between=between)
 
 
 @pytest.mark.parametrize("returned", ["first + loss.item()", "(first - loss.item() * 2) / 3"])

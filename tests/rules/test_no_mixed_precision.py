@@ -633,6 +633,12 @@ for epoch in range(90):
         pytest.param("", "", "BCEWithLogitsLoss", id="one of those that an option chooses"),
         pytest.param("binary_cross_entropy(", "mse_loss(", "autocast(", id="none of them"),
         pytest.param(CHOICE, "return nn.MSELoss()", "autocast(", id="a module that is seen"),
+        pytest.param(
+            CHOICE,
+            "return nn.MSELoss() if name else nn.MSELoss(reduction='sum')",
+            "autocast(",
+            id="modules of one class",
+        ),
         pytest.param(CHOICE, "return far", "autocast(", id="a function that is seen"),
     ],
 )
