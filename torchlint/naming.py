@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.imports import Imports
 
 _STARTED = ("__main__", "parse_args(")
+_EPOCHS = re.compile(r"^(?:for|while)\b[^\n]*epoch", re.MULTILINE | re.IGNORECASE)
 _METADATA = {
     # unless it only compiles extensions for the scripts beside it
     "setup.py": r"\A(?![\s\S]*\bext_modules\b)|packages|py_modules|\bpbr\b",
@@ -52,9 +53,14 @@ def is_closed(path: str, imports: Imports) -> bool:
         and os.path.basename(path) != "hubconf.py"  # noqa: PTH119 - as in `Imports`
         and is_marked(imports.root, (*VCS, *MARKS))
         and not _is_installed(Path(path), imports.root)
-        and bool(imports.having(_STARTED))
+        and bool(imports.having(_STARTED) or imports.where(_trains))
         and not imports.having(_LOADERS)
     )
+
+
+def _trains(text: str) -> bool:
+    """Whether a file trains as it is run: a loop over epochs that no function holds."""
+    return "epoch" in text and _EPOCHS.search(text) is not None
 
 
 def without_exports(text: str) -> str:

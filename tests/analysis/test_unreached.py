@@ -266,6 +266,21 @@ def test_switches_in_the_code(
     assert unreached_in(tmp_path, source, files) is never
 
 
+@pytest.mark.parametrize(
+    ("loop", "never"),
+    [
+        pytest.param("for epoch in range(9):\n    train(epoch)\n", True, id="epochs"),
+        pytest.param("while self_epoch < 9:\n    train()\n", True, id="epochs that are counted"),
+        pytest.param("for name in names:\n    add(name)\n", False, id="another loop"),
+        pytest.param("def f():\n    for epoch in x:\n        pass\n", False, id="of a function"),
+    ],
+)
+def test_a_project_is_started_by_a_loop_over_epochs(
+    tmp_path: Path, loop: str, *, never: bool
+) -> None:
+    assert unreached_in(tmp_path, CLASS, {"main.py": f"from net import other\n{loop}"}) is never
+
+
 MAIN = {"main.py": "import net\n" + SCRIPT}
 
 
