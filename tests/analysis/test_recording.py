@@ -68,6 +68,36 @@ def at(source: str) -> str:
             "ON",
             id="a function that trains",
         ),
+        pytest.param("def g():\n    probe()\n    loss.backward()", "ON", id="goes back"),
+        pytest.param(
+            "def g():\n    probe()\n    with torch.autocast('cuda'): loss.backward()",
+            "ON",
+            id="goes back under autocast",
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    if a: loss.backward()", "ASSUMED", id="may go back"
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    for x in y: loss.backward()\n    x = lambda: z.backward()",
+            "ON",
+            id="a loop of a training",
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    x = lambda: z.backward()", "ASSUMED", id="for later"
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    with torch.enable_grad(): loss.backward()",
+            "ASSUMED",
+            id="goes back where it is turned on",
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    def h(): loss.backward()", "ASSUMED", id="another goes back"
+        ),
+        pytest.param(
+            "def g():\n    probe()\n    loss.backward()\nwith no_grad():\n    with f: g()",
+            "ON",
+            id="goes back, wherever it is called",
+        ),
         pytest.param("set_grad_enabled(False)\nprobe()", "UNKNOWN", id="off from somewhere on"),
         pytest.param("set_grad_enabled(False)\ndef g(): probe()", "UNKNOWN", id="in functions"),
         pytest.param("set_grad_enabled(True)\nprobe()", "ON", id="on from somewhere on"),

@@ -285,9 +285,7 @@ def test_what_is_read_as_an_array_has_no_graph():
     [
         pytest.param("z = teacher(x)\nloss = F.mse_loss(model(x), z)\n", id="used as it is"),
         pytest.param("z = teacher(x)\nloss = f(model(x), z.detach(), z)\n", id="used both ways"),
-        pytest.param(
-            "z, w = teacher(x)\nloss = f(model(x), z.detach(), w.detach())\n", id="one of several"
-        ),
+        pytest.param("z, w = teacher(x)\nloss = f(model(x), z.detach(), w)\n", id="one of several"),
         pytest.param(
             "with torch.no_grad():\n    z = teacher(x).detach()\nloss = f(model(x), z)\n",
             id="off already",
@@ -1080,6 +1078,8 @@ def now_and_then(line: str) -> str:
         pytest.param("z = teacher(x)\nprint((z.argmax(1) == y).sum())\n", id="labels"),
         pytest.param("z = teacher(x)\nchosen = torch.max(z, 1)[1].cpu().numpy()\n", id="places"),
         pytest.param("z = F.mse_loss(teacher(x), y)\nprint(z.item())\n", id="a number"),
+        pytest.param("z, w = teacher(x)\nprint(z.argmax(), w.argmax())\n", id="two results"),
+        pytest.param("z, w = teacher(x)\nkept.append((z.detach(), w.data))\n", id="detached"),
     ],
 )
 def test_warns_of_what_is_only_read_in_every_step(line):
@@ -1093,11 +1093,13 @@ def test_warns_of_what_is_only_read_in_every_step(line):
     [
         pytest.param("z = teacher(x)\nz.sum().backward()\n", id="a gradient"),
         pytest.param("z = teacher(x)\nkept.append(z)\nprint(z.argmax())\n", id="kept"),
+        pytest.param("z = teacher(x)\nself.loss += F.mse_loss(z, y)\nprint(z.argmax())\n", id="added up"),
+        pytest.param("z = teacher(x)\nsums[0] += z.sum()\nprint(z.argmax())\n", id="in a list"),
         pytest.param("z = teacher(x)\nchosen = draw(z).item()\n", id="to what is not seen"),
         pytest.param("z = teacher(x)\nv = losses[step](z).item()\n", id="to one of a list"),
         pytest.param("z = teacher(x)\nv = self.heads[0](z).item()\n", id="to one of an own list"),
         pytest.param("z = teacher(x)\nv = pick()(z).item()\n", id="to what a call gives"),
-        pytest.param("z, w = teacher(x)\nprint(z.argmax(), w)\n", id="one of several"),
+        pytest.param("z, w = teacher(x)\nprint(z.argmax())\nkept.append(w)\n", id="one of two"),
         pytest.param("teacher(x)\n", id="nobody reads it"),
         pytest.param("z = teacher(x)\nassert z.shape == (4, 2)\n", id="a look at its shape"),
     ],
@@ -1478,6 +1480,38 @@ def test_other_results_that_nobody_reads(names):
     line = f"{names} = teacher(x)\nprint(z.argmax())\n"
     (found,) = check(step(line + UPDATE), CODE)
     assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
+
+
+MEASURE = """\
+class Precision(torch.nn.Module):
+    def __init__(self, least):
+        super().__init__()
+        self.least = least
+
+    def forward(self, output, target):
+        found = (output > self.least).float()
+        wanted = (target > self.least).float()
+        hits = (found * wanted).sum()
+        return hits / (found.sum() + 1e-8), hits / (wanted.sum() + 1e-8)
+
+
+measure = Precision(0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        pytest.param("(output > self.least).float()", 0, id="counts"),
+        pytest.param("(output - self.least).relu()", 1, id="what has a graph"),
+    ],
+)
+def test_a_module_that_measures(found, count):
+    loop = "output = model(x)\na, b = measure(output, y)\nlog(a.item(), b.item())\n"
+    loop += "loss = f(output)\nloss.backward()\noptimizer.step()\n"
+    source = MEASURE.replace("(output > self.least).float()", found) + step(loop)
+    assert source.count(found) == 1
+    assert len(check("import torch\n" + source, CODE)) == count
 
 
 # -- methods that run layers, and distributions ---------------------------------------------------

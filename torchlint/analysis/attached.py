@@ -10,7 +10,8 @@ import libcst as cst
 from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.index import Bind
-from torchlint.analysis.reach import callee
+from torchlint.analysis.parameters import has_parameters
+from torchlint.analysis.reach import callee, forward_of
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
 
@@ -61,7 +62,7 @@ DISTRIBUTIONS = "torch.distributions."
 _DRAWS = frozenset({"sample", "sample_n"})
 _ATTRIBUTES_WITHOUT = frozenset({"data", "grad", "shape", "device", "dtype", "ndim"})
 _INDICES = torch_api.ALWAYS_PAIR | torch_api.PAIR_WITH_DIM
-_DEPTH = 10
+_DEPTH = 20  # expressions and functions in one another
 
 
 def held(program: Program, node: cst.CSTNode | None) -> Held:
@@ -183,7 +184,7 @@ class _Question:
             return self._of_torch(call, name, depth)
         function = program.value(call.func)
         if function.kind is Kind.MODULE:
-            return self._forward(call, function.type, depth)
+            return self._forward(call, function, path, depth)
         found = callee(program, call)
         if found is not None:
             return self._returned(*found, path, depth)
@@ -217,11 +218,17 @@ class _Question:
             return self._any([arg.value for arg in call.args], depth)
         return Held.MAYBE
 
-    def _forward(self, call: cst.Call, kind: str, depth: int) -> Held:
-        """Return what holds of the output of a module; of a loss, as of what it is given."""
+    def _forward(self, call: cst.Call, module: Value, path: tuple[int, ...], depth: int) -> Held:
+        """Return what holds of the output of a module; of a loss, as of what it is given.
+
+        One without parameters may only measure what it is given: it returns what it says.
+        """
         given = self._any([arg.value for arg in call.args], depth)
-        if kind.startswith("torch.nn.") and kind.endswith("Loss"):
+        if module.type.startswith("torch.nn.") and module.type.endswith("Loss"):
             return given
+        found = forward_of(self._program, module)
+        if found is not None and has_parameters(self._program, module) is False:
+            return self._returned(*found, path, depth)
         return max(given, Held.MAYBE)
 
 

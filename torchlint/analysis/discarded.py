@@ -18,7 +18,6 @@ from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import callee
 from torchlint.analysis.read_only import LOOKS, only_read
 from torchlint.analysis.recording import Recording
-from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -79,7 +78,6 @@ def read_off(program: Program) -> Iterator[cst.Call]:
             (trains or _is_tested(program, call))
             and not (context.role is Role.TRAIN and context.guarded and _is_of_batch(program, call))
             and _is_wasted(program, call)
-            and not _is_unpacked(program, call)
             and only_read(program, call, surely=not trains)
         ):
             yield call
@@ -136,32 +134,6 @@ def _likely_models(program: Program) -> Iterator[str]:
         made = statement.value
         if isinstance(made, cst.Call) and dotted(made.func).rpartition(".")[2][:1].isupper():
             yield from (dotted(one.target) for one in statement.targets)
-
-
-def _is_unpacked(program: Program, forward: cst.Call) -> bool:
-    """Whether several results of a model are used, which may be recorded for one another.
-
-    Those that nobody reads are for nothing: ``mean, _, _ = policy(state)``.
-    """
-    assign = program.parent(forward)
-    return isinstance(assign, cst.Assign) and any(
-        isinstance(one.target, cst.Tuple | cst.List) and not _is_one(program, one.target)
-        for one in assign.targets
-    )
-
-
-def _is_one(program: Program, target: cst.Tuple | cst.List) -> bool:
-    """Whether one result is used under its name, and the others are not."""
-    names = [one.value for one in target.elements if isinstance(one.value, cst.Name)]
-    return len(names) == len(target.elements) and sum(_is_used(program, n) for n in names) == 1
-
-
-def _is_used(program: Program, name: cst.Name) -> bool:
-    """Whether somebody reads what a name is given; nobody does of ``_``, whatever it is."""
-    binding = program.index.bound(name)
-    if name.value == "_":
-        return False
-    return binding is None or any(True for _ in uses_of(program, binding))
 
 
 def _is_of_batch(program: Program, forward: cst.Call) -> bool:
@@ -232,7 +204,9 @@ def _is_wasted(program: Program, forward: cst.Call) -> bool:
         return False
     # a layer of torch, such as a softmax, keeps little more than its result; others run several
     if has_parameters(program, model) is False and (
-        model.type.startswith("torch.nn.") or not _may_be_given_a_graph(program, forward)
+        model.type.startswith("torch.nn.")
+        or not _may_be_given_a_graph(program, forward)
+        or held(program, forward) is Held.NO
     ):
         return False
     found = callee(program, forward)

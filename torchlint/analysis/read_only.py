@@ -87,9 +87,9 @@ def _given(program: Program, node: cst.BaseExpression, refused: Held) -> list[Bi
     place: int | None = None  # in a tuple that is taken apart
     for above in program.index.ancestors(node):
         if isinstance(above, cst.Assign):
-            return _names(program, above, place)
+            return _names(program, _targets(above, place))
         if isinstance(above, cst.AugAssign):
-            return list(_bound(program, [above.target]))
+            return _names(program, [above.target])
         if isinstance(above, cst.Call) and (
             _asks(program, above) or _refuses(program, above, refused)
         ):
@@ -152,11 +152,16 @@ def _is_ended(program: Program, use: cst.BaseExpression) -> bool:
     return False
 
 
-def _names(program: Program, assign: cst.Assign, place: int | None) -> list[Binding] | None:
-    """Return the names that a statement gives a value to; None where it is kept otherwise."""
+def _targets(assign: cst.Assign, place: int | None) -> list[cst.BaseExpression]:
+    """Return what a statement gives a value to, or a part of it that is taken apart."""
     targets: list[cst.BaseExpression] = [one.target for one in assign.targets]
     if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and place is not None:
-        targets = [targets[0].elements[place].value]
+        return [targets[0].elements[place].value]
+    return targets
+
+
+def _names(program: Program, targets: list[cst.BaseExpression]) -> list[Binding] | None:
+    """Return the names that are given a value; None where it is kept otherwise."""
     for target in targets:
         kept = (
             program.index.below(target, cst.Attribute),

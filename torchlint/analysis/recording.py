@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -47,6 +48,8 @@ _PLAIN = re.compile(
     r"click\.[\w.]+|hydra\.main|typing\.\w+|functools\.\w+|abc\.\w+|"
     r"torch\.distributed\.elastic\.multiprocessing\.errors\.record|torch\.compile"
 )
+# Where it depends on what a function is given whether a line of it runs.
+_DEPENDING = (cst.If, cst.IfExp, cst.For, cst.While, cst.Try, cst.BooleanOperation, cst.Lambda)
 _BUILTIN = frozenset({"staticmethod", "classmethod", "property"})
 # What a context of the project may say that turns gradients off or on, also by way of others.
 _SWITCHING = re.compile(r"grad|inference_mode|\bwith\b|\.__(enter|exit)__\(|enter_context|super\(")
@@ -102,7 +105,7 @@ class Recordings:
                 return found
         if self._everywhere is not Recording.ON:
             return self._everywhere
-        if self._trains(function):
+        if self._trains(function) or self._goes_back(function):
             return Recording.ON
         sites = list(callers(self._program, function))
         if not sites and self._may_be_under_no_grad(function):
@@ -146,6 +149,20 @@ class Recordings:
         role, below = self._program.loops.role, self._program.index.below
         loops: list[cst.For | cst.While] = [*below(function, cst.For), *below(function, cst.While)]
         return any(role(loop) in (Role.TRAIN, Role.EPOCH) for loop in loops)
+
+    def _goes_back(self, function: cst.FunctionDef) -> bool:
+        """Whether a function calls ``backward()`` whatever it is given: that needs a graph."""
+        program = self._program
+        for call, _ in program.method_calls("backward"):
+            if program.function(call) is function and not any(
+                isinstance(above, _DEPENDING)
+                or (isinstance(above, cst.With) and self._under(above) is not None)
+                for above in takewhile(
+                    lambda one: one is not function, program.index.ancestors(call)
+                )
+            ):
+                return True
+        return False
 
     def _under(self, node: cst.With) -> Recording | None:
         """Return what a ``with`` block decides; None where it leaves gradients alone."""
