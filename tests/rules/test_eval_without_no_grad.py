@@ -1093,7 +1093,9 @@ def test_warns_of_what_is_only_read_in_every_step(line):
     [
         pytest.param("z = teacher(x)\nz.sum().backward()\n", id="a gradient"),
         pytest.param("z = teacher(x)\nkept.append(z)\nprint(z.argmax())\n", id="kept"),
-        pytest.param("z = teacher(x)\nself.loss += F.mse_loss(z, y)\nprint(z.argmax())\n", id="added up"),
+        pytest.param(
+            "z = teacher(x)\nself.loss += F.mse_loss(z, y)\nprint(z.argmax())\n", id="added up"
+        ),
         pytest.param("z = teacher(x)\nsums[0] += z.sum()\nprint(z.argmax())\n", id="in a list"),
         pytest.param("z = teacher(x)\nchosen = draw(z).item()\n", id="to what is not seen"),
         pytest.param("z = teacher(x)\nv = losses[step](z).item()\n", id="to one of a list"),
