@@ -253,6 +253,38 @@ def test_the_method_of_one_class_or_another_of_the_file(project):
     assert all(list(callers(agents, owner.methods["choose"])) for owner in agents.classes)
 
 
+KEPT = """
+    from agents import Bold, Careful
+
+    class Game:
+        def __init__(self):
+            if careful:
+                self.agent = Careful()
+            else:
+                self.agent = Bold()
+
+        def play(self):
+            self.agent.choose(1)
+    """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "called"),
+    [
+        pytest.param("", "", True, id="of either branch"),
+        pytest.param("self.agent = Bold()", "self.agent = load()", False, id="of what is not seen"),
+        pytest.param("self.agent = Bold()", "self.agent, _ = Bold()", False, id="of a part"),
+        pytest.param("self.agent.choose", "other.agent.choose", False, id="of another object"),
+    ],
+)
+def test_the_method_of_one_class_or_another_that_an_object_keeps(project, old, new, called):
+    opened = project(agents=AGENTS, main=KEPT.replace(old, new))
+    agents, main = opened("agents"), opened("main")
+    (call,) = (one for one in main.index.of(cst.Call) if main.code(one).endswith(".choose(1)"))
+    several = [one.function for one in main.calls.of_several(call)]
+    assert several == [one.methods["choose"] for one in agents.classes if called]
+
+
 TRAINER = """
     from torch import nn
 

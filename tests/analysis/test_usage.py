@@ -20,6 +20,27 @@ from probing import parsed, probed
             "m = f()\nopt(m.parameters())\nm = wrap(m)\nprobe(m)", "MODULE", id="a model stays one"
         ),
         pytest.param("m = f()\nprobe(m)\nsave(m.state_dict())", "UNKNOWN", id="others have states"),
+        pytest.param(
+            "m = f()\nprobe(m)\nn = f()\nm.load_state_dict(n.state_dict())\nn.parameters()",
+            "MODULE",
+            id="it gets the parameters of a model",
+        ),
+        pytest.param(
+            "m = f()\nprobe(m)\nn = f()\nm.load_state_dict(n.state_dict())",
+            "UNKNOWN",
+            id="it gets the state of anything",
+        ),
+        pytest.param(
+            "m = f()\nprobe(m)\nn = f()\nm.load_state_dict(n)\nn.parameters()",
+            "UNKNOWN",
+            id="it gets a state by its name",
+        ),
+        pytest.param(
+            "class A:\n    def f(self): probe(self.m)\n    def g(self):\n"
+            "        self.m.load_state_dict(self.n.state_dict())\n        self.n.parameters()",
+            "MODULE",
+            id="an attribute gets the parameters of a model",
+        ),
         pytest.param("m = f()\nprobe(m)\nm.parameters(1)", "UNKNOWN", id="other parameters"),
         pytest.param("m = None\nprobe(m)\nm.parameters()", "MODULE", id="None at first"),
         pytest.param("x = 1\nprobe(x)\nx.backward()", "NUMBER", id="what is known counts more"),

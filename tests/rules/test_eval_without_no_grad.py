@@ -1642,12 +1642,83 @@ def test_leaves_a_method_of_a_network_alone(old, new):
             id="the number of its logarithm",
         ),
         pytest.param(ACTS, "action = Normal(chances, 1).rsample().detach()", id="detached"),
+        pytest.param(
+            "return self.fc(x).softmax(0)",
+            "return self.forward(x).softmax(0)\n\n"
+            "    def forward(self, x):\n        return self.fc(x)",
+            id="by the forward pass of the network",
+        ),
     ],
 )
 def test_tells_of_what_an_acting_loop_records(old, new):
     (found,) = check(POLICY.replace(old, new), CODE)
     assert (found.code, found.severity) == ("TL401b", Severity.WARNING)
     assert "`policy.chances(x)` is recorded in every training step" in found.message
+
+
+EITHER = """\
+import torch
+from torch import nn
+
+
+class Close(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def draw(self, x):
+        return self.fc(x), x
+
+    def to(self, device):
+        return super().to(device)
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.last = nn.Linear(4, 2), None
+
+    def draw(self, x):
+        y = self.fc(x)
+        return y, x
+
+
+class Agent:
+    def __init__(self, close):
+        if close:
+            self.policy = Close().to("cuda")
+        else:
+            self.policy = Wide().to("cuda")
+
+    def act(self, x):
+        y, _ = self.policy.draw(x)
+        return y.detach().cpu().numpy()
+
+    def learn(self, x):
+        loss = self.policy.draw(x)[0].sum()
+        loss.backward()
+
+
+agent = Agent(args.close)
+for episode in range(9):
+    x = env.reset()
+    for step in range(9):
+        x, _, _, _ = env.step(agent.act(x))
+    agent.learn(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        pytest.param("", "", 1, id="either"),
+        pytest.param("y = self.fc(x)\n", "y = self.last = self.fc(x)\n", 0, id="one keeps it"),
+        pytest.param("Wide().to", "build().to", 0, id="one is not seen"),
+        pytest.param("return super().to(device)", "return device", 0, id="moved to who knows what"),
+    ],
+)
+def test_a_method_of_one_network_or_another(old, new, found):
+    assert len(check(EITHER.replace(old, new), CODE)) == found
 
 
 def test_turns_gradients_off_for_a_method_of_a_network():

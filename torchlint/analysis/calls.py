@@ -401,10 +401,11 @@ class Calls:
     def of_several(self, call: cst.Call) -> tuple[Target, ...]:
         """Return the methods of which a call runs one, where a name is of one class or another.
 
-        ``agent = Careful() if args.careful else Bold()``; none where a class is not of the project.
+        ``agent = Careful() if args.careful else Bold()``, also of ``self.agent``; none where a
+        class is not of the project.
         """
         func = call.func
-        if type(func) is not cst.Attribute or type(func.value) is not cst.Name:
+        if type(func) is not cst.Attribute or type(func.value) not in (cst.Name, cst.Attribute):
             return ()
         key = id(call)
         if key not in self._several:
@@ -412,8 +413,9 @@ class Calls:
             self._several[key] = self._find_several(func.value, func.attr.value)
         return self._several[key]
 
-    def _find_several(self, receiver: cst.Name, method: str) -> tuple[Target, ...]:
-        types = dict.fromkeys(self._types(receiver, set()))
+    def _find_several(self, receiver: cst.BaseExpression, method: str) -> tuple[Target, ...]:
+        named = self._types(receiver, set()) if isinstance(receiver, cst.Name) else ()
+        types = dict.fromkeys((*named, *self._kept(receiver)))
         if len(types) < 2 and self._program.values.of(receiver).type:
             return ()
         found = [self._method(one, method) for one in types]
@@ -438,6 +440,18 @@ class Calls:
                     yield from self._types(one, seen)
                 else:
                     yield self._program.values.of(one).type
+
+    def _kept(self, attribute: cst.BaseExpression) -> Iterator[str]:
+        """Yield the types of what ``self.name`` stands for, as `_types` does."""
+        match attribute:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+                owner = self._program.classes.around(attribute)
+            case _:
+                return
+        stores = () if owner is None else self._program.classes.stores(owner, name)
+        for store in stores:
+            known = isinstance(store.value, cst.BaseExpression) and not store.path
+            yield self._program.values.of(store.value).type if known else ""
 
     def _before(self, binding: Binding) -> list[cst.BaseExpression]:
         """Return the expressions of which a name stands for one, or for what is made of one."""

@@ -109,8 +109,15 @@ def model_of(program: Program, call: cst.Call) -> Value | None:
     if not isinstance(call.func, cst.Attribute):
         return None
     model = program.value(call.func.value)
-    found = callee(program, call) if model.kind is Kind.MODULE else None
-    return None if found is None or not _runs_layers(*found) else model
+    found = _methods(program, call) if model.kind is Kind.MODULE else []
+    return model if found and all(_runs_layers(*one) for one in found) else None
+
+
+def _methods(program: Program, call: cst.Call) -> list[tuple[Program, cst.FunctionDef]]:
+    """Return what a call runs, or what it runs one of: of models of one class or another."""
+    found = callee(program, call)
+    several = () if found is not None else program.calls.of_several(call)
+    return [(one.program, one.function) for one in several] if found is None else [found]
 
 
 def _runs_layers(program: Program, method: cst.FunctionDef) -> bool:
@@ -120,7 +127,8 @@ def _runs_layers(program: Program, method: cst.FunctionDef) -> bool:
     layers = (
         call
         for call in program.index.below(method, cst.Call)
-        if dotted(call.func).startswith("self.") and program.value(call.func).kind is Kind.MODULE
+        if dotted(call.func) == "self.forward"
+        or (dotted(call.func).startswith("self.") and program.value(call.func).kind is Kind.MODULE)
     )
     ran = [program.recordings.at(layer) for layer in layers]
     return bool(ran) and Recording.OFF not in ran
@@ -131,9 +139,20 @@ def _likely_models(program: Program) -> Iterator[str]:
     for _, func in program.method_calls(*_OF_MODELS):
         yield dotted(func.value)
     for statement in program.index.of(cst.Assign):
-        made = statement.value
+        made = _first(statement.value)
         if isinstance(made, cst.Call) and dotted(made.func).rpartition(".")[2][:1].isupper():
             yield from (dotted(one.target) for one in statement.targets)
+
+
+def _first(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the call that a chain of calls begins with: ``Net()`` of ``Net().to(device)``."""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and isinstance(node.func.value, cst.Call)
+    ):
+        node = node.func.value
+    return node
 
 
 def _is_of_batch(program: Program, forward: cst.Call) -> bool:
@@ -209,8 +228,7 @@ def _is_wasted(program: Program, forward: cst.Call) -> bool:
         or held(program, forward) is Held.NO
     ):
         return False
-    found = callee(program, forward)
-    return found is None or not (differentiates(*found) or _keeps(*found))
+    return not any(differentiates(*one) or _keeps(*one) for one in _methods(program, forward))
 
 
 def _may_be_given_a_graph(program: Program, forward: cst.Call) -> bool:

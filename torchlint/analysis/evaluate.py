@@ -18,7 +18,7 @@ from torchlint.analysis.arguments import literal
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.entries import Entries, key_of, written_out
 from torchlint.analysis.growth import Growth
-from torchlint.analysis.handed_up import handed_up
+from torchlint.analysis.handed_up import as_of_base, handed_up
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.left_out import is_left_out
 from torchlint.analysis.memory import Memory
@@ -964,11 +964,15 @@ class Evaluator:
         found = forward_of(self._program, module)
         return tensor if found is None else _placed(self._result_at(*found, node), device)
 
-    def _result_elsewhere(self, base: Value, method: str, site: cst.Call) -> Value | None:
-        """Return what a method of a class of another file gives; None if there is no such class."""
-        project = self._program.project
+    def _method_of(self, base: Value, method: str) -> tuple[Program, cst.FunctionDef] | None:
+        """Return a method of the class of an object, with its file."""
+        classes, project = self._program.classes, self._program.project
+        owner = classes.named(base.type) or classes.get(base.made)
+        if owner is not None:
+            own = classes.method(owner, method)
+            return None if own is None else (self._program, own)
         found = project.method(base.type, method) if project and ":" in base.type else None
-        return None if found is None else self._result_at(found.program, found.function, site)
+        return None if found is None else (found.program, found.function)
 
     def _result_at(self, home: Program, function: cst.FunctionDef, site: cst.Call) -> Value:
         """Return what a function of this file or another one gives to a call."""
@@ -1096,19 +1100,10 @@ class Evaluator:
         return Device.MAYBE if _like_device(node) else None
 
     def _module_method(self, base: Value, method: str, node: cst.Call) -> Value:
-        owner = self._program.classes.named(base.type)
-        if owner is not None:
-            own = self._program.classes.method(owner, method)
-            if own is not None:
-                return (
-                    self._returned_to(own, node)
-                    if method != "forward"
-                    else self._forward(base, node)
-                )
-        elif method != "forward":
-            result = self._result_elsewhere(base, method, node)
-            if result is not None:
-                return result
+        found = self._method_of(base, method) if method != "forward" else None
+        as_of_torch = method in torch_api.MODULE_SELF and found is not None and as_of_base(*found)
+        if found is not None and not as_of_torch:
+            return self._result_at(*found, node)
         if method in torch_api.MODULE_SELF:
             if method == "to":
                 return base.on(self.moved_to(node, base.device))
@@ -1142,13 +1137,9 @@ class Evaluator:
         return self.derived(node)
 
     def _own_method(self, base: Value, method: str, node: cst.Call) -> Value:
-        classes = self._program.classes
-        owner = classes.named(base.type) or classes.get(base.made)
-        found = None if owner is None else classes.method(owner, method)
+        found = self._method_of(base, method)
         if found is not None:
-            return self._returned_to(found, node)
-        if owner is None and (result := self._result_elsewhere(base, method, node)) is not None:
-            return result
+            return self._result_at(*found, node)
         kept = self._kept(base, method)
         return self._called(kept, node) if kept.known else self.derived(node)
 

@@ -42,6 +42,21 @@ def handed_up(
     return found
 
 
+def as_of_base(program: Program, function: cst.FunctionDef) -> bool:
+    """Whether a method gives what that of its base gives: ``return super().to(device)``."""
+    owner = program.classes.around(function)
+    if owner is None:
+        return False
+    results = [result.value for result in program.returns(function)]
+    return bool(results) and all(
+        isinstance(one, cst.Call)
+        and isinstance(one.func, cst.Attribute)
+        and one.func.attr.value == function.name.value
+        and _is_super(program, one.func.value, owner)
+        for one in results
+    )
+
+
 def _heirs(program: Program, owner: Class) -> Iterator[tuple[Program, Class]]:
     """Yield the classes that extend a class; of a module those of its file: theirs are sizes."""
     own = ((program, heir) for heir in program.classes.heirs(owner))

@@ -15,9 +15,12 @@ from torchlint.analysis.values import TENSOR, Kind, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TypeAlias
 
     from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+
+    _Found: TypeAlias = tuple[dict[int, Value], dict[tuple[int, str], Value]]
 
 _MODULE = Value(Kind.MODULE)
 _OPTIMIZER = Value(Kind.OPTIMIZER)
@@ -51,16 +54,34 @@ class Usage:
         return None if owner is None else owner.node
 
     @cached_property
-    def _found(self) -> tuple[dict[int, Value], dict[tuple[int, str], Value]]:
-        names: dict[int, Value] = {}
-        attributes: dict[tuple[int, str], Value] = {}
+    def _found(self) -> _Found:
+        found: _Found = {}, {}
         for call in self._program.index.of(cst.Call):
             for target, value in self._shown(call):
-                if isinstance(target, cst.Name):
-                    self._show_name(target, value, names)
-                elif isinstance(target, cst.Attribute) and dotted(target):
-                    attributes.setdefault((id(self._class(target)), dotted(target)), value)
-        return names, attributes
+                self._show(target, value, found)
+        for call, func in self._program.method_calls("load_state_dict"):
+            if self._is_module(_loaded(call), found):
+                self._show(func.value, _MODULE, found)
+        return found
+
+    def _show(self, target: cst.BaseExpression, value: Value, found: _Found) -> None:
+        names, attributes = found
+        if isinstance(target, cst.Name):
+            self._show_name(target, value, names)
+        elif isinstance(target, cst.Attribute) and dotted(target):
+            attributes.setdefault((id(self._class(target)), dotted(target)), value)
+
+    def _is_module(self, node: cst.BaseExpression | None, found: _Found) -> bool:
+        """Whether an expression has been shown to be a module."""
+        names, attributes = found
+        match node:
+            case cst.Name():
+                shown = [names.get(id(one)) for one in self._program.flow.reaching(node)]
+                return bool(shown) and all(one is _MODULE for one in shown)
+            case cst.Attribute():
+                return attributes.get((id(self._class(node)), dotted(node))) is _MODULE
+            case _:
+                return False
 
     def _shown(self, call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
         """Return what one call shows about the expressions in it."""
@@ -113,6 +134,15 @@ def _shown(call: cst.Call) -> list[tuple[cst.BaseExpression, Value]]:
             return [(receiver, _MODULE)] if method != "state_dict" else []
         case _:
             return []
+
+
+def _loaded(call: cst.Call) -> cst.BaseExpression | None:
+    """Return what a call takes the parameters of: ``target.load_state_dict(net.state_dict())``."""
+    match call.args:
+        case [cst.Arg(value=cst.Call(func=cst.Attribute(value, cst.Name("state_dict")), args=[]))]:
+            return value
+        case _:
+            return None
 
 
 def scales_loss(call: cst.Call) -> bool:
