@@ -1721,6 +1721,47 @@ def test_a_method_of_one_network_or_another(old, new, found):
     assert len(check(EITHER.replace(old, new), CODE)) == found
 
 
+PARTS = """\
+import torch
+from torch import nn
+
+
+class Novelty(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.target, self.guess = nn.Linear(4, 2), nn.Linear(4, 2)
+        {more}
+
+    def forward(self, x):
+        return self.guess(x), self.target(x)
+
+
+model = Novelty().to("cuda")
+optimizer = torch.optim.SGD(model.guess.parameters(), lr=0.1)
+for x in batches:
+    wanted = model.target(x)
+    loss = (model.guess(x) - wanted.detach()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        pytest.param("pass", 1, id="that it may train"),
+        pytest.param(
+            "for w in self.target.parameters():\n            w.requires_grad = False",
+            0,
+            id="that it freezes",
+        ),
+    ],
+)
+def test_a_part_of_a_network(more, found):
+    assert len(check(PARTS.format(more=more), CODE)) == found
+
+
 def test_turns_gradients_off_for_a_method_of_a_network():
     line = "chances = policy.chances(x)\n"
     after = fixed(POLICY, CODE)

@@ -557,7 +557,9 @@ def records_nothing(program: Program, forward: cst.Call) -> bool:
         return True
     found = callee(program, forward)
     if found is None:
-        return any(_freezes_itself(other, node) for other, node in given)
+        return any(
+            _freezes_itself(other, node) or _is_frozen_part(other, node) for other, node in given
+        )
     other, method = found
     owner = other.classes.around(method)
     if owner is not None and _is_frozen_inside(other, owner):
@@ -573,6 +575,15 @@ def _freezes_itself(program: Program, node: cst.BaseExpression) -> bool:
     value = program.value(node)
     found = class_of(program, value) if value.kind is Kind.MODULE else None
     return found is not None and _is_frozen_inside(*found)
+
+
+def _is_frozen_part(program: Program, node: cst.BaseExpression) -> bool:
+    """Whether a call runs a part of a model that the model's own class freezes."""
+    if not isinstance(node, cst.Attribute):
+        return False
+    whole = program.value(node.value)
+    found = class_of(program, whole) if whole.kind is Kind.MODULE else None
+    return found is not None and f"self.{node.attr.value}" in set(_frozen(found[0]))
 
 
 def _is_frozen_inside(program: Program, owner: Class) -> bool:
