@@ -9,6 +9,15 @@ from torchlint.analysis.attached import held
 
 LOSS = "loss = f(x)\nloss.backward()\n"
 DRAWS = f"{LOSS}drawn = torch.distributions.Categorical(loss)\n"
+NET = """
+class Bare(nn.Module):
+    def forward(self, x):
+        return x * 2
+class Net(Bare):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+"""
 LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
 
 
@@ -51,6 +60,19 @@ LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
         pytest.param(f"{LOSS}with torch.no_grad(): probe(torch.exp(loss))", "NO", id="without"),
         pytest.param(
             f"{LOSS}t = 0\nwith torch.no_grad():\n    t += loss\nprobe(t)", "NO", id="added without"
+        ),
+        pytest.param(f"{LOSS}{NET}probe(Net()(loss))", "YES", id="of a network"),
+        pytest.param(f"{LOSS}{NET}probe(Bare()(loss))", "MAYBE", id="of one without parameters"),
+        pytest.param(
+            f"{LOSS}{NET.replace('x * 2', 'x > 2')}probe(Bare()(loss))", "NO", id="counts"
+        ),
+        pytest.param(
+            f"{LOSS}{NET.replace('x * 2', 'x > 2')}probe(Net()(loss))", "YES", id="or may"
+        ),
+        pytest.param(
+            f"{LOSS}probe(((((((loss > 0).float() + 1) * 2 - 3) / 4).exp() + 5) * 6).sum().sqrt())",
+            "NO",
+            id="of a truth value, a long way",
         ),
         # the rest
         pytest.param("probe(torch.zeros(2))", "NO", id="zeros"),

@@ -1714,6 +1714,9 @@ for episode in range(9):
         pytest.param("", "", 1, id="either"),
         pytest.param("y = self.fc(x)\n", "y = self.last = self.fc(x)\n", 0, id="one keeps it"),
         pytest.param("Wide().to", "build().to", 0, id="one is not seen"),
+        pytest.param("y = self.fc(x)\n", "y = x + 1\n", 0, id="one runs no layer"),
+        pytest.param("return super().to(device)", "return super().train()", 0, id="not moved"),
+        pytest.param("return super().to(device)", "return self.fc.to(device)", 0, id="a part"),
         pytest.param("return super().to(device)", "return device", 0, id="moved to who knows what"),
     ],
 )

@@ -127,8 +127,7 @@ def _runs_layers(program: Program, method: cst.FunctionDef) -> bool:
     layers = (
         call
         for call in program.index.below(method, cst.Call)
-        if dotted(call.func) == "self.forward"
-        or (dotted(call.func).startswith("self.") and program.value(call.func).kind is Kind.MODULE)
+        if dotted(call.func).startswith("self.") and program.value(call.func).kind is Kind.MODULE
     )
     ran = [program.recordings.at(layer) for layer in layers]
     return bool(ran) and Recording.OFF not in ran
