@@ -70,7 +70,8 @@ LOADER = "for x, y in DataLoader(d):\n    out = nn.Linear(2, 2)(x)\n    "
             f"{LOSS}{NET.replace('x * 2', 'x > 2')}probe(Net()(loss))", "YES", id="or may"
         ),
         pytest.param(
-            f"{LOSS}probe(((((((loss > 0).float() + 1) * 2 - 3) / 4).exp() + 5) * 6).sum().sqrt())",
+            f"{LOSS}probe(((((((loss > 0).float() + 1) * 2 - 3) / 4).exp() + 5) * 6).sum().sqrt()"
+            ".abs().tanh().exp())",
             "NO",
             id="of a truth value, a long way",
         ),
