@@ -1047,6 +1047,19 @@ def test_a_type_that_is_asked_for_guards() -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("'--weight', default=1.0", "TRAIN"),
+        ("'--weight', default=0.0", "TRAIN guarded"),
+        ("'--weight'", "TRAIN guarded"),
+    ],
+)
+def test_an_option_that_holds_by_default_guards_nothing(option: str, expected: str) -> None:
+    adds = f"p.add_argument({option})\nargs = p.parse_args()\n"
+    assert context(adds + TRAINING + "if args.weight > 0:\n        probe()") == expected
+
+
+@pytest.mark.parametrize(
     ("calls", "expected"),
     [
         ("mask(x, 9)", "TRAIN guarded"),

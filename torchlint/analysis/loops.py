@@ -24,12 +24,14 @@ from torchlint.analysis.conditions import counts_off, is_zero
 from torchlint.analysis.constants import goes_through_constants
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
+from torchlint.analysis.defaults import holds_by_default
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.input_gradients import reads_input_gradient
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
 from torchlint.analysis.no_data import lacks_data
+from torchlint.analysis.options import OPTION_ROOTS
 from torchlint.analysis.ranks import is_of_first, picks_process, trains_alone
 from torchlint.analysis.rare import ends_episode, is_rare, makes_entry
 from torchlint.analysis.unasked import is_unasked
@@ -96,10 +98,6 @@ _GUARD_WORDS = re.compile(
     r"is_(primary|chief|root|leader|coordinator)|(global|local)_zero|first_(worker|process)",
     re.IGNORECASE,
 )
-_OPTION_ROOTS = frozenset(
-    {"args", "opt", "opts", "cfg", "config", "hparams", "FLAGS", "params", "options", "conf", "hp",
-     "arg", "configs", "hps", "flags"}
-)  # fmt: skip
 _EVAL_NAME = re.compile(r"eval|valid|test|infer|predict|sample|generate|visuali[sz]e|demo|export",
                         re.IGNORECASE)  # fmt: skip
 _WHOLE_NAME = re.compile(
@@ -1364,7 +1362,7 @@ class Loops:
                 )
             ):
                 return picks_process(self._program, asked) or any(
-                    _WANTED.search(name.value) or name.value in _OPTION_ROOTS
+                    _WANTED.search(name.value) or name.value in OPTION_ROOTS
                     for name in self._program.index.below(asked, cst.Name)
                 )
             case _:
@@ -1377,7 +1375,7 @@ class Loops:
         so does one that holds for a value of many, or in the first turns.
         """
         index, named = self._program.index, self._named(test)
-        if trains_alone(test) or is_of_first(named):
+        if trains_alone(test) or is_of_first(named) or holds_by_default(self._program, test):
             return False
         if counts_off(self._program, test):
             return True
@@ -1387,7 +1385,7 @@ class Loops:
         if isinstance(test, cst.Call) and dotted(test.func) == "isinstance":
             return True  # not whatever comes is of that type
         for name in index.below(test, cst.Name):
-            if _GUARD_WORDS.search(name.value) or name.value in _OPTION_ROOTS:
+            if _GUARD_WORDS.search(name.value) or name.value in OPTION_ROOTS:
                 return True
         drawn = any(map(self._draws, sides or (test,)))
         return drawn or (few and self._counts(test)) or picks_process(self._program, test)
@@ -1472,7 +1470,7 @@ def _asked_option(test: cst.BaseExpression) -> cst.Attribute | None:
         case _:
             asked = test
     root, _, option = dotted(asked).removeprefix("self.").partition(".")
-    return asked if isinstance(asked, cst.Attribute) and option and root in _OPTION_ROOTS else None
+    return asked if isinstance(asked, cst.Attribute) and option and root in OPTION_ROOTS else None
 
 
 def _chosen_option(test: cst.BaseExpression) -> cst.Attribute | None:

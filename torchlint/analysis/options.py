@@ -5,18 +5,27 @@ In a script of its own, or in a file of the project that is there for them (``op
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.analysis.program import Program
 
+UNKNOWN = object()  # what no constant is
+# What a switch is that is not given; any other option without a default is None.
+_SWITCHES: dict[str | None, object] = {"store_true": False, "store_false": True, "count": UNKNOWN}
+# What the options of a script are called, as they are handed around.
+OPTION_ROOTS = frozenset(
+    {"args", "opt", "opts", "cfg", "config", "hparams", "FLAGS", "params", "options", "conf", "hp",
+     "arg", "configs", "hps", "flags"}
+)  # fmt: skip
 _ALIAS = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*\w+\.add_argument[ \t]*$", re.MULTILINE)
 
 
@@ -49,6 +58,43 @@ def option_default(
             return None
 
 
+def option_constant(program: Program, option: cst.Attribute) -> object:
+    """Return what an option is where it is not given; `UNKNOWN` where that cannot be told.
+
+    Options of other files count as for `option_default`.
+    """
+    name = option.attr.value
+    flags = (f"--{name}", f"--{name.replace('_', '-')}")
+    found = [_constant(call) for call in _adding(program, flags)]
+    elsewhere = program.project is not None and program.value(option.value).kind is Kind.UNKNOWN
+    if not found and elsewhere and program.project is not None:
+        near = program.project.related(program, flags)
+        found = [_constant(call) for other in near for call in _adding(other, flags)]
+    return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
+
+
+def _constant(call: cst.Call) -> object:
+    """Return what ``add_argument`` makes of an option that is not given."""
+    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    action = literal(given["action"]) if "action" in given else None
+    if any(arg.star for arg in call.args) or "required" in given:
+        return UNKNOWN
+    if "default" not in given:
+        return _SWITCHES.get(action)
+    found = constant(given["default"])
+    reads = given.get("type")  # "no" may be False to it
+    plain = reads is None or (isinstance(reads, cst.Name) and reads.value == "str")
+    return UNKNOWN if isinstance(found, str) and not plain else found
+
+
+def constant(node: cst.BaseExpression) -> object:
+    """Return the number, text or other constant that an expression is; else `UNKNOWN`."""
+    try:
+        return ast.literal_eval(cst.Module([]).code_for_node(node))
+    except (ValueError, SyntaxError, TypeError):
+        return UNKNOWN
+
+
 def is_held_to_one(program: Program, name: str) -> bool:
     """``assert args.accumulate == 1``, or an error where it is more."""
     if not name:
@@ -61,6 +107,14 @@ def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpressi
     """Return the default in each place where a file adds an option, or None where it gives none."""
     return [
         next((arg.value for arg in call.args if _is_for(arg, "default")), None)
+        for call in _adding(program, flags)
+    ]
+
+
+def _adding(program: Program, flags: tuple[str, ...]) -> list[cst.Call]:
+    """Return the calls of a file that add an option."""
+    return [
+        call
         for call in _added(program)
         if any(arg.keyword is None and literal(arg.value) in flags for arg in call.args)
     ]

@@ -1,0 +1,93 @@
+"""Which conditions on options hold where nobody asks for anything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import pytest
+from probing import parsed, parsed_in
+
+from torchlint.analysis.defaults import holds_by_default
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchlint.analysis.program import Program
+
+ADDS = "p.add_argument({})\nargs = p.parse_args()\n"
+TEST = "if {}:\n    pass\n"
+
+
+def holds(program: Program) -> bool:
+    """Whether the one condition of a file holds by default."""
+    (branch,) = program.index.of(cst.If)
+    assert isinstance(branch, cst.If)
+    return holds_by_default(program, branch.test)
+
+
+@pytest.mark.parametrize(
+    ("option", "test"),
+    [
+        pytest.param("'--log', action='store_true'", "args.log", id="a switch that is off"),
+        pytest.param("'--log', default=False", "args.log", id="off by its default"),
+        pytest.param("'--log'", "args.log", id="without a default"),
+        pytest.param("'--log', default=None", "args.log > 0", id="None is no number"),
+        pytest.param("'--log', default=''", "args.log", id="an empty text"),
+        pytest.param("'--log', default='no', type=boolean", "args.log", id="a text that is parsed"),
+        pytest.param("'--log', default=cpus()", "args.log", id="a default that is computed"),
+        pytest.param("'--log', required=True", "args.log", id="one that has to be given"),
+        pytest.param("'--log', action='count'", "args.log", id="one that is counted"),
+        pytest.param("'--log', **more", "args.log", id="what stars hide"),
+        pytest.param("'--log', default=1.0", "args.log > 1", id="too small"),
+        pytest.param("'--log', default=1.0", "args.log is other", id="another comparison"),
+        pytest.param("'--log', default=1.0", "args.log > least", id="with what is not known"),
+        pytest.param("'--log', default=True", "batch.log", id="of another object"),
+        pytest.param("'--log', default=True", "args.loud", id="another option"),
+        pytest.param("'--log', default=True", "args.log and step % 9 == 0", id="now and then"),
+        pytest.param("'--log', default=True", "not args.log", id="not"),
+        pytest.param("'--log', default=True", "log", id="a name"),
+    ],
+)
+def test_leaves_open(option: str, test: str) -> None:
+    assert not holds(parsed(ADDS.format(option) + TEST.format(test)))
+
+
+@pytest.mark.parametrize(
+    ("option", "test"),
+    [
+        pytest.param("'--quiet', action='store_false'", "args.quiet", id="a switch that is on"),
+        pytest.param("'--log', action='store_true', default=True", "args.log", id="on already"),
+        pytest.param("'--quiet', action='store_true'", "not args.quiet", id="not off"),
+        pytest.param("'--weight', type=float, default=1.0", "args.weight > 0", id="a weight"),
+        pytest.param("'--local-rank', default=-1", "args.local_rank == -1", id="a dash"),
+        pytest.param("'--loss', default='l1'", "args.loss != 'l2'", id="a name of a kind"),
+        pytest.param("'--loss', type=str, default='l1'", "args.loss == 'l1'", id="a text"),
+        pytest.param("'--w', default=1", "args.w and self.args.w < 2", id="of several"),
+    ],
+)
+def test_holds(option: str, test: str) -> None:
+    assert holds(parsed(ADDS.format(option) + TEST.format(test)))
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        pytest.param("", True, id="as it is added"),
+        pytest.param("args.log = rank == 0\n", False, id="set later"),
+        pytest.param("p.add_argument('--log', default=0)\n", False, id="added twice, otherwise"),
+        pytest.param("p.add_argument('--log', default=True)\n", True, id="added twice"),
+    ],
+)
+def test_options_of_the_file(more: str, *, found: bool) -> None:
+    source = ADDS.format("'--log', default=True") + more + TEST.format("args.log")
+    assert holds(parsed(source)) is found
+
+
+@pytest.mark.parametrize(("default", "found"), [("True", True), ("False", False)])
+def test_options_of_another_file(tmp_path: Path, default: str, *, found: bool) -> None:
+    options = (
+        f"def parse():\n    p.add_argument('--log', default={default})\n    return p.parse_args()\n"
+    )
+    main = "from options import parse\nopt = parse()\n" + TEST.format("opt.log")
+    assert holds(parsed_in(tmp_path, {"options.py": options, "main.py": main}, "main.py")) is found

@@ -1,0 +1,63 @@
+"""Conditions on options, by what these are where nobody asks for anything else.
+
+``if args.weight > 0:`` of ``parser.add_argument("--weight", type=float, default=1.0)`` holds in
+each step of those who start the script as it is.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.analysis.decisions import truth
+from torchlint.analysis.index import dotted
+from torchlint.analysis.options import OPTION_ROOTS, UNKNOWN, constant, option_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchlint.analysis.program import Program
+
+_COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
+
+
+def holds_by_default(program: Program, test: cst.BaseExpression) -> bool:
+    """Whether a condition on nothing but options holds where none of them is given."""
+    return truth(test, lambda part: _by_default(program, part)) is True
+
+
+def _by_default(program: Program, part: cst.BaseExpression) -> bool | None:
+    match part:
+        case cst.Attribute():
+            found = _option(program, part)
+            return None if found is UNKNOWN else bool(found)
+        case cst.Comparison(left=cst.Attribute() as option, comparisons=[only]):
+            compare = _COMPARED.get(type(only.operator))
+            left, right = _option(program, option), constant(only.comparator)
+        case _:
+            return None
+    if compare is None or left is UNKNOWN or right is UNKNOWN:
+        return None
+    try:
+        return compare(left, right)
+    except TypeError:
+        return None
+
+
+def _option(program: Program, option: cst.Attribute) -> object:
+    """Return what an option is by default, unless the file itself sets it."""
+    if dotted(option.value).rpartition(".")[2] not in OPTION_ROOTS:
+        return UNKNOWN
+    if re.search(rf"\.{option.attr.value}[ \t]*=(?!=)", program.text):
+        return UNKNOWN
+    return option_constant(program, option)
