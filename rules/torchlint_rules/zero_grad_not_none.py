@@ -56,7 +56,9 @@ a script calls `amp.initialize` of apex under a condition, there is no fix, and 
 `--torch-version any` a finding); a plain `zero_grad()` in files that use
 what only torch 2 has (`torch.compile`), or
 run a module that imports it (`torch.distributed.tensor`, `torchao`);
-files that capture CUDA graphs, whose gradients must stay where they are; files where a parameter
+files that capture CUDA graphs, whose gradients must stay where they are; those that make the
+gradients themselves (`p.grad = torch.zeros_like(p)`) and add to them by hand; files where a
+parameter
 keeps the gradient of another (`shared.grad = local.grad`), which zeros clear for both, or one
 import away from such a file; and, for
 zeros that are asked for, files that add to gradients by hand and need the buffers.
@@ -181,6 +183,8 @@ def zero_grad_not_none(program: Program) -> Iterator[Finding]:
             continue
         plain = given.absent and not call.args
         if not plain and (given.literal() != "False" or grads.fills):
+            continue
+        if grads.made and grads.fills:
             continue
         if gains_nothing(program, call):
             continue

@@ -32,6 +32,7 @@ def script(line: str, *, head: str = "", tail: str = "") -> str:
 
 # -- what is left alone -----------------------------------------------------------------------
 
+MAKES = "\nfor w in weights:\n    w.grad = torch.zeros_like(w)\n"
 CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
 
 
@@ -172,6 +173,10 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
             id="an object of another file, kept in self",
         ),
         pytest.param(
+            script("optimizer.zero_grad()\n    w.grad.add_(noise)", tail=MAKES),
+            id="gradients that are made beforehand are added to by hand",
+        ),
+        pytest.param(
             script("optimizer.zero_grad(set_to_none=False)\n    w.grad += noise"),
             id="gradients are added to by hand: zeros are needed",
         ),
@@ -251,6 +256,18 @@ CAPTURE = "    with torch.cuda.graph(torch.cuda.CUDAGraph()):\n        pass\n"
 @pytest.mark.parametrize("target", [None, "1.13", "2.0"])
 def test_leaves_alone(source, target):
     silent(source, CODE, target)
+
+
+@pytest.mark.parametrize(
+    ("line", "tail"),
+    [
+        pytest.param("w.grad.add_(noise)", "", id="added to after the backward pass"),
+        pytest.param("pass", MAKES, id="only made"),
+        pytest.param("w.grad.add_(noise)", "\nw.grad = compute(w)\n", id="made of something"),
+    ],
+)
+def test_gradients_that_the_backward_pass_makes(line, tail):
+    assert check(script(f"optimizer.zero_grad()\n    {line}", tail=tail), CODE)
 
 
 def test_a_bare_call_drops_gradients_since_2_0():

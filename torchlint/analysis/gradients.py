@@ -21,6 +21,7 @@ _CAPTURES = frozenset(
     {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
 )
 _WRITES_INTO = frozenset({"add_", "copy_", "sub_"})
+_ZEROS = frozenset({"zeros_like", "zeros", "new_zeros"})
 _GRADS = frozenset({"grad", "_grad"})
 _ASSIGNED = re.compile(r"\._?grad(?:\.data)?[ \t]*=(?!=)")
 # What may return the memory of the tensor that it is called on: `to` and `cpu` copy nothing where
@@ -37,12 +38,14 @@ class Gradients:
     """Where a file touches gradients by hand.
 
     ``reads`` would meet None in a parameter without a gradient; ``fills`` need a buffer that
-    exists (``p.grad += g``, ``p.grad.copy_(g)``, a view put into ``p.grad``); ``captured``: the
+    exists (``p.grad += g``, ``p.grad.copy_(g)``, a view put into ``p.grad``); ``made``: buffers are
+    made beforehand (``p.grad = torch.zeros_like(p)``), for who fills them; ``captured``: the
     addresses of gradients are recorded in a CUDA graph.
     """
 
     reads: tuple[cst.Attribute, ...]
     fills: tuple[cst.Attribute, ...]
+    made: bool
     captured: bool
 
 
@@ -50,14 +53,16 @@ def gradients(program: Program) -> Gradients:
     """Look at every ``.grad`` of a file."""
     reads: list[cst.Attribute] = []
     fills: list[cst.Attribute] = []
+    made = False
     for node in program.index.of(cst.Attribute):
         if node.attr.value != "grad" or _is_function(program, node):
             continue
         if _fills(program, node):
             fills.append(node)
+        made = made or _is_made(program, node)
         if not _is_stored(program, node) and not checked(program, node):
             reads.append(node)
-    return Gradients(tuple(reads), tuple(fills), _captures(program))
+    return Gradients(tuple(reads), tuple(fills), made, _captures(program))
 
 
 def _is_function(program: Program, node: cst.Attribute) -> bool:
@@ -88,6 +93,17 @@ def _fills(program: Program, node: cst.Attribute) -> bool:
             return _fills(program, above)
         case cst.Attribute(attr=cst.Name(value=name)):
             return name in _WRITES_INTO
+        case _:
+            return False
+
+
+def _is_made(program: Program, node: cst.Attribute) -> bool:
+    """``p.grad = torch.zeros_like(p)``."""
+    target = program.parent(node)
+    statement = program.parent(target) if isinstance(target, cst.AssignTarget) else None
+    match statement:
+        case cst.Assign(value=cst.Call(func=func)):
+            return dotted(func).rpartition(".")[2] in _ZEROS
         case _:
             return False
 
