@@ -75,6 +75,12 @@ def test_holds(option: str, test: str) -> None:
     [
         pytest.param("", True, id="as it is added"),
         pytest.param("args.log = rank == 0\n", False, id="set later"),
+        pytest.param("p.set_defaults(quiet=1, log=False)\n", False, id="another default"),
+        pytest.param(
+            "p.add_argument('--quiet', dest='log', action='store_false')\n",
+            False,
+            id="another switch for it",
+        ),
         pytest.param("p.add_argument('--log', default=0)\n", False, id="added twice, otherwise"),
         pytest.param("p.add_argument('--log', default=True)\n", True, id="added twice"),
     ],
@@ -84,10 +90,15 @@ def test_options_of_the_file(more: str, *, found: bool) -> None:
     assert holds(parsed(source)) is found
 
 
-@pytest.mark.parametrize(("default", "found"), [("True", True), ("False", False)])
-def test_options_of_another_file(tmp_path: Path, default: str, *, found: bool) -> None:
-    options = (
-        f"def parse():\n    p.add_argument('--log', default={default})\n    return p.parse_args()\n"
-    )
-    main = "from options import parse\nopt = parse()\n" + TEST.format("opt.log")
-    assert holds(parsed_in(tmp_path, {"options.py": options, "main.py": main}, "main.py")) is found
+@pytest.mark.parametrize(
+    ("default", "after", "found"),
+    [
+        pytest.param("True", "", True, id="on"),
+        pytest.param("False", "", False, id="off"),
+        pytest.param("True", "args.log = rank == 0", False, id="set there"),
+    ],
+)
+def test_options_of_another_file(tmp_path: Path, default: str, after: str, *, found: bool) -> None:
+    adds = f"p.add_argument('--log', default={default})\nargs = p.parse_args()\n{after}\n"
+    main = "from options import args\nopt = args\n" + TEST.format("opt.log")
+    assert holds(parsed_in(tmp_path, {"options.py": adds, "main.py": main}, "main.py")) is found

@@ -7,7 +7,6 @@ each step of those who start the script as it is.
 from __future__ import annotations
 
 import operator
-import re
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -55,9 +54,6 @@ def _by_default(program: Program, part: cst.BaseExpression) -> bool | None:
 
 
 def _option(program: Program, option: cst.Attribute) -> object:
-    """Return what an option is by default, unless the file itself sets it."""
-    if dotted(option.value).rpartition(".")[2] not in OPTION_ROOTS:
-        return UNKNOWN
-    if re.search(rf"\.{option.attr.value}[ \t]*=(?!=)", program.text):
-        return UNKNOWN
-    return option_constant(program, option)
+    """Return what an option is by default."""
+    of_script = dotted(option.value).rpartition(".")[2] in OPTION_ROOTS
+    return option_constant(program, option) if of_script else UNKNOWN

@@ -61,16 +61,23 @@ def option_default(
 def option_constant(program: Program, option: cst.Attribute) -> object:
     """Return what an option is where it is not given; `UNKNOWN` where that cannot be told.
 
-    Options of other files count as for `option_default`.
+    Options of other files count as for `option_default`; none does that a file sets afterwards.
     """
     name = option.attr.value
     flags = (f"--{name}", f"--{name.replace('_', '-')}")
-    found = [_constant(call) for call in _adding(program, flags)]
-    elsewhere = program.project is not None and program.value(option.value).kind is Kind.UNKNOWN
-    if not found and elsewhere and program.project is not None:
-        near = program.project.related(program, flags)
-        found = [_constant(call) for other in near for call in _adding(other, flags)]
+    homes = [program] if _adding(program, flags) else []
+    if not homes and program.project and program.value(option.value).kind is Kind.UNKNOWN:
+        homes = list(program.project.related(program, flags))
+    found = [_constant(call) for home in homes for call in _adding(home, flags)]
+    if any(_sets(home.text, name) for home in (program, *homes)):
+        return UNKNOWN
     return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
+
+
+def _sets(text: str, name: str) -> bool:
+    """``args.name = ...``, ``parser.set_defaults(name=...)``, another switch for the same."""
+    ways = rf"\.{name}[ \t]*=(?!=)|set_defaults\([^)]*\b{name}=|dest=[\"']{name}[\"']"
+    return re.search(ways, text) is not None
 
 
 def _constant(call: cst.Call) -> object:
