@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 
     # what a condition without `not`, `and` and `or` comes to; None where that is open
     Known: TypeAlias = Callable[[cst.BaseExpression], bool | None]
+
+
+# What compares two constants, by the operator that stands between them.
+COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
 
 
 def truth(test: cst.BaseExpression, known: Known) -> bool | None:

@@ -6,28 +6,16 @@ each step of those who start the script as it is.
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.decisions import truth
+from torchlint.analysis.decisions import COMPARED, truth
 from torchlint.analysis.index import dotted
 from torchlint.analysis.options import OPTION_ROOTS, UNKNOWN, constant, option_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torchlint.analysis.program import Program
-
-_COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-}
 
 
 def holds_by_default(program: Program, test: cst.BaseExpression) -> bool:
@@ -41,7 +29,7 @@ def _by_default(program: Program, part: cst.BaseExpression) -> bool | None:
             found = _option(program, part)
             return None if found is UNKNOWN else bool(found)
         case cst.Comparison(left=cst.Attribute() as option, comparisons=[only]):
-            compare = _COMPARED.get(type(only.operator))
+            compare = COMPARED.get(type(only.operator))
             left, right = _option(program, option), constant(only.comparator)
         case _:
             return None

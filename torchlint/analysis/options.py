@@ -37,8 +37,7 @@ def option_default(
     Options of other files, at most two imports away, count where all that have this one give the
     same literal: which of them a script reads is not known.
     """
-    name = option.attr.value
-    flags = (f"--{name}", f"--{name.replace('_', '-')}")
+    flags = _flags(option.attr.value)
     own = _defaults(program, flags)
     if own:
         return None if own[0] is None else (program, own[0])
@@ -64,7 +63,7 @@ def option_constant(program: Program, option: cst.Attribute) -> object:
     Options of other files count as for `option_default`; none does that a file sets afterwards.
     """
     name = option.attr.value
-    flags = (f"--{name}", f"--{name.replace('_', '-')}")
+    flags = _flags(name)
     homes = [program] if _adding(program, flags) else []
     if not homes and program.project and program.value(option.value).kind is Kind.UNKNOWN:
         homes = list(program.project.related(program, flags))
@@ -72,6 +71,10 @@ def option_constant(program: Program, option: cst.Attribute) -> object:
     if any(_sets(home.text, name) for home in (program, *homes)):
         return UNKNOWN
     return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
+
+
+def _flags(name: str) -> tuple[str, ...]:
+    return f"--{name}", f"--{name.replace('_', '-')}"
 
 
 def _sets(text: str, name: str) -> bool:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.analysis.classes import Store
-from torchlint.analysis.decisions import truth
+from torchlint.analysis.decisions import COMPARED, truth
 from torchlint.analysis.index import Bind
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Device, Kind
@@ -34,14 +33,9 @@ _MOST = 10  # calls that are looked at
 _DEPTH = 3  # functions that pass on what they are given
 _WORDS = {"None": None, "True": True, "False": False}
 _COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
+    **COMPARED,
     cst.Is: lambda one, other: type(one) is type(other) and one == other,
     cst.IsNot: lambda one, other: type(one) is not type(other) or one != other,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
     cst.In: lambda one, several: one in several,
     cst.NotIn: lambda one, several: one not in several,
 }
