@@ -437,11 +437,7 @@ def _place(
         nodes += [finding.node, *finding.more]
         if finding.fix:
             nodes += [node for part in finding.fix.rewrites for node in part.nodes(program)]
-    try:
-        places = locate(program, nodes)
-    except InternalError as error:
-        errors.append(InternalError(error.note, filename=source.filename))
-        return []
+    places = locate(program, nodes)
     placed: list[suppress.Placed] = []
     for (rule, finding), holder in zip(found, holders, strict=True):
         try:

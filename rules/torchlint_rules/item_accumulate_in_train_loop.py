@@ -381,7 +381,7 @@ def fix(program: Program, total: Total) -> Fix | None:
     if not counts and not _scaled_exactly(program, term):
         return None
     code = program.code(_plain(sync.tensor))
-    tensor = code if _is_primary(sync.tensor) else f"({code})"
+    tensor = code if _is_primary(program, sync.tensor) else f"({code})"
     new = tensor if counts else f"{tensor}.detach().{'double' if exact else 'float'}()"
     convert = f"{target.value} = {'int' if counts else 'float'}({target.value})"
     rewrites: list[Rewrite] = [Replace(term, new)]
@@ -460,10 +460,10 @@ def _last_conversion(program: Program, loop: cst.For | cst.While) -> cst.BaseSta
     return last
 
 
-def _is_primary(node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or bool(
-        getattr(node, "lpar", ())
-    )
+def _is_primary(program: Program, node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or program.code(
+        node
+    ) != program.bare(node)
 
 
 def _plain(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -126,17 +126,9 @@ def fix(program: Program, one: Retention) -> Fix:
     return Fix(
         "Keep it without its graph",
         Safety.UNSAFE if changes else Safety.SAFE,
-        tuple(Replace(leaf, f"{bare(program, leaf)}.detach()") for leaf in one.leaves),
+        tuple(Replace(leaf, f"{program.bare(leaf)}.detach()") for leaf in one.leaves),
         changes=changes,
     )
-
-
-def bare(program: Program, leaf: cst.BaseExpression) -> str:
-    """Return the code of a tensor without brackets around it, which stay where they are."""
-    code = program.code(leaf)
-    for _ in leaf.lpar:
-        code = code[1:-1].strip()
-    return code
 
 
 def is_shown(program: Program, keeper: cst.BaseExpression) -> bool:

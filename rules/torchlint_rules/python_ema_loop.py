@@ -75,6 +75,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.averaging import averagings, rest_of_one
+from torchlint.analysis.line_layout import default_indent, indent_of
 from torchlint.analysis.loops import Role
 from torchlint.analysis.rewrites import AddImport, Replace
 from torchlint.analysis.values import Kind
@@ -233,20 +234,17 @@ def is_number(program: Program, node: cst.BaseExpression) -> bool:
 
 
 def bare(program: Program, node: cst.BaseExpression) -> str:
-    """Return the code of an expression without brackets around it."""
-    return program.brief(node.with_changes(lpar=(), rpar=()), 10_000)
+    """Return the code of an expression on one line, without brackets around it."""
+    return " ".join(program.bare(node).split())
 
 
 def laid_out(program: Program, loop: cst.For, func: str, args: list[str]) -> str:
     """Return a call as code, on several lines where one is too long."""
     args = [*args, "None"]
     line = f"{func}({', '.join(args)})"
-    module = program.module
-    blocks = [one for one in program.index.ancestors(loop) if isinstance(one, cst.IndentedBlock)]
-    steps = [module.default_indent if one.indent is None else one.indent for one in blocks]
-    indent = "".join(reversed(steps))
+    indent = indent_of(program, loop)
     if len(indent + line) <= MAX_LINE:
         return line
-    newline = module.default_newline
-    inner = f"{newline}{indent}{module.default_indent}"
+    newline = program.concrete.module.default_newline
+    inner = f"{newline}{indent}{default_indent(program)}"
     return f"{func}({inner}{', '.join(args)}{newline}{indent})"

@@ -87,6 +87,7 @@ from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.epochs import epoch_loops
 from torchlint.analysis.hoisting import free_name, unchanged_in
 from torchlint.analysis.index import dotted
+from torchlint.analysis.line_layout import default_indent
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.neighbours import texts_around
@@ -270,7 +271,7 @@ def fix(program: Program, sampler: cst.Call, loader: cst.Call, loops: list[Epoch
         code, condition = told
         line = f"{code}.set_epoch({number.value})"
         if condition:
-            line = f"if {condition}:\n{program.module.default_indent}{line}"
+            line = f"if {condition}:\n{default_indent(program)}{line}"
         first = loop.body.body[0]
         assert isinstance(first, cst.BaseStatement)
         rewrites.append(InsertBefore(first, line))

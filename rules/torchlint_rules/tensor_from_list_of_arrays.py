@@ -223,10 +223,10 @@ def called(
     if name is None:
         return None
     added = imports(program, call.func, function)
-    if not data.value.lpar:
+    if program.code(data.value) == program.bare(data.value):
         return (Replace(call.func, name), Replace(data.value, joined), *added)
     # brackets of a tuple would stay around what replaces it
-    args = [program.code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in call.args]
+    args = [program.bare(arg) for arg in call.args]
     place = next(i for i, arg in enumerate(call.args) if arg is data)
     args[place] = joined if data.keyword is None else f"data={joined}"
     return (Replace(call, f"{name}({', '.join(args)})"), *added)

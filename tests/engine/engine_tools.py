@@ -27,8 +27,14 @@ def source(text: str) -> Source:
 
 def nodes(program: Program, kind: type[N]) -> list[N]:
     """All nodes of a kind, in the order of the text."""
+    own = [node for node in program.index.nodes if isinstance(node, kind)]
+    return own or _layout(program, kind)
+
+
+def _layout(program: Program, kind: type[N]) -> list[N]:
+    """Nodes of layout, which only the concrete tree has."""
     found: list[N] = []
-    stack: list[cst.CSTNode] = [program.module]
+    stack: list[cst.CSTNode] = [program.concrete.module]
     while stack:
         node = stack.pop()
         if isinstance(node, kind):
@@ -37,10 +43,15 @@ def nodes(program: Program, kind: type[N]) -> list[N]:
     return found
 
 
-def node(program: Program, kind: type[N], code: str | None = None) -> N:
+def code(program: Program, node: cst.CSTNode) -> str:
+    """The code of a node with all that it owns."""
+    return program.concrete.module.code_for_node(program.concrete.of(node))
+
+
+def node(program: Program, kind: type[N], wanted: str | None = None) -> N:
     """The first node of a kind, or the one with this code."""
     found = nodes(program, kind)
-    return next(n for n in found if code in (None, program.module.code_for_node(n).strip()))
+    return next(n for n in found if wanted in (None, code(program, n).strip()))
 
 
 def rewritten(text: str, *make: Callable[[Program], Rewrite]) -> str:

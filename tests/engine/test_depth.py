@@ -155,8 +155,10 @@ def work():
         except cst.ParserSyntaxError:
             print("syntax")
             continue
-        locate(program, program.module.body)
-        assert program.module.code == text
+        places = locate(program, program.module.body)
+        for statement in program.module.body:
+            assert places.span(statement).start <= places.full(statement).end <= len(text)
+        assert program.concrete.module.code == text
         print("ok")
 with_deep_stack(work)
 """

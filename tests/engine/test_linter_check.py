@@ -158,15 +158,25 @@ def test_a_node_that_is_not_in_the_file_is_an_error(make_rule):
     assert [item.code for item in checked.diagnostics] == ["TL902", "TL902"]
 
 
-def test_a_tree_that_does_not_give_the_text_back_is_an_error(make_rule):
+@pytest.mark.parametrize(
+    ("known", "text", "said"),
+    [
+        pytest.param(True, TEXT.replace("bad", "good"), "libcst does not give", id="text"),
+        pytest.param(False, TEXT + "x\n", "Python's parser and libcst read", id="nodes"),
+        pytest.param(False, "something else", "libcst does not read this file", id="syntax"),
+    ],
+)
+def test_a_concrete_tree_that_is_another_one_is_an_error(make_rule, known, text, said):
     def check(program):
-        program.text = "something else"
-        yield Finding(nodes(program, cst.Name)[0], "m")
+        if known:
+            assert program.concrete
+        program.text = text
+        yield Finding(nodes(program, cst.AssignTarget)[0], "m")
 
     checked = examine(source(TEXT), options(make_rule("TL901", check)))
     assert checked.diagnostics == ()
     (error,) = checked.errors
-    assert str(error).startswith("snippet.py: internal error in torchlint: libcst does not give")
+    assert str(error).startswith(f"snippet.py: internal error in rule TL901: {said}")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import libcst as cst
 import pytest
-from engine_tools import node, nodes, rewritten
+from engine_tools import code, node, nodes, rewritten
 
 from torchlint.analysis.places import locate
 from torchlint.analysis.program import Program
@@ -407,7 +407,7 @@ def wrapped(text: str, kind: type[cst.CSTNode], at: int | None = None) -> str:
     """The text with statements of a kind wrapped: one, or all but those named ``keep``."""
 
     def wrap(program: Program) -> Wrap:
-        found = [n for n in nodes(program, kind) if "keep" not in program.module.code_for_node(n)]
+        found = [n for n in nodes(program, kind) if "keep" not in code(program, n)]
         return Wrap(tuple(found if at is None else [found[at]]), "with a:")
 
     return rewritten(text, wrap)

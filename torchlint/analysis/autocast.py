@@ -11,6 +11,7 @@ from torchlint.analysis.blocks import line_of
 from torchlint.analysis.call_edits import MAX_LINE
 from torchlint.analysis.hoisting import free_name
 from torchlint.analysis.index import Binding
+from torchlint.analysis.line_layout import indent_of
 from torchlint.analysis.rewrites import (
     AddImport,
     InsertAfter,
@@ -46,23 +47,13 @@ def autocast_rewrites(
     torch = torch or "torch"
     dtype = program.preferences.amp_dtype
     header = f'with {torch}.autocast(device_type="cuda", dtype={torch}.{dtype}{enabled}):'
-    if _indent(program, first) + len(header) > MAX_LINE:
+    if len(indent_of(program, first) + header) > MAX_LINE:
         header = header.replace("device_type=", "")
     rewrites: tuple[Rewrite, ...] = (Wrap(plain.forward, header), *imports)
     if dtype != "float16":
         return rewrites
     scaled = _scaled(program, step, plain, torch)
     return None if scaled is None else (*rewrites, *scaled)
-
-
-def _indent(program: Program, line: cst.CSTNode) -> int:
-    """Return how far a line is indented."""
-    steps = [
-        program.module.default_indent if above.indent is None else above.indent
-        for above in program.index.ancestors(line)
-        if isinstance(above, cst.IndentedBlock)
-    ]
-    return len("".join(steps))
 
 
 def _enabled(program: Program, step: TrainingStep, at: cst.CSTNode) -> str | None:

@@ -303,15 +303,12 @@ class _Reader:
 
     def _lacks(self, rest: cst.BaseExpression, weight: cst.BaseExpression) -> bool:
         less = rest_of_one(rest)
-        return less is not None and self._bare(less) == self._bare(weight)
+        return less is not None and self.program.bare(less) == self.program.bare(weight)
 
     def _spelled(self, weight: cst.BaseExpression) -> cst.BaseExpression:
         """Return what a weight is computed as, where a name stands for that."""
         value = _only_value(self.program, weight) if isinstance(weight, cst.Name) else None
         return value if isinstance(value, cst.BaseExpression) else weight
-
-    def _bare(self, node: cst.BaseExpression) -> str:
-        return self.program.brief(node.with_changes(lpar=(), rpar=()), 10_000)
 
 
 def _in_place(

@@ -89,7 +89,7 @@ def _move_out(places: Places, statement: cst.With, block: cst.IndentedBlock) -> 
     """Replace the statement by the lines of its block."""
     text = places.text
     lines = whole_lines(places, statement, statement)
-    body = next_line(text, places.full(block).start)
+    body = next_line(text, places.body(statement, block))
     end = below_comments(text, lines)
     newline = newline_at(places, lines.start)
     head = "".join(

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.analysis.line_layout import (
     Unplaceable,
+    default_indent,
     has_comment,
     indent_at,
     line_end,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_LINE = 100  # an argument that would make its line longer than this starts a line of its own
 
-_COMMA = re.compile(r"(?:\s|\\\r?\n|\#[^\r\n]*)*,")
+_COMMA = re.compile(r"(?:\s|\\\r?\n|\#[^\r\n]*(?=[\r\n]|\Z))*,")
 
 
 def nodes(call: cst.Call) -> Iterable[cst.CSTNode]:
@@ -48,7 +49,7 @@ def add(
     """
     if {key for key, _ in pairs} & {arg.keyword.value for arg in call.args if arg.keyword}:
         raise Unplaceable("the call has this argument already")
-    equal = _equal_sign(call)
+    equal = _equal_sign(places, call)
     new = [f"{key}{equal}{code}" for key, code in pairs]
     at = next((i for i, arg in enumerate(call.args) if arg.star == "**"), len(call.args))
     if at:
@@ -72,13 +73,12 @@ def prepend(places: Places, call: cst.Call, code: str, keywords: Sequence[str]) 
     if starts_line(places.text, start) and _one_a_line(places, call):
         separator = "," + newline_at(places, start) + indent_at(places.text, start)
     first = Edit(start, start, code + separator)
-    equal = _equal_sign(call)
+    equal = _equal_sign(places, call)
     named: list[Edit] = []
     for place, arg in enumerate(arg for arg in call.args if arg.keyword is None):
         if arg.star == "**":
             continue
-        bare = isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
-        if arg.star or bare or place >= len(keywords):
+        if arg.star or _is_bare_generator(places, arg) or place >= len(keywords):
             raise Unplaceable("an argument goes by its place only")
         start = places.full(arg).start
         named.append(Edit(start, start, keywords[place] + equal))
@@ -94,7 +94,7 @@ def remove(places: Places, call: cst.Call, arg: cst.Arg) -> Sequence[Edit]:
     """
     text = places.text
     start, end = _extent(places, arg)
-    comma = _comma_end(places, arg, end)
+    comma = _comma_end(places, end)
     if has_comment(text, Span(start, comma or end)):
         raise Unplaceable("a comment stands inside of the argument")
     stop = comma or end
@@ -122,7 +122,7 @@ def replace(places: Places, call: cst.Call, arg: cst.Arg, pair: tuple[str, str])
     start, end = _extent(places, arg)
     if has_comment(places.text, Span(start, end)):
         raise Unplaceable("a comment stands inside of the argument")
-    return (Edit(start, end, f"{pair[0]}{_equal_sign(call)}{pair[1]}"),)
+    return (Edit(start, end, f"{pair[0]}{_equal_sign(places, call)}{pair[1]}"),)
 
 
 def _remove_last(places: Places, call: cst.Call, at: int, span: Span, comma: int | None) -> Edit:
@@ -141,26 +141,31 @@ def _extent(places: Places, arg: cst.Arg) -> tuple[int, int]:
     return places.full(arg).start, places.full(arg.value).end
 
 
-def _comma_end(places: Places, arg: cst.Arg, end: int) -> int | None:
-    if not isinstance(arg.comma, cst.Comma):
-        return None
+def _comma_end(places: Places, end: int) -> int | None:
     found = _COMMA.match(places.text, end)
     return found.end() if found else None
 
 
-def _equal_sign(call: cst.Call) -> str:
+def _is_bare_generator(places: Places, arg: cst.Arg) -> bool:
+    """``f(x for x in xs)``: whether a generator has no parentheses but those of the call."""
+    return isinstance(arg.value, cst.GeneratorExp) and not places.is_in_parentheses(arg.value)
+
+
+def _equal_sign(places: Places, call: cst.Call) -> str:
     """Return ``=`` with the blanks that the call's last keyword has around it."""
     for arg in reversed(call.args):
-        if arg.keyword and isinstance(arg.equal, cst.AssignEqual):
-            before, after = arg.equal.whitespace_before, arg.equal.whitespace_after
-            return " = " if not before.empty and not after.empty else "="
+        if arg.keyword:
+            start, value = places.full(arg).start, places.full(arg.value).start
+            sign = places.text[start + len(arg.keyword.value) : value]
+            return " = " if sign[0] != "=" and sign[-1] != "=" else "="
     return "="
 
 
-def _separator(call: cst.Call) -> str:
+def _separator(places: Places, call: cst.Call) -> str:
     """Return the comma as the call writes it, when it stands inside of a line."""
-    commas = [arg.comma for arg in call.args[:-1] if isinstance(arg.comma, cst.Comma)]
-    return "," if commas and all(comma.whitespace_after.empty for comma in commas) else ", "
+    ends = [_comma_end(places, _extent(places, arg)[1]) for arg in call.args[:-1]]
+    starts = [places.full(arg).start for arg in call.args[1:]]
+    return "," if ends and ends == starts else ", "
 
 
 def _one_a_line(places: Places, call: cst.Call) -> bool:
@@ -177,11 +182,11 @@ def _add_after(
     start, end = _extent(places, arg)
     opening: list[Edit] = []
     closing = ""
-    if isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar:
+    if _is_bare_generator(places, arg):
         opening, closing = [Edit(start, start, "(")], ")"
     elif _one_a_line(places, call) and starts_line(text, start):
         return _add_lines(places, arg, new)
-    separator = _separator(call)
+    separator = _separator(places, call)
     content = closing + "".join(separator + code for code in new)
     if apart and not closing and _is_better_apart(places, call, len(content)):
         return _take_apart(places, call, at, new)
@@ -202,7 +207,7 @@ def _is_better_apart(places: Places, call: cst.Call, added: int) -> bool:
     line = text[line_start(text, end) : line_end(text, end)]
     above = places.program.parent(call)
     whole = isinstance(above, cst.Assign | cst.AnnAssign | cst.Return | cst.Expr)
-    if len(line) + added <= MAX_LINE or not whole or isinstance(last.comma, cst.Comma):
+    if len(line) + added <= MAX_LINE or not whole or _comma_end(places, end):
         return False
     if has_comment(text, span) or "\\" in text[span.start : span.end]:
         return False
@@ -218,7 +223,7 @@ def _take_apart(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequ
     text, span = places.text, places.span(call)
     first = places.full(call.args[0]).start
     newline, outer = newline_at(places, first), indent_at(text, span.start)
-    inner = outer + places.program.module.default_indent
+    inner = outer + default_indent(places.program)
     pad = newline + (indent_at(text, first) if starts_line(text, first) else inner)
     behind = "".join(f",{pad}{code}" for code in new)
     edits = [Edit(len(text[:first].rstrip()), first, pad)]
@@ -241,7 +246,7 @@ def _add_lines(places: Places, arg: cst.Arg, new: list[str]) -> Sequence[Edit]:
     text = places.text
     start, end = _extent(places, arg)
     pad = newline_at(places, end) + indent_at(text, start)
-    comma = _comma_end(places, arg, end)
+    comma = _comma_end(places, end)
     if comma:
         line = line_end(text, comma)
         behind = text[comma:line].strip(" \t\f")
@@ -272,5 +277,5 @@ def _add_first(places: Places, call: cst.Call, new: list[str]) -> Edit:
     if "#" not in inside and "\n" not in text[start:close] and "\r" not in text[start:close]:
         return Edit(start, start, ", ".join(new))
     pad = newline_at(places, start) + indent_at(text, places.span(call).start)
-    pad += places.program.module.default_indent
+    pad += default_indent(places.program)
     return Edit(start, start, "".join(f"{pad}{code}," for code in new))

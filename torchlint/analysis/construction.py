@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.analysis import abstract
 from torchlint.analysis.index import Bind, dotted
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _call_of_base(program: Program, method: cst.FunctionDef) -> tuple[cst.Call |
                 func=cst.Attribute(value=base, attr=attr),
                 args=[cst.Arg(value=cst.Name(value="self")), *rest],
             ) if attr.value == "__init__":
-                found.append((call.with_changes(args=rest), dotted(base).rpartition(".")[2]))
+                found.append((abstract.call(call.func, rest), dotted(base).rpartition(".")[2]))
             case _:
                 pass
     return found[0] if len(found) == 1 else (None, "")

@@ -30,7 +30,7 @@ def _by_default(program: Program, part: cst.BaseExpression) -> bool | None:
             return None if found is UNKNOWN else bool(found)
         case cst.Comparison(left=cst.Attribute() as option, comparisons=[only]):
             compare = COMPARED.get(type(only.operator))
-            left, right = _option(program, option), constant(only.comparator)
+            left, right = _option(program, option), constant(program, only.comparator)
         case _:
             return None
     if compare is None or left is UNKNOWN or right is UNKNOWN:

@@ -481,14 +481,14 @@ def _spares_memory(program: Program, sync: Sync) -> bool:
         return True
     line = program.statement(sync.node)
     block = program.parent(line)
-    if not isinstance(block, cst.IndentedBlock):
+    if not isinstance(block, cst.IndentedBlock) or not _SPARES.search(program.text):
         return False
     place = next(i for i, one in enumerate(block.body) if one is line)
     return any(
         above.comment is not None and _SPARES.search(above.comment.value) is not None
         for one in block.body[max(0, place - 1) : place + 1]
         if isinstance(one, cst.SimpleStatementLine)
-        for above in one.leading_lines
+        for above in program.concrete.of(one).leading_lines
     )
 
 

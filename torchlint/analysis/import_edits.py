@@ -116,11 +116,16 @@ def _join(
 ) -> Edit | None:
     """Return the edit that puts the name behind those of a simple ``from module import ...``."""
     for node in simple:
-        if not isinstance(node, cst.ImportFrom) or _origin(node) != module or node.lpar:
+        if not isinstance(node, cst.ImportFrom) or _origin(node) != module:
             continue
         span = places.span(node)
         text = places.text[span.start : span.end]
-        if isinstance(node.names, cst.ImportStar) or "\n" in text or "\r" in text:
+        if (
+            text.endswith(")")
+            or isinstance(node.names, cst.ImportStar)
+            or "\n" in text
+            or "\r" in text
+        ):
             continue
         if len(text) + len(name) + 2 <= MAX_LINE:
             return _in_their_order(places, node.names, name) or Edit(
@@ -190,7 +195,7 @@ def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> 
 
     Where the imports are not kept apart by empty lines there is no such place.
     """
-    sections = _sections(run)
+    sections = _sections(places, run)
     kinds = [
         {_is_standard(package) for one in part for package in _packages(one)} for part in sections
     ]
@@ -207,12 +212,13 @@ def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> 
     return Edit(edit.start, edit.end, edit.content + newline)
 
 
-def _sections(run: Sequence[cst.CSTNode]) -> list[list[cst.CSTNode]]:
+def _sections(places: Places, run: Sequence[cst.CSTNode]) -> list[list[cst.CSTNode]]:
     """Return the imports that stand together, less those from ``__future__``."""
     sections: list[list[cst.CSTNode]] = []
     apart = True
     for one in run:
-        apart = apart or any(line.comment is None for line in getattr(one, "leading_lines", ()))
+        above = getattr(places.program.concrete.of(one), "leading_lines", ())
+        apart = apart or any(line.comment is None for line in above)
         if _packages(one) == {"__future__"}:
             apart = True
             continue

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 N = TypeVar("N", bound=cst.CSTNode)
 
 # Fields of nodes that hold layout, or a value that is no node.
-_LAYOUT = (
+LAYOUT = (
     "whitespace", "lpar", "rpar", "comma", "leading_", "header", "footer", "semicolon", "equal",
     "lines_after", "trailing", "lbracket", "rbracket", "lbrace", "rbrace", "colon", "dot",
     "posonly_ind", "first_colon", "second_colon", "separator", "asynchronous", "indent",
@@ -64,7 +64,7 @@ class _Fields(dict[type[cst.CSTNode], tuple[str, ...]]):
     def __missing__(self, kind: type[cst.CSTNode]) -> tuple[str, ...]:
         names = (item.name for item in reversed(dataclasses.fields(kind)))
         first = _FIRST.get(kind, ())
-        rest = (name for name in names if not name.startswith(_LAYOUT) and name not in first)
+        rest = (name for name in names if not name.startswith(LAYOUT) and name not in first)
         found = self[kind] = () if issubclass(kind, _LEAVES) else (*rest, *reversed(first))
         return found
 
@@ -235,6 +235,10 @@ class Index:
     @cached_property
     def _order(self) -> dict[int, int]:
         return dict(zip(map(id, self.nodes), range(len(self.nodes)), strict=True))
+
+    def place(self, node: cst.CSTNode) -> int | None:
+        """Place of the node in the walk, or None for a node that it did not meet."""
+        return self._order.get(id(node))
 
     def order(self, node: cst.CSTNode) -> int:
         """Place of the node in the walk: a parent comes before its children."""

@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from torchlint.analysis.places import locate
 from torchlint.lexer import comments
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.analysis.places import Places
+    from torchlint.analysis.program import Program
     from torchlint.edits import Span
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -52,13 +54,26 @@ def next_line(text: str, offset: int) -> int:
 def newline_at(places: Places, offset: int) -> str:
     """Return the newline that ends the line, or the file's own at its last line."""
     found = _NEWLINE.search(places.text, offset)
-    return found[0] if found else places.program.module.default_newline
+    return found[0] if found else places.program.concrete.module.default_newline
 
 
 def indent_at(text: str, offset: int) -> str:
     """Return the whitespace that the line of this place starts with."""
     found = _BLANK.match(text, line_start(text, offset))
     return found[0] if found else ""
+
+
+def indent_of(program: Program, statement: cst.CSTNode) -> str:
+    """Return the whitespace that the line of a statement starts with."""
+    while isinstance(statement, cst.SimpleStatementLine):
+        statement = statement.body[0]
+    return indent_at(program.text, locate(program, [statement]).span(statement).start)
+
+
+def default_indent(program: Program) -> str:
+    """Return what the first block of a file is indented by."""
+    blocks = program.index.of(cst.IndentedBlock)
+    return indent_of(program, blocks[0].body[0]) if blocks else "    "
 
 
 def starts_line(text: str, offset: int) -> bool:

@@ -1009,7 +1009,7 @@ class Loops:
             return True
         return _PROCESSES.search(option.attr.value) is not None or any(
             self._program.qualified(call.func).startswith("torch.")
-            and any(arg.value.deep_equals(option) for arg in call.args)
+            and any(self._program.same(arg.value, option) for arg in call.args)
             for call in self._program.index.below(branch.body, cst.Call)
         )
 
@@ -1034,7 +1034,7 @@ class Loops:
         """Whether a place multiplies by an option: ``loss = loss + args.decay * norm``."""
         return any(
             isinstance(node.operator, cst.Multiply)
-            and any(side.deep_equals(option) for side in (node.left, node.right))
+            and any(self._program.same(side, option) for side in (node.left, node.right))
             for node in self._program.index.below(place, cst.BinaryOperation)
         )
 
@@ -1068,7 +1068,7 @@ class Loops:
         arm: cst.CSTNode | None = first
         while isinstance(arm, cst.If):
             asked = self._option_of_kind(arm.test)
-            if arm is not branch and asked is not None and asked.deep_equals(option):
+            if arm is not branch and asked is not None and self._program.same(asked, option):
                 others.append(arm.body)
             arm = arm.orelse
         loss, names = self._makes_loss(branch.body), self._given(branch.body)

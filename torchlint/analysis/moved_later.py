@@ -90,13 +90,13 @@ def _follows(program: Program, node: cst.BaseExpression, chain: _Chain) -> bool:
 def _all_follow(program: Program, nodes: tuple[cst.BaseExpression, ...], chain: _Chain) -> bool:
     tensors = [one for one in nodes if program.value(one).kind not in (Kind.NUMBER, Kind.BOOL)]
     tensors.sort(key=lambda one: isinstance(one, cst.Name | cst.Attribute))  # sizes, perhaps
-    return all(_is_size(one, chain) or _follows(program, one, chain) for one in tensors)
+    return all(_is_size(program, one, chain) or _follows(program, one, chain) for one in tensors)
 
 
-def _is_size(node: cst.BaseExpression, chain: _Chain) -> bool:
+def _is_size(program: Program, node: cst.BaseExpression, chain: _Chain) -> bool:
     """``torch.ones(args.n) / args.n``: whether a tensor that is made there has that many values."""
     return any(
-        arg.keyword is None and not arg.star and arg.value.deep_equals(node)
+        arg.keyword is None and not arg.star and program.same(arg.value, node)
         for made in chain.made
         for arg in made.args
     )

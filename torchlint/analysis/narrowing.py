@@ -128,11 +128,12 @@ class Narrowing:
             return
         kinds: set[Kind] = set()
         for node in _alternatives(types):
-            name = self._program.qualified(node) or getattr(node, "value", "")
+            own = node.value if isinstance(node, cst.Name) else ""
+            name = self._program.qualified(node) or own
             if name in _NUMPY_SCALARS:
                 kinds.add(Kind.NPSCALAR)
             else:
-                kinds.add(_KINDS.get(str(name), Kind.OTHER))
+                kinds.add(_KINDS.get(name, Kind.OTHER))
         yield Fact(subject, frozenset(kinds), holds)
 
 

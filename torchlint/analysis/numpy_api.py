@@ -555,9 +555,9 @@ def dtype_named(node: cst.BaseExpression) -> str:
     Torch's names are read as well; "" where the expression names none.
     """
     text = literal(node) if isinstance(node, cst.SimpleString) else None
-    name = node.attr.value if isinstance(node, cst.Attribute) else getattr(node, "value", "")
-    name = text if text is not None else str(name)
-    return _DTYPES.get(name, "")
+    if text is None and isinstance(node, cst.Attribute | cst.Name):
+        text = node.attr.value if isinstance(node, cst.Attribute) else node.value
+    return _DTYPES.get(text or "", "")
 
 
 _DTYPES: dict[str, str] = {

@@ -67,7 +67,7 @@ def option_constant(program: Program, option: cst.Attribute) -> object:
     homes = [program] if _adding(program, flags) else []
     if not homes and program.project and program.value(option.value).kind is Kind.UNKNOWN:
         homes = list(program.project.related(program, flags))
-    found = [_constant(call) for home in homes for call in _adding(home, flags)]
+    found = [_constant(home, call) for home in homes for call in _adding(home, flags)]
     if any(_sets(home.text, name) for home in (program, *homes)):
         return UNKNOWN
     return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
@@ -83,7 +83,7 @@ def _sets(text: str, name: str) -> bool:
     return re.search(ways, text) is not None
 
 
-def _constant(call: cst.Call) -> object:
+def _constant(program: Program, call: cst.Call) -> object:
     """Return what ``add_argument`` makes of an option that is not given."""
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     action = literal(given["action"]) if "action" in given else None
@@ -91,16 +91,16 @@ def _constant(call: cst.Call) -> object:
         return UNKNOWN
     if "default" not in given:
         return _SWITCHES.get(action)
-    found = constant(given["default"])
+    found = constant(program, given["default"])
     reads = given.get("type")  # "no" may be False to it
     plain = reads is None or (isinstance(reads, cst.Name) and reads.value == "str")
     return UNKNOWN if isinstance(found, str) and not plain else found
 
 
-def constant(node: cst.BaseExpression) -> object:
+def constant(program: Program, node: cst.BaseExpression) -> object:
     """Return the number, text or other constant that an expression is; else `UNKNOWN`."""
     try:
-        return ast.literal_eval(cst.Module([]).code_for_node(node))
+        return ast.literal_eval(program.code(node))
     except (ValueError, SyntaxError, TypeError):
         return UNKNOWN
 

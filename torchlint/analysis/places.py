@@ -1,83 +1,150 @@
-"""Where nodes stand in the text, by generating code for the few statements that hold them."""
+"""Where nodes stand in the text, and the concrete tree, which is read only where it has to be.
+
+Of most nodes Python's parser has said where they stand (`torchlint.analysis.spans`).  The others
+are looked for in the concrete tree, by generating code for the few statements that hold them.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
-from libcst._nodes.internal import CodegenState  # there is no public way to learn where nodes stand
 
+from torchlint.analysis.codegen import Recorder, recorder_of, spans_of
+from torchlint.analysis.index import Index
+from torchlint.analysis.parsing import parse
 from torchlint.edits import Span
 from torchlint.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Collection, Iterable
 
     from torchlint.analysis.program import Program
 
-_NOTHING = nullcontext()
+N = TypeVar("N", bound=cst.CSTNode)
+
 _BLOCKS = frozenset({cst.IndentedBlock, cst.Module})
 
 
-def generate(module: cst.Module, node: cst.CSTNode) -> str:
-    """Return the code of a node, as ``module.code_for_node`` does; no places are asked for."""
-    recorder = _Recorder(module, set())  # libcst's own state makes a context manager for each node
-    node._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
-    return "".join(recorder.tokens)
+class Concrete:
+    """The tree of a file with all of its layout, and which of its nodes are those of the other.
+
+    ``own`` is the index of the other, ``is_own`` says that it is that of the concrete tree already.
+
+    Raises:
+        InternalError: libcst does not read the file, or in another way.
+
+    """
+
+    def __init__(self, text: str, own: Index, *, is_own: bool) -> None:
+        try:
+            self.module = own.module if is_own else parse(text)
+        except cst.ParserSyntaxError:
+            raise InternalError("libcst does not read this file, though Python does") from None
+        self.index = own if is_own else Index(self.module)
+        self._own = own
+        if list(map(type, self.index.nodes)) != list(map(type, own.nodes)):
+            raise InternalError("Python's parser and libcst read this file in different ways")
+
+    def of(self, node: N) -> N:
+        """Return the node with its layout; nodes of the concrete tree are given back."""
+        place = self._own.place(node)
+        return node if place is None else self.index.nodes[place]  # type: ignore[return-value]
 
 
 class Places:
     """The places of the nodes asked for, as offsets into the program's text."""
 
-    __slots__ = ("_full", "_keep", "_span", "program", "text")
+    __slots__ = ("_full", "_span", "_wanted", "program", "text")
 
-    def __init__(self, program: Program, keep: list[cst.CSTNode]) -> None:
+    def __init__(self, program: Program, wanted: Iterable[cst.CSTNode]) -> None:
         self.program = program
         self.text = program.text
-        self._keep = keep  # places are known by identity, so the nodes must stay alive
+        self._wanted = {id(node): node for node in wanted}  # by identity, so they must stay alive
         self._full: dict[int, Span] = {}
         self._span: dict[int, Span] = {}
 
     def full(self, node: cst.CSTNode) -> Span:
-        """Return the place of all the node owns: parentheses, leading lines, commas, whitespace."""
-        try:
-            return self._full[id(node)]
-        except KeyError:
-            raise InternalError(f"the place of a {type(node).__name__} is unknown") from None
+        """Return the place of all the node owns: parentheses, leading lines, commas, whitespace.
 
-    def known(self) -> Collection[int]:
-        """Return the ids of the nodes whose places are known."""
-        return self._full.keys()
+        Raises:
+            InternalError: nobody asked for the node, or it is not part of the program's tree.
+
+        """
+        self._check(node)
+        spans = self.program.spans
+        found = self._full.get(id(node)) or (None if spans is None else spans.full(node))
+        if found is None:
+            self._locate()
+            found = self._full.get(id(node))
+        if found is None:
+            raise _unknown(node)
+        return found
 
     def span(self, node: cst.CSTNode) -> Span:
-        """Return the place of the node itself, without parentheses and whitespace around it."""
-        return self._span.get(id(node)) or self.full(node)
+        """Return the place of the node itself, without parentheses and whitespace around it.
+
+        Raises:
+            InternalError: nobody asked for the node, or it is not part of the program's tree.
+
+        """
+        self._check(node)
+        spans = self.program.spans
+        found = self._span.get(id(node)) or (None if spans is None else spans.span(node))
+        if found is None:
+            self._locate()
+            found = self._span.get(id(node)) or self._full.get(id(node))
+        if found is None:
+            raise _unknown(node)
+        return found
+
+    def body(self, statement: cst.CSTNode, body: cst.CSTNode) -> int:
+        """Return where the block of a compound statement starts, right behind the colon.
+
+        Raises:
+            InternalError: nobody asked for the block, or it is not part of the program's tree.
+
+        """
+        self._check(body)
+        spans = self.program.spans
+        found = None if spans is None else spans.body(statement)
+        return self.full(body).start if found is None else found
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the text of the node as it stands in the file, with its parentheses."""
         full = self.full(node)
         return self.text[full.start : full.end]
 
+    def is_in_parentheses(self, node: cst.CSTNode) -> bool:
+        """Whether an expression has parentheses of its own."""
+        return self.full(node) != self.span(node)
+
+    def _check(self, node: cst.CSTNode) -> None:
+        if id(node) not in self._wanted:
+            raise _unknown(node)
+
+    def _locate(self) -> None:
+        """Find all the nodes asked for in the concrete tree, once."""
+        if self._full:
+            return
+        concrete = self.program.concrete
+        twins = {key: concrete.of(node) for key, node in self._wanted.items()}
+        full, span = _locate(self.text, concrete, twins.values())
+        for key, twin in twins.items():
+            if id(twin) in full:
+                self._full[key] = full[id(twin)]
+            if id(twin) in span:
+                self._span[key] = span[id(twin)]
+
+
+def _unknown(node: cst.CSTNode) -> InternalError:
+    return InternalError(f"the place of a {type(node).__name__} is unknown")
+
 
 def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
-    """Find out where the nodes stand, each of which must belong to the program's tree.
-
-    Raises:
-        InternalError: the tree does not give back the text, or a node is not part of the tree.
-
-    """
-    wanted = {id(node): node for node in nodes}
-    places = Places(program, list(wanted.values()))
-    around = {key: _statements_around(program, node) for key, node in wanted.items()}
-    while around:
-        around = _locate_in_statements(places, around)
-    if missing := wanted.keys() - places.known():
-        _locate_in_module(places, missing)
-    return places
+    """Return the places of the nodes, which are looked for when they are asked for."""
+    return Places(program, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +167,7 @@ class Holder:
         start = places.span(self.start).start
         if self.body is None:
             return Span(start, places.span(self.statement).end)
-        header = places.text[start : places.full(self.body).start]
+        header = places.text[start : places.body(self.statement, self.body)]
         return Span(start, start + len(header.rstrip()))
 
 
@@ -128,132 +195,95 @@ _HOLDERS = (
 )
 
 
-def _locate_in_statements(
-    places: Places, around: dict[int, list[cst.CSTNode]]
-) -> dict[int, list[cst.CSTNode]]:
-    """Place nodes by the last statement of each; return those left, with the statements left.
+_Spans: TypeAlias = dict[int, Span]
 
-    The smaller a statement is, the less code is generated; that it occurs once is the rule.
+
+def _locate(text: str, concrete: Concrete, nodes: Collection[cst.CSTNode]) -> tuple[_Spans, _Spans]:
+    """Return the places of nodes of the concrete tree, with and without what surrounds them.
+
+    Raises:
+        InternalError: the tree does not give back the text.
+
     """
-    tried: dict[int, tuple[cst.CSTNode, set[int]]] = {}
-    for key, statements in around.items():
-        if statements:
-            statement = statements.pop()
-            tried.setdefault(id(statement), (statement, set()))[1].add(key)
-    left: dict[int, list[cst.CSTNode]] = {}
-    for statement, keys in tried.values():
-        if not _locate_statement(places, statement, keys):
-            left.update((key, around[key]) for key in keys)
-    return left
+    search = _Search(text, concrete)
+    around = {id(node): _statements_around(concrete, node) for node in nodes}
+    while around:
+        around = search.in_statements(around)
+    if missing := {id(node) for node in nodes} - search.full.keys():
+        search.in_module(missing)
+    return search.full, search.span
 
 
-def _statements_around(program: Program, node: cst.CSTNode) -> list[cst.CSTNode]:
+def _statements_around(concrete: Concrete, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements that hold a node, from the outside in.
 
     Nodes of whitespace have no known parent: they are looked for in the whole module.
     """
     found: list[cst.CSTNode] = []
     here = node
-    while (parent := program.parent(here)) is not None:
+    while (parent := concrete.index.parent(here)) is not None:
         if type(parent) in _BLOCKS:
             found.append(here)
         here = parent
-    return found[::-1] if here is program.module else []
+    return found[::-1] if here is concrete.module else []
 
 
-def _locate_statement(places: Places, statement: cst.CSTNode, keys: set[int]) -> bool:
-    """Place the nodes of one statement if its text occurs only once in the file.
+class _Search:
+    """Finds nodes in the text by generating the code of what holds them."""
 
-    Code generation is the dear part (some 50,000 lines a second) and searching is nearly free,
-    so what stands above is not generated only to learn how long it is.
-    """
-    program, text = places.program, places.text
-    module = program.module
-    recorder = _Recorder(module, keys)
-    blocks = [a for a in program.index.ancestors(statement) if isinstance(a, cst.IndentedBlock)]
-    for block in reversed(blocks):
-        indent = block.indent
-        recorder.increase_indent(module.default_indent if indent is None else indent)
-    statement._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
-    if statement is module.body[-1] and not module.has_trailing_newline and not module.footer:
-        recorder.pop_trailing_newline()
-    code = "".join(recorder.tokens)
-    start = text.find(code)
-    if start < 0 or text.find(code, start + 1) >= 0:
-        return False
-    _read_off(places, recorder, start)
-    return True
+    def __init__(self, text: str, concrete: Concrete) -> None:
+        self.full: _Spans = {}
+        self.span: _Spans = {}
+        self._text = text
+        self._concrete = concrete
 
+    def in_statements(self, around: dict[int, list[cst.CSTNode]]) -> dict[int, list[cst.CSTNode]]:
+        """Place nodes by the last statement of each; return those left, with the statements left.
 
-def _locate_in_module(places: Places, keys: set[int]) -> None:
-    module = places.program.module
-    recorder = _Recorder(module, keys)
-    module._codegen(recorder)  # noqa: SLF001 - see above
-    if "".join(recorder.tokens) != places.text:
-        raise InternalError("libcst does not give the text of this file back as it was")
-    _read_off(places, recorder, 0)
+        The smaller a statement is, the less code is generated; that it occurs once is the rule.
+        """
+        tried: dict[int, tuple[cst.CSTNode, set[int]]] = {}
+        for key, statements in around.items():
+            if statements:
+                statement = statements.pop()
+                tried.setdefault(id(statement), (statement, set()))[1].add(key)
+        left: dict[int, list[cst.CSTNode]] = {}
+        for statement, keys in tried.values():
+            if not self._in_statement(statement, keys):
+                left.update((key, around[key]) for key in keys)
+        return left
 
+    def _in_statement(self, statement: cst.CSTNode, keys: set[int]) -> bool:
+        """Place the nodes of one statement if its text occurs only once in the file.
 
-def _read_off(places: Places, recorder: _Recorder, start: int) -> None:
-    """Turn numbers of tokens into offsets."""
-    offsets = list(accumulate(map(len, recorder.tokens), initial=start))
-    last = len(recorder.tokens)  # a popped newline leaves marks beyond the end
-    for marks, spans in ((recorder.full, places._full), (recorder.span, places._span)):  # noqa: SLF001
-        for key, (first, end) in marks.items():
-            spans[key] = Span(offsets[min(first, last)], offsets[min(end, last)])
+        Code generation is the dear part (some 50,000 lines a second) and searching is nearly free,
+        so what stands above is not generated only to learn how long it is.
+        """
+        text, module, index = self._text, self._concrete.module, self._concrete.index
+        recorder = recorder_of(module, keys)
+        blocks = [one for one in index.ancestors(statement) if isinstance(one, cst.IndentedBlock)]
+        for block in reversed(blocks):
+            indent = block.indent
+            recorder.increase_indent(module.default_indent if indent is None else indent)
+        statement._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
+        if statement is module.body[-1] and not module.has_trailing_newline and not module.footer:
+            recorder.pop_trailing_newline()
+        code = "".join(recorder.tokens)
+        start = text.find(code)
+        if start < 0 or text.find(code, start + 1) >= 0:
+            return False
+        self._read_off(recorder, start)
+        return True
 
+    def in_module(self, keys: set[int]) -> None:
+        """Place nodes in the whole text."""
+        recorder = recorder_of(self._concrete.module, keys)
+        self._concrete.module._codegen(recorder)  # noqa: SLF001 - see above
+        if "".join(recorder.tokens) != self._text:
+            raise InternalError("libcst does not give the text of this file back as it was")
+        self._read_off(recorder, 0)
 
-class _Recorder(CodegenState):
-    """Collects tokens and notes, for the wanted nodes, the first token and the one after the last.
-
-    Counting tokens instead of characters leaves libcst's own ``add_token`` as fast as it is.
-    """
-
-    __slots__ = ("full", "open", "span", "wanted")
-
-    def __init__(self, module: cst.Module, wanted: set[int]) -> None:
-        super().__init__(
-            default_indent=module.default_indent, default_newline=module.default_newline
-        )
-        self.wanted = set(wanted)
-        self.open: dict[int, int] = {}
-        self.full: dict[int, tuple[int, int]] = {}
-        self.span: dict[int, tuple[int, int]] = {}
-
-    def before_codegen(self, node: cst.CSTNode) -> None:
-        if id(node) in self.wanted:
-            self.open[id(node)] = len(self.tokens)
-
-    def after_codegen(self, node: cst.CSTNode) -> None:
-        key = id(node)
-        if key in self.open:
-            self.full[key] = (self.open.pop(key), len(self.tokens))
-
-    def record_syntactic_position(  # type: ignore[override]  # any context manager will do
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> AbstractContextManager[None]:
-        """Note the node without what surrounds it; a child may say where it starts or ends."""
-        if id(node) not in self.wanted:
-            return _NOTHING
-        return self._record(id(node), start_node, end_node)
-
-    @contextmanager
-    def _record(
-        self, key: int, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
-    ) -> Iterator[None]:
-        self.wanted.update(id(child) for child in (start_node, end_node) if child is not None)
-        first = len(self.tokens)
-        yield
-        end = len(self.tokens)
-        if start_node is not None:
-            first = self._known(start_node)[0]
-        if end_node is not None:
-            end = self._known(end_node)[1]
-        self.span[key] = (first, end)
-
-    def _known(self, node: cst.CSTNode) -> tuple[int, int]:
-        return self.span.get(id(node)) or self.full[id(node)]
+    def _read_off(self, recorder: Recorder, start: int) -> None:
+        full, span = spans_of(recorder, start)
+        self.full.update(full)
+        self.span.update(span)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.abstract import read
 from torchlint.analysis.arguments import Argument, Arguments
 from torchlint.analysis.calls import Calls
 from torchlint.analysis.classes import Class, Classes
@@ -28,11 +29,12 @@ from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.needless_waits import Clock, needless_waits, timed_waits
 from torchlint.analysis.parsing import parse
-from torchlint.analysis.places import generate, locate
+from torchlint.analysis.places import Concrete, locate
 from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.raising import Raising
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
+from torchlint.analysis.spans import Spans
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.truths import truths
 from torchlint.analysis.unreached import Unreached
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from torchlint.analysis.project import Project
+    from torchlint.edits import Span
 
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
                "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
@@ -92,8 +95,10 @@ class Program:
         self.project: Project | None = None
         self._codes: dict[int, tuple[cst.CSTNode, str]] = {}
         with _collector_paused():
-            self.module = parse(text)
+            reader = read(text)
+            self.module = parse(text) if reader is None else reader.module
             self.index = Index(self.module)
+            self.spans = None if reader is None else Spans(reader, self.index)
 
     def release(self) -> None:
         """Forget all facts; they and the tree refer to one another in circles.
@@ -101,6 +106,8 @@ class Program:
         Without this a tree lives until the cyclic collector comes by, which is slow to find it.
         """
         self.index.release()
+        if "concrete" in self.__dict__:
+            self.concrete.index.release()
         self.__dict__.clear()
 
     def forget(self) -> None:
@@ -109,6 +116,17 @@ class Program:
             del self.__dict__[name]
 
     # -- facts -------------------------------------------------------------------------------
+
+    @cached_property
+    def concrete(self) -> Concrete:
+        """The tree with its layout: libcst reads the file for whoever changes that.
+
+        Raises:
+            InternalError: libcst does not read the file, or in another way.
+
+        """
+        with _collector_paused():
+            return Concrete(self.text, self.index, is_own=self.spans is None)
 
     @cached_property
     def lowered(self) -> str:
@@ -341,19 +359,32 @@ class Program:
         return is_floating(self, node)
 
     def code(self, node: cst.CSTNode) -> str:
-        """Return the source of a node as it stands in the file."""
+        """Return the source of a node as it stands in the file.
+
+        That of a compound statement begins with its decorators, without the comments above.
+        """
         known = self._codes.get(id(node))
         if known is not None:
             return known[1]
-        text = generate(self.module, node)
-        if "\n" in text:  # libcst leaves out the indentation of the block around the lines
-            text = locate(self, [node]).code(node)
+        span = None if self.spans is None else self.spans.compound(node)
+        text = locate(self, [node]).code(node) if span is None else self._cut(span)
         self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
         return text
 
+    def bare(self, node: cst.BaseExpression | cst.Arg) -> str:
+        """Return the source of an expression without parentheses, of an argument without comma."""
+        return self._cut(locate(self, [node]).span(node))
+
+    def _cut(self, span: Span) -> str:
+        return self.text[span.start : span.end]
+
+    def same(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether two nodes of the file are written in the same way."""
+        return self.code(one) == self.code(other)
+
     def brief(self, node: cst.CSTNode, width: int = 48) -> str:
         """Return the source of a node on one line, cut where it is long: for messages."""
-        text = " ".join(generate(self.module, node).split())
+        text = " ".join(self.code(node).split())
         return text if len(text) <= width else f"{text[: width - 3]}..."
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:

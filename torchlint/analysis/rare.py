@@ -304,7 +304,7 @@ def makes_entry(program: Program, branch: cst.If, block: cst.BaseSuite) -> bool:
         if _stands_in(program, line, block)
         for one in line.targets
     )
-    return any(_is_entry(one, kept, key) for one in written) and any(
+    return any(_is_entry(program, one, kept, key) for one in written) and any(
         _stays(program, turn, kept) and _comes_again(program, turn, key)
         for turn in _steps(program, branch)
     )
@@ -383,12 +383,12 @@ def _is_gone_through(program: Program, turn: cst.CSTNode, binding: Binding) -> b
 
 
 def _is_entry(
-    target: cst.BaseExpression, kept: cst.BaseExpression, key: cst.BaseExpression
+    program: Program, target: cst.BaseExpression, kept: cst.BaseExpression, key: cst.BaseExpression
 ) -> bool:
     """``totals["loss"]``."""
     match target:
         case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=entry))]):
-            same = literal(entry) == literal(key) is not None or entry.deep_equals(key)
+            same = literal(entry) == literal(key) is not None or program.same(entry, key)
             return same and dotted(value) == dotted(kept)
         case _:
             return False
@@ -467,7 +467,7 @@ def _finds_sample(program: Program, branch: cst.If, test: cst.Comparison) -> boo
             dotted(func.value) == among.value
             and program.index.inside(call, branch.body)
             and bool(call.args)
-            and call.args[0].value.deep_equals(wanted)
+            and program.same(call.args[0].value, wanted)
             for call, func in program.method_calls("index")
         )
     )

@@ -19,8 +19,7 @@ def explained(program: Program, node: cst.CSTNode) -> bool:
     line = program.statement(node)
     if not isinstance(line, cst.SimpleStatementLine):
         return True
-    above = line.leading_lines[-1:]
-    return "#" in program.code(line) or any(empty.comment is not None for empty in above)
+    return "#" in program.text and "#" in locate(program, [line]).code(line)
 
 
 def refused(program: Program, given: Argument, value: str = "False") -> bool:

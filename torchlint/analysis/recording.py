@@ -203,9 +203,7 @@ class Recordings:
             return False
         home, function = ran
         made = [home.qualified(item.decorator) for item in function.decorators]
-        return made == ["contextlib.contextmanager"] and not _SWITCHING.search(
-            home.code(function.body)
-        )
+        return made == ["contextlib.contextmanager"] and not _SWITCHING.search(home.code(function))
 
     def _choices(self, node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
         """Return what a name or a choice may be; None where it cannot be told."""

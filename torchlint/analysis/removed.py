@@ -444,9 +444,9 @@ def _imported(program: Program, statement: cst.ImportFrom) -> Iterator[Limit]:
     """``from torch._six import inf``, used or not."""
     if statement.relative or statement.module is None or _is_asked_for(program, statement):
         return
-    module = program.code(statement.module)
+    module = dotted(statement.module)
     names = statement.names if not isinstance(statement.names, cst.ImportStar) else ()
-    for name in (module, *(f"{module}.{program.code(alias.name)}" for alias in names)):
+    for name in (module, *(f"{module}.{dotted(alias.name)}" for alias in names)):
         if gone := _gone(name):
             yield Limit(_REMOVED[gone], gone)
 

@@ -14,7 +14,9 @@ from torchlint.analysis.line_layout import (
     Unplaceable,
     above_comments,
     below_comments,
+    default_indent,
     has_comment,
+    indent_of,
     indented,
     line_end,
     line_start,
@@ -393,9 +395,9 @@ def _needs_parentheses(places: Places, node: cst.CSTNode, code: str) -> bool:
     """Whether the code would bind differently in the place of the node than on its own."""
     if not isinstance(node, cst.BaseExpression):
         return False
-    new = cst.parse_expression(f"({code})", config=places.program.module.config_for_parsing)
+    new = cst.parse_expression(f"({code})")
     bracketed = len(getattr(new, "lpar", ())) > 1
-    if getattr(node, "lpar", ()) or bracketed or isinstance(new, _ATOMS):
+    if places.is_in_parentheses(node) or bracketed or isinstance(new, _ATOMS):
         return False
     if "\n" in code or "\r" in code:
         return True
@@ -426,9 +428,11 @@ def _anchor(statement: Statement) -> cst.CSTNode:
 def _step(program: Program, statement: Statement) -> str:
     """Return what one more step of indentation is in the block of a statement."""
     for above in program.index.ancestors(statement):
-        if isinstance(above, cst.IndentedBlock) and above.indent is not None:
-            return above.indent
-    return program.module.default_indent
+        if isinstance(above, cst.IndentedBlock):
+            outer = program.parent(above)
+            assert outer is not None
+            return indent_of(program, above.body[0]).removeprefix(indent_of(program, outer))
+    return default_indent(program)
 
 
 def _further_in(text: str, line: int, indent: str, step: str) -> int:

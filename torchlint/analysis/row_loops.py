@@ -17,6 +17,7 @@ from torchlint.analysis.host_results import is_for_drawing
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.per_sample import measured
+from torchlint.analysis.places import locate
 from torchlint.analysis.turns import JOINS, Part, Turn, UnfitError, is_tensor
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
@@ -104,7 +105,10 @@ def _is_scripted(program: Program, node: cst.CSTNode) -> bool:
 
 def _spares_memory(program: Program, node: cst.CSTNode) -> bool:
     """Whether a comment says that the turns are few at a time to spare memory."""
-    return "#" in program.text and _SPARES.search(program.code(program.statement(node))) is not None
+    if not _SPARES.search(program.text):
+        return False
+    statement = program.statement(node)
+    return _SPARES.search(locate(program, [statement]).code(statement)) is not None
 
 
 # -- what a loop takes in each turn ---------------------------------------------------------------

@@ -87,7 +87,7 @@ def _is_given(program: Program, node: cst.CSTNode) -> bool:
                 ):
                     return True
                 if name == "tell" and any(
-                    func.value.deep_equals(receiver) for _, func in program.method_calls("ask")
+                    program.same(func.value, receiver) for _, func in program.method_calls("ask")
                 ):
                     return True  # a search without gradients asks for the next point by it
                 if "priorit" in name or _draws_batches(receiver):

@@ -247,7 +247,7 @@ def _is_checked(program: Program, sync: Sync) -> bool:
             return False
         if isinstance(above, cst.If) and program.index.inside(sync.node, above.body):
             compared = program.index.below(above.test, cst.Comparison)
-            if any(_is_limit(one) and _holds(program, one.left, sync) for one in compared):
+            if any(_is_limit(program, one) and _holds(program, one.left, sync) for one in compared):
                 return True
     return False
 
@@ -261,12 +261,12 @@ def _holds(program: Program, place: cst.BaseExpression, sync: Sync) -> bool:
     )
 
 
-def _is_limit(test: cst.Comparison) -> bool:
+def _is_limit(program: Program, test: cst.Comparison) -> bool:
     """``x < 0.0``, ``x != x``."""
     to = test.comparisons[0].comparator
     if isinstance(to, cst.UnaryOperation):
         to = to.expression
-    return isinstance(to, cst.Integer | cst.Float) or test.left.deep_equals(to)
+    return isinstance(to, cst.Integer | cst.Float) or program.same(test.left, to)
 
 
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:
