@@ -12,6 +12,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
+from torchlint.analysis import program as program_module
 from torchlint.analysis.abstract import call, read
 from torchlint.analysis.index import Index
 from torchlint.analysis.program import Program
@@ -213,6 +214,27 @@ def test_a_deep_text_is_left_to_libcst():
     assert read("x = " + "(" * 250 + ")" * 250 + "\n") is None
 
 
+def test_places_that_are_told_without_libcst(monkeypatch):
+    monkeypatch.setattr(program_module, "Concrete", None)  # nobody may ask it
+    text = (
+        "import a as b\nfor c in d(e, f=g)[0]:\n  try: h.i\n  except J: pass\n"
+        "  if k: l\n  elif m: f'{n.o(p=q)}'\n@r\nclass S(T):\n  def u(self): return -v, [w]\n"
+    )
+    program = Program(text)
+    told = {
+        text[span.start : span.end].partition("\n")[0]
+        for node in program.index.nodes
+        if program.spans is not None and (span := program.spans.span(node)) is not None
+    }
+    assert told >= {
+        "import a as b", "a as b", "for c in d(e, f=g)[0]:", "d(e, f=g)[0]", "e", "f=g", "g", "i",
+        "try: h.i", "except J: pass", "if k: l", "elif m: f'{n.o(p=q)}'", "n.o(p=q)", "p=q", "o",
+        "class S(T):", "def u(self): return -v, [w]", "return -v, [w]", "-v, [w]", "-v", "[w]",
+    }  # fmt: skip
+    (made,) = program.index.of(cst.ClassDef)
+    assert program.code(made).startswith("@r\nclass S(T):\n")
+
+
 LEAN = """
 import sys
 sys.path[:0] = {path!r}
@@ -241,3 +263,17 @@ def test_no_warning_of_a_text_is_shown(recwarn):
     assert reader is not None
     assert len(Index(reader.module).nodes) > 5
     assert not recwarn.list
+
+
+def test_what_is_too_deep_for_python_is_left_to_libcst():
+    """Python's parser takes it, and what tells of its tree goes deeper than the stack allows."""
+    assert read("x = " + "-" * 2000 + "1\n") is None
+
+
+def test_the_place_of_an_expression_below_a_comment_is_told():
+    program = Program("# (\nf(a)\nx = (  # (\n  b)\n")
+    assert program.spans is not None
+    assert program.spans.full(program.index.of(cst.Call)[0]) is not None
+    b = program.index.named["b"][0]
+    assert program.spans.full(b) is None  # the parenthesis may be part of the comment
+    assert program.code(b) == "(  # (\n  b)"

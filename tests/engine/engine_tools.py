@@ -51,7 +51,7 @@ def code(program: Program, node: cst.CSTNode) -> str:
 def node(program: Program, kind: type[N], wanted: str | None = None) -> N:
     """The first node of a kind, or the one with this code."""
     found = nodes(program, kind)
-    return next(n for n in found if wanted in (None, code(program, n).strip()))
+    return next(n for n in found if wanted is None or wanted == code(program, n).strip())
 
 
 def rewritten(text: str, *make: Callable[[Program], Rewrite]) -> str:

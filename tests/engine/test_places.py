@@ -113,6 +113,7 @@ def test_a_node_of_another_tree_is_an_internal_error():
 def test_a_tree_that_does_not_give_the_text_back_is_an_internal_error():
     program = Program("x = 1\n")
     found = node(program, cst.AssignTarget)
+    assert program.concrete
     program.text = "x = 2\n"
     with pytest.raises(InternalError, match="does not give the text"):
         locate(program, [found]).span(found)

@@ -211,23 +211,27 @@ class Spans:
         return False
 
     def _around(self, span: Span, stop: int | None, first: bool) -> Span | None:
-        """Return the place of an expression with the parentheses around it, up to the call's."""
+        """Return the place of an expression with the parentheses around it, up to the call's.
+
+        None where a line above ends in a comment, in which a parenthesis may stand, or before it.
+        """
         text, start, end = self._text, span.start, span.end
-        if first:
-            return span
-        while True:
+        while not first:
             before = start - 1
             while before >= 0 and text[before] in _BLANK:
                 before -= 1
+            if self._is_commented(before + 1, start):
+                return None
             if before < 0 or before == stop or text[before] != "(":
-                commented = "\n" in text[before + 1 : start] or "\r" in text[before + 1 : start]
-                line = max(text.rfind("\n", 0, before + 1), text.rfind("\r", 0, before + 1)) + 1
-                if commented and "#" in text[line : before + 1]:
-                    return None  # a parenthesis may stand before the comment
-                return Span(start, end)
+                break
             found = _AFTER.match(text, end)
             assert found is not None
-            after = found.end()
-            if not text.startswith(")", after):
-                return Span(start, end)
-            start, end = before, after + 1
+            if not text.startswith(")", found.end()):
+                break
+            start, end = before, found.end() + 1
+        return Span(start, end)
+
+    def _is_commented(self, start: int, end: int) -> bool:
+        """Whether a line ends between two places, in what may be a comment."""
+        line = max(self._text.rfind("\n", 0, start), self._text.rfind("\r", 0, start)) + 1
+        return _NEWLINE.search(self._text, start, end) is not None and "#" in self._text[line:start]
