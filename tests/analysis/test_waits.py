@@ -259,6 +259,8 @@ def test_optimizers_of_apex_wait_by_themselves(lines: str, before: str) -> None:
         pytest.param(", opt_level=args.level", "", id="a level that may have a fixed scale"),
         pytest.param(", opt_level='O0'", "", id="a level with a fixed scale"),
         pytest.param(", **args.apex", "", id="options that are not known"),
+        pytest.param(", enabled=args.fp16", "", id="off where nobody asks for it"),
+        pytest.param(", enabled=True", "amp.scale_loss(loss, optimizer)", id="on"),
         pytest.param("", "amp.scale_loss(loss, optimizer)", id="the scale of the level"),
         pytest.param(", opt_level='O2'", "amp.scale_loss(loss, optimizer)", id="a higher level"),
         pytest.param(
@@ -275,6 +277,26 @@ def test_apex_waits_for_gradients_only_where_it_finds_the_scale(options: str, be
     program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD + head)
     found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
     assert ("" if found is None else program.code(found)) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "waits"),
+    [
+        pytest.param(", delay_unscale=(i + 1) % 4 != 0", False, id="most of the time"),
+        pytest.param(", delay_unscale=True", False, id="always"),
+        pytest.param(", **options", False, id="not known"),
+        pytest.param(", delay_unscale=False", True, id="never"),
+    ],
+)
+def test_apex_waits_for_no_gradients_that_it_unscales_later(options: str, waits: bool) -> None:
+    head = "from apex import amp\nnet, optimizer = amp.initialize(net, optimizer)\n"
+    lines = (
+        f"with amp.scale_loss(loss, optimizer{options}) as scaled:\n    scaled.backward()\n"
+        "optimizer.step()\nloss.item()"
+    )
+    program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD + head)
+    found = waited(program, max(program.syncs, key=lambda s: program.index.order(s.node)))
+    assert (found is not None) is waits
 
 
 def test_a_scale_that_apex_is_given_elsewhere_is_no_reason() -> None:

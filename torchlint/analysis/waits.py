@@ -756,7 +756,10 @@ def _scaled_losses(program: Program) -> Iterator[cst.Call]:
     """Yield ``scale_loss(...)`` of ``with amp.scale_loss(loss, optimizer) as scaled: ...``."""
     calls = program.method_calls("scale_loss") if _scale_changes(program) else ()
     for call, _ in calls:
-        if isinstance(program.parent(call), cst.WithItem):
+        # apex looks at the gradients later where that is delayed, as in all but every n-th step
+        delayed = program.argument(call, "delay_unscale", "apex.amp.scale_loss")
+        is_asked = delayed.absent or delayed.literal() == "False"
+        if is_asked and isinstance(program.parent(call), cst.WithItem):
             yield call
 
 
@@ -770,7 +773,10 @@ def _scale_changes(program: Program) -> bool:
 
 
 def _is_dynamic(program: Program, call: cst.Call) -> bool:
-    scale, level = (program.argument(call, name) for name in ("loss_scale", "opt_level"))
+    names = ("loss_scale", "opt_level", "enabled")
+    scale, level, enabled = (program.argument(call, name) for name in names)
+    if not enabled.absent and enabled.literal() != "True":
+        return False
     if not scale.absent:
         return (scale.literal() or "").strip("'\"") == "dynamic"
     return level.absent or (level.literal() or "").strip("'\"") in _DYNAMIC
