@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.collected import bound_by, is_collected, whole
+from torchlint.analysis.collected import bound_by, is_collected, turn_of, whole
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.picked import picks
 from torchlint.analysis.scaling import exclusive
+from torchlint.analysis.sinks import is_sink
 from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.values import Device, Kind
 
@@ -95,7 +96,29 @@ def is_due(program: Program, sync: Sync) -> bool:
     """Whether an evaluation does more with what it reads than collect it for after the loop."""
     if sync.context.role is not Role.EVAL:
         return False
-    return not is_collected(program, sync.node) or (sync.copies and picks(program, sync.node))
+    if not is_collected(program, sync.node) or (sync.copies and picks(program, sync.node)):
+        return True
+    return not sync.copies and _is_total_printed(program, sync.node)
+
+
+def _is_total_printed(program: Program, node: cst.CSTNode) -> bool:
+    """``total += x.item(); print(total / n)``: whether a total is printed in each turn."""
+    match program.smallest_statement(node):
+        case cst.AugAssign(target=target) | cst.Assign(targets=[cst.AssignTarget(target=target)]):
+            name, place = dotted(target), turn_of(program, node)
+        case _:
+            return False
+    return bool(name) and any(
+        not program.context(call).guarded
+        and any(dotted(one) == name for one in _names_in(program, call))
+        for call in program.index.below(place, cst.Call)
+        if is_sink(program, call)
+    )
+
+
+def _names_in(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    yield from program.index.below(call, cst.Name)
+    yield from program.index.below(call, cst.Attribute)
 
 
 def is_for_drawing(program: Program, node: cst.CSTNode) -> bool:

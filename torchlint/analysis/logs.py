@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.index import dotted
-from torchlint.analysis.syncs import is_sink
+from torchlint.analysis.sinks import is_sink
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

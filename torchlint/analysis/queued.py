@@ -13,7 +13,8 @@ from torchlint.analysis.host_numbers import PLAIN, is_made_of, numbers_given, on
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.removed import old_item
-from torchlint.analysis.syncs import Read, is_sink
+from torchlint.analysis.sinks import is_sink
+from torchlint.analysis.syncs import Read
 from torchlint.analysis.torch_api import TENSOR_NUMBER
 from torchlint.analysis.values import Device, Kind
 

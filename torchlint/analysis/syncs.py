@@ -31,6 +31,7 @@ from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.on_host import of_host_model
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
+from torchlint.analysis.sinks import SHOWS, is_sink
 from torchlint.analysis.timing import copies_without_waiting
 from torchlint.analysis.unmoved import is_moved_aside, stays_unmoved
 from torchlint.analysis.uploaded import was_uploaded
@@ -103,10 +104,6 @@ class Sync:
 
 
 _SCALARS = ("float", "int")
-_SHOWS = frozenset(
-    {"info", "debug", "warning", "add_scalar", "add_scalars", "set_postfix", "set_description",
-     "set_postfix_str", "set_description_str", "log", "log_metric", "log_metrics", "log_scalar"}
-)  # fmt: skip
 _STEPS = (Role.TRAIN, Role.EVAL, Role.FORWARD)
 # What makes a tensor of some sizes, or goes through as many numbers: each is read as it is called.
 _SIZED = frozenset(
@@ -117,7 +114,7 @@ _NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
 _STREAM = "stream("
 # What makes a tensor of a list reads each tensor in it as a number.
 _OF_LIST = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor"})
-_LOOKED_AT = _SHOWS.union(
+_LOOKED_AT = SHOWS.union(
     _SCALARS,
     _SIZED,
     _NEW,
@@ -379,20 +376,6 @@ def _is_trained_with(program: Program, tensor: cst.BaseExpression, value: Value)
 
 
 # -- tensors shown as they are ----------------------------------------------------------------
-
-
-def is_sink(program: Program, call: cst.Call) -> bool:
-    """Whether a call prints or logs what it is given."""
-    match call.func:
-        case cst.Name(value="print"):
-            return program.is_builtin(call.func)
-        case cst.Attribute(attr=cst.Name(value=name)) if name in _SHOWS:
-            if program.qualified(call.func).startswith(("torch.", "numpy.", "math.")):
-                return False  # the logarithm
-            return program.value(call.func.value).kind in (Kind.UNKNOWN, Kind.ITERATOR, Kind.LOADER,
-                                                           Kind.NONE)  # fmt: skip
-        case _:
-            return False
 
 
 def _shown(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:

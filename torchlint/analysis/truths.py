@@ -12,7 +12,8 @@ from torchlint.analysis.host_results import gathers, loop_around, picks_step
 from torchlint.analysis.loops import Role, ends_script
 from torchlint.analysis.queued import decided_by, implied_waits_in
 from torchlint.analysis.reach import forward_of
-from torchlint.analysis.syncs import Read, is_frequent, is_sink, sync_of
+from torchlint.analysis.sinks import is_sink
+from torchlint.analysis.syncs import Read, is_frequent, sync_of
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
 from torchlint.analysis.waits import keeps_out_nan

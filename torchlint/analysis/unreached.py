@@ -204,7 +204,7 @@ class Unreached:
         """
         name, project = node.name.value, self._program.project
         owner = self._program.classes.around(node)
-        if owner is None or owner.methods.get(name) is not node or node.decorators:
+        if owner is None or owner.methods.get(name) is not node or self._is_given(node):
             return False
         if "_" not in name.strip("_") or name in OF_TORCH or project is None or not self.is_closed:
             return False
@@ -231,7 +231,7 @@ class Unreached:
         return (
             owner is not None
             and owner.methods.get(name) is function
-            and not function.decorators
+            and not self._is_given(function)
             and name not in ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
             and self._raising.never_made(owner)
         )
@@ -327,7 +327,7 @@ class Unreached:
 
     def _find_namers(self, node: Definition) -> list[tuple[Program, Definition]] | None:
         name, program = node.name.value, self._program
-        if node.decorators or not self._is_of_module(node) or _STARTED.fullmatch(name):
+        if self._is_given(node) or not self._is_of_module(node) or _STARTED.fullmatch(name):
             return None
         own = (use for use in self.own_uses(name) if not program.index.inside(use, node))
         here = self._namers_of(node, ((program, use) for use in own))
@@ -371,6 +371,10 @@ class Unreached:
             found = home.project.define(home, home.qualified(use))
             bound = () if found is None else (found.binding,)
         return [one.value for one in bound] == [node]
+
+    def _is_given(self, node: Definition) -> bool:
+        """Whether a decorator gets a function or class and may keep it: all but ``no_grad()``."""
+        return not all(self._program.loops.is_no_grad(item.decorator) for item in node.decorators)
 
     def is_named_only(self, node: cst.ClassDef) -> bool:
         """Whether a class of the module is found by writing its name in code, and not otherwise."""
