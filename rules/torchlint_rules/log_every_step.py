@@ -63,7 +63,8 @@ of a tensor as a number: `torch.arange(lengths.max())`, `torch.zeros(n, count)`,
   (`if best is None: best = loss.item()`, `if not hasattr(self, "best"): self.best = ...`, and
   `if "loss" not in totals: totals["loss"] = ...` of a dictionary from before the loop);
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), as
-  the rest is needed at once: printed, looked up, made text of, handed on, or to decide by;
+  the rest is needed at once: printed (be it as a total so far), looked up, made text of, handed on,
+  or to decide by;
 - in an evaluation, what is read right after another wait, with nothing queued in between but a
   little arithmetic: its own copy takes microseconds;
 - evaluations whose turn makes its next input of what it reads, runs a whole chain of the model

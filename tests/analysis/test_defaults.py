@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 import pytest
-from probing import parsed, parsed_in
+from probing import parsed, parsed_in, probes
 
 from torchlint.analysis.defaults import holds_by_default
 
@@ -102,3 +102,22 @@ def test_options_of_another_file(tmp_path: Path, default: str, after: str, *, fo
     adds = f"p.add_argument('--log', default={default})\nargs = p.parse_args()\n{after}\n"
     main = "from options import args\nopt = args\n" + TEST.format("opt.log")
     assert holds(parsed_in(tmp_path, {"options.py": adds, "main.py": main}, "main.py")) is found
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second"),
+    [
+        pytest.param("'--log', type=bool, default=True", False, True, id="on, whatever is given"),
+        pytest.param("'--log', type=bool, default=False", False, False, id="on where it is given"),
+        pytest.param("'--log', type=int, default=True", False, False, id="0 is off"),
+        pytest.param("'--log', type=str2bool, default=True", False, False, id="a reader of texts"),
+        pytest.param("'--log', default=True", False, False, id="as it is given"),
+        pytest.param(
+            "'--log', type=bool, default=True)\nargs.log = (rank == 0", False, False, id="set later"
+        ),
+    ],
+)
+def test_arms_of_an_option_that_cannot_be_off(options: str, *, first: bool, second: bool) -> None:
+    source = ADDS.format(options) + "if args.log:\n    probe(1)\nelse:\n    probe(2)\n"
+    program = parsed(source)
+    assert [program.unreached.at(one) for one in probes(program)] == [first, second]

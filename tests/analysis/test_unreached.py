@@ -453,6 +453,7 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
             FUNCTION, MAIN | {"pyproject.toml": "[project]\nname = 'n'\n"}, id="a package"
         ),
         pytest.param(FUNCTION, {}, id="nothing is started"),
+        pytest.param("from base import keep\n@keep\n" + FUNCTION, MAIN, id="given to a decorator"),
         pytest.param("probe(1)\n", MAIN, id="at the top"),
         pytest.param(
             "def run(x):\n    def apply():\n        probe(x)\nrun(1)\n",
@@ -466,6 +467,11 @@ MAIN = {"main.py": "import net\n" + SCRIPT}
 )
 def test_definitions_that_may_be_used(tmp_path: Path, source: str, files: dict[str, str]):
     assert not unreached_in(tmp_path, source, files)
+
+
+@pytest.mark.parametrize("mark", ["@torch.no_grad()", "@torch.inference_mode()"])
+def test_decorators_that_keep_nothing(tmp_path: Path, mark: str):
+    assert unreached_in(tmp_path, f"import torch\n{mark}\n{FUNCTION}", MAIN)
 
 
 def test_a_project_too_large_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

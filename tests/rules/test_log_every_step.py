@@ -1622,6 +1622,9 @@ def evaluate(model, loader, meters, found, total, names, config):
         pytest.param("if y.item() > 2: total += 1", id="decides"),
         pytest.param("x = x * y.item()", id="computed with"),
         pytest.param("for k in range(int(y)): total += 1", id="turns"),
+        pytest.param("total = total + y.item(); print(f'{total / step}')", id="a printed total"),
+        pytest.param("total += float(y); bar.set_postfix(all=total)", id="one in a progress bar"),
+        pytest.param("self.n = self.n + y.item(); print(self.n)", id="one that is kept"),
     ],
 )
 def test_an_evaluation_needs_what_it_does_not_collect(line: str) -> None:
@@ -1637,6 +1640,11 @@ def test_an_evaluation_needs_what_it_does_not_collect(line: str) -> None:
         pytest.param("found += [y.item()]", id="a longer list"),
         pytest.param("total = max(total, y.item())", id="the largest"),
         pytest.param("gap = y.item(); half = gap / 2; found.append(half)", id="by a name"),
+        pytest.param(
+            "total = max(total, y.item())\n        if step % 9 == 0: print(total)",
+            id="a total that is printed now and then",
+        ),
+        pytest.param("total = max(total, y.item()); print(step)", id="beside what is printed"),
         pytest.param("few = []; few.append(y.item()); found.extend(few)", id="by a list"),
         pytest.param("meters.update(loss=y.item())", id="a meter"),
         pytest.param("meters['y'].update(y.item(), len(x))", id="a meter of many"),

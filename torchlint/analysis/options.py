@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
+from torchlint.analysis.index import dotted
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
@@ -62,15 +63,42 @@ def option_constant(program: Program, option: cst.Attribute) -> object:
 
     Options of other files count as for `option_default`; none does that a file sets afterwards.
     """
+    found = [_constant(home, call) for home, call in _places_of(program, option)]
+    return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
+
+
+def cannot_be_off(program: Program, option: cst.Attribute) -> bool:
+    """``type=bool, default=True``: whether an option is true whatever text it is given.
+
+    ``--use_sgd False`` reads the text ``"False"``, which is true; the empty text nobody writes.
+    """
+    if dotted(option.value).rpartition(".")[2] not in OPTION_ROOTS:
+        return False
+    added = _places_of(program, option)
+    return bool(added) and all(
+        _reads_bool(call) and _constant(home, call) is True for home, call in added
+    )
+
+
+def _reads_bool(call: cst.Call) -> bool:
+    kind = _given(call).get("type")
+    return isinstance(kind, cst.Name) and kind.value == "bool"
+
+
+def _given(call: cst.Call) -> dict[str, cst.BaseExpression]:
+    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+
+
+def _places_of(program: Program, option: cst.Attribute) -> list[tuple[Program, cst.Call]]:
+    """Return where an option is added, each with its file; nothing where a file sets it."""
     name = option.attr.value
     flags = _flags(name)
     homes = [program] if _adding(program, flags) else []
     if not homes and program.project and program.value(option.value).kind is Kind.UNKNOWN:
         homes = list(program.project.related(program, flags))
-    found = [_constant(home, call) for home in homes for call in _adding(home, flags)]
     if any(_sets(home.text, name) for home in (program, *homes)):
-        return UNKNOWN
-    return found[0] if found and all(one == found[0] for one in found) else UNKNOWN
+        return []
+    return [(home, call) for home in homes for call in _adding(home, flags)]
 
 
 def _flags(name: str) -> tuple[str, ...]:
@@ -85,7 +113,7 @@ def _sets(text: str, name: str) -> bool:
 
 def _constant(program: Program, call: cst.Call) -> object:
     """Return what ``add_argument`` makes of an option that is not given."""
-    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    given = _given(call)
     action = literal(given["action"]) if "action" in given else None
     if any(arg.star for arg in call.args) or "required" in given:
         return UNKNOWN

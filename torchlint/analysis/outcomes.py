@@ -15,6 +15,7 @@ import libcst as cst
 from torchlint.analysis.classes import Store
 from torchlint.analysis.decisions import COMPARED, truth
 from torchlint.analysis.index import Bind
+from torchlint.analysis.options import cannot_be_off
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Device, Kind
 
@@ -82,6 +83,8 @@ def _known(program: Program, test: cst.BaseExpression, sites: Sites, depth: int)
                 return None
         case cst.Attribute(value=cst.Name() as name, attr=cst.Name("is_cuda")):
             return False if _is_always_on_host(program, name, sites) else None
+        case cst.Attribute() if cannot_be_off(program, test):
+            return True
         case _:
             return _same([bool(one) for one in _values(program, test, sites, depth)])
 
