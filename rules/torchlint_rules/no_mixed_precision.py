@@ -51,7 +51,8 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
 - Reinforcement learning (`env.step`, also in a script that imports the file), and gradients that
   are asked for by hand (`torch.autograd.grad`).
 - Custom autograd functions, which have to say themselves which type they take, also in a file
-  that an option may name (`import_module(args.model)`).
+  that an option may name (`import_module(args.model)`); libraries of kernels that autocast does not
+  know (torch_geometric, torch_scatter, spconv, MinkowskiEngine, DGL), here or in such a file.
 - Scripts that switch cuDNN off, and models of a single linear layer, or of none: casts take longer
   there than what they save.
 - Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.

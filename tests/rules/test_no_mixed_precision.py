@@ -91,6 +91,7 @@ def script(
             id="gradients of gradients",
         ),
         pytest.param(script(head="import gymnasium as gym"), id="reinforcement learning"),
+        pytest.param(script(head="from torch_geometric.nn import GCNConv"), id="other kernels"),
         pytest.param(
             script(head="adj = torch.sparse_coo_tensor(i, v)\na = adj.to_sparse()"),
             id="sparse matrices",
@@ -763,6 +764,7 @@ def test_a_model_of_another_file(tmp_path, result, fixes):
         pytest.param({"main.py": "import train\nenv.step(1)\n"}, 0, id="a game that imports it"),
         pytest.param({"main.py": "import train\nimport gym\n"}, 0, id="a gym that imports it"),
         pytest.param({"main.py": "import gym\n"}, 1, id="a gym that has to do with nothing"),
+        pytest.param({"nets.py": "import spconv.pytorch as s\n"}, 0, id="other kernels"),
         pytest.param({"main.py": "import train\na('--loss-scale')\n"}, 0, id="a scale, by option"),
         pytest.param({"nets.py": "from c import Net\n"}, 1, id="a model of plain layers"),
         pytest.param(

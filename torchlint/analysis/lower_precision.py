@@ -33,9 +33,14 @@ _CHOSEN = (
     "create_graph=true", "create_graph = true", "autograd.grad(", "torch.sparse", "to_sparse",
     "distributed.rpc", "env.step(",
 )  # fmt: skip
+# Libraries of kernels that autocast does not know, some of which take no lower precision.
+_KERNELS = ("torch_geometric", "torch_scatter", "torch_sparse", "torch_cluster",
+            "torch_spline_conv", "MinkowskiEngine", "spconv", "torchsparse", "pykeops", "dgl",
+            )  # fmt: skip
 _SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision",
              "float16", ".half()", "loss_scale", "loss-scale", "autograd.Function",
-             "cpp_extension", "import gym", "import atari_py", "env.step(")  # fmt: skip
+             "cpp_extension", "import gym", "import atari_py", "env.step(",
+             *(f"{word} {name}" for word in ("from", "import") for name in _KERNELS))  # fmt: skip
 _EXACT = re.compile(
     r"\b(?<!np\.)(?<!numpy\.)(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
@@ -53,7 +58,7 @@ _OWN_BACKWARD = re.compile(r"^\s*class \w+\((?:\w+\.)*Function\)", re.MULTILINE)
 _AMP = re.compile(r"amp(?<![a-z]amp)(?![a-z])")
 _OTHER_FIELDS = frozenset(
     {"gym", "gymnasium", "stable_baselines3", "mujoco", "mujoco_py", "pybullet", "pettingzoo",
-     "procgen", "minigrid", "dm_control", "deepxde", "torchdiffeq"}
+     "procgen", "minigrid", "dm_control", "deepxde", "torchdiffeq", *_KERNELS}
 )  # fmt: skip
 # Losses that autocast computes in float32, whatever their input is.
 _LOSSES = frozenset(
