@@ -97,6 +97,7 @@ h''', '\'', "\\", '', "''", '''a'b''c'''""",
     "parentheses": (
         "(a), ((b)), ( c ), (\n d\n), ((e) + (f)), (a).b, ((a.b)).c, (a)[b], (a)(b), -(a), (-a)"
     ),
+    "comments in tuples": "( # one\n a, b # two\n), f( # (\n c for d in e # )\n), (g, \\\n)",
     "comments in parentheses": "( # one\n a # two\n), (\n # three\n b), (c # four)\n)",
     "subscripts": (
         "a[b], a[b, c], a[(b, c)], a[(b), c], a[(b), (c)], a[b:c], a[::d, ...], a[b:c:d, e], a[()],"
@@ -200,6 +201,12 @@ def test_layout_is_not_there_to_be_asked_for(name):
     with pytest.raises(AttributeError, match=name):
         getattr(found, name)
     assert getattr(program.concrete.of(found), name) is not None
+
+
+def test_a_name_is_what_python_makes_of_it():
+    program = Program("x.\ufb01t(1)\n")
+    assert [name.value for name in program.index.of(cst.Name)] == ["x", "fit"]
+    assert [program.code(name) for name in program.index.of(cst.Name)] == ["x", "\ufb01t"]
 
 
 def test_a_call_that_stands_nowhere():

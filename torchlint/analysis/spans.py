@@ -96,7 +96,7 @@ class Spans:
             return None
         last = self._lines.start(origin)
         for field, value in ast.iter_fields(origin):
-            if field not in ("body", "orelse", "handlers", "finalbody", "decorator_list"):
+            if field not in ("body", "orelse", "handlers", "finalbody"):
                 for one in value if isinstance(value, list) else (value,):
                     last = max(last, self._last(one))
         found = _COLON.match(self._text, last)
