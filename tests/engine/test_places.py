@@ -110,6 +110,14 @@ def test_a_node_of_another_tree_is_an_internal_error():
         places.span(stranger)
 
 
+def test_a_node_that_nobody_asked_for_is_an_internal_error():
+    program = Program("x = y\n")
+    places = locate(program, [node(program, cst.Assign)])
+    for ask in (places.span, places.full, places.code):
+        with pytest.raises(InternalError, match="place of a Name is unknown"):
+            ask(node(program, cst.Name))
+
+
 def test_a_tree_that_does_not_give_the_text_back_is_an_internal_error():
     program = Program("x = 1\n")
     found = node(program, cst.AssignTarget)

@@ -52,7 +52,10 @@ def workers(program: Program) -> AddArgument:
         pytest.param("f(a)", "f(a, pin=True, n=2)", id="one line"),
         pytest.param("f(a,)", "f(a, pin=True, n=2,)", id="one line, trailing comma"),
         pytest.param("f(a, b = 1)", "f(a, b = 1, pin = True, n = 2)", id="blanks around equals"),
+        pytest.param("f(a, b= 1)", "f(a, b= 1, pin=True, n=2)", id="a blank behind equals"),
+        pytest.param("f(a, b =1)", "f(a, b =1, pin=True, n=2)", id="a blank before equals"),
         pytest.param("f(a,b)", "f(a,b,pin=True,n=2)", id="no blanks after commas"),
+        pytest.param("f((x for x in y))", "f((x for x in y), pin=True, n=2)", id="generator"),
         pytest.param("f(x for x in y)", "f((x for x in y), pin=True, n=2)", id="bare generator"),
         pytest.param(
             "f(\n    x\n    for x in y\n)",
@@ -76,6 +79,11 @@ def workers(program: Program) -> AddArgument:
             "f(\n    a,\n    b  # c\n)",
             "f(\n    a,\n    b,  # c\n    pin=True,\n    n=2\n)",
             id="one a line, comment, no trailing comma",
+        ),
+        pytest.param(
+            "f(\n    a,\n    b  # c, d\n)",
+            "f(\n    a,\n    b,  # c, d\n    pin=True,\n    n=2\n)",
+            id="one a line, comment with a comma",
         ),
         pytest.param(
             "f(\n    a,\n    b=1,  # c\n)",
@@ -134,6 +142,11 @@ def test_add_arguments(before, after):
             f"x = -f({LONG}, {LONG})",
             f"x = -f({LONG}, {LONG}, pin=True, n=2)",
             id="too long, part of a statement",
+        ),
+        pytest.param(
+            f"x = f({LONG}, {LONG},)",
+            f"x = f({LONG}, {LONG}, pin=True, n=2,)",
+            id="too long, with a comma behind the last",
         ),
     ],
 )
@@ -591,6 +604,11 @@ NEW = "from torch.utils.data import DataLoader\n"
             id="joined",
         ),
         pytest.param(
+            "import torch\nfrom torch.utils.data import (Dataset)\n",
+            f"import torch\nfrom torch.utils.data import (Dataset)\n{NEW}",
+            id="names in brackets on a line",
+        ),
+        pytest.param(
             "import torch\nfrom torch.utils.data import (\n    Dataset,\n)\n",
             f"import torch\nfrom torch.utils.data import (\n    Dataset,\n)\n{NEW}",
             id="not joined to brackets",
@@ -692,6 +710,7 @@ def replaced(text: str, kind: type[cst.CSTNode], code: str, old: str | None = No
     [
         pytest.param("x = a.b() * 3", cst.Call, "c + d", "x = (c + d) * 3", id="operand"),
         pytest.param("x = (a.b())", cst.Call, "c + d", "x = (c + d)", id="has parentheses"),
+        pytest.param("x = (a.b) * 3", cst.Attribute, "c + d", "x = (c + d) * 3", id="has some"),
         pytest.param("x = -a.b()", cst.Call, "1", "x = -1", id="number"),
         pytest.param("x = a.b().c", cst.Call, "1", "x = (1).c", id="number with attribute"),
         pytest.param("f(a.b)", cst.Attribute, "c if d else e", "f(c if d else e)", id="argument"),
