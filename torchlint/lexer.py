@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+NEWLINE = re.compile(r"\r\n|\r|\n")
 MAX_DEPTH = 400  # open f-strings, fields and brackets of one f-string; CPython: 150 strings
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchlint.errors import UnreadableFileError
+from torchlint.lexer import NEWLINE
 from torchlint.rule import Location
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#[^\r\n]*)?$")
 _LINES = re.compile(rb"\r\n|\r|\n")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Source:
     def _line_starts(self) -> list[int]:
         if not self._starts:
             self._starts.append(0)
-            self._starts.extend(found.end() for found in _NEWLINE.finditer(self.text))
+            self._starts.extend(found.end() for found in NEWLINE.finditer(self.text))
         return self._starts
 
     def _mark(self) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchlint.edits import Edit, ResolvedFix, Safety, Span, apply
-from torchlint.lexer import comments
+from torchlint.lexer import NEWLINE, comments
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules
 from torchlint.rule import Diagnostic
 
@@ -27,7 +27,6 @@ _DIRECTIVE = re.compile(
 )
 _CODE = re.compile(r"[^,\s]+")
 _COMMENT_LINE = re.compile(r"[ \t\f]*\#")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class Kind(enum.Enum):
@@ -125,7 +124,7 @@ def add_ignore(source: Source, diagnostics: Iterable[Diagnostic], reason: str = 
         if item.code not in (SYNTAX_ERROR.code, UNUSED_SUPPRESSION.code):
             wanted.setdefault(item.suppression_row, set()).add(item.code)
     present = {item.row: item for item in read(source) if item.kind is Kind.STATEMENT}
-    ends = [found.start() for found in _NEWLINE.finditer(source.text)] + [len(source.text)]
+    ends = [found.start() for found in NEWLINE.finditer(source.text)] + [len(source.text)]
     edits: list[Edit] = []
     for row, codes in wanted.items():
         there = present.get(row)
@@ -168,7 +167,7 @@ def _shifted(span: tuple[int, int], by: int) -> Span:
 
 def _row_below(text: str, end: int, row: int) -> int:
     """Return the row of the first line below that is no comment."""
-    for found in _NEWLINE.finditer(text, end):
+    for found in NEWLINE.finditer(text, end):
         row += 1
         if not _COMMENT_LINE.match(text, found.end()):
             break
@@ -272,6 +271,6 @@ def _removal(text: str, directive: Directive, unused: Sequence[Code]) -> Edit:
         behind = text[end:comment_end]
         return Edit(len(before), end + len(behind) - len(behind.lstrip()), "")
     before = text[:start].rstrip(" \t\f")
-    if directive.below and (found := _NEWLINE.search(text, comment_end)):
+    if directive.below and (found := NEWLINE.search(text, comment_end)):
         return Edit(len(before), found.end(), "")
     return Edit(len(before), comment_end, "")

@@ -116,6 +116,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
+from torchlint.analysis.arguments import keywords
 from torchlint.analysis.array_uploads import ARRAYS, upload_of
 from torchlint.analysis.beginnings import begins
 from torchlint.analysis.constants import MAKERS, Constant, constant, is_of_kept
@@ -129,7 +130,6 @@ from torchlint.analysis.creation import (
     is_drawn,
     is_repeated,
     is_spread,
-    keywords,
     unfilled_type,
 )
 from torchlint.analysis.debugging import in_test

@@ -81,6 +81,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.amp_names import SINCE, AmpNames, Form, Use
+from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
@@ -156,7 +157,7 @@ def may_inherit(program: Program, use: Use) -> bool:
     """Whether a call may run inside of another autocast and leave the type to it."""
     if use.name != "autocast" or use.call is None or is_decorator(program, use.call):
         return False
-    given = {arg.keyword.value: arg.value for arg in use.call.args if arg.keyword is not None}
+    given = keywords(use.call)
     by_place = [arg.value for arg in use.call.args if arg.keyword is None]
     given.update(zip(use.keywords, by_place, strict=False))
     enabled = given.get("enabled")

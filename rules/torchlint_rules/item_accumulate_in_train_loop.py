@@ -461,9 +461,8 @@ def _last_conversion(program: Program, loop: cst.For | cst.While) -> cst.BaseSta
 
 
 def _is_primary(program: Program, node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or program.code(
-        node
-    ) != program.bare(node)
+    primary = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+    return isinstance(node, primary) or program.is_in_parentheses(node)
 
 
 def _plain(node: cst.BaseExpression) -> cst.BaseExpression:

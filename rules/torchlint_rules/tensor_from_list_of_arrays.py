@@ -223,7 +223,7 @@ def called(
     if name is None:
         return None
     added = imports(program, call.func, function)
-    if program.code(data.value) == program.bare(data.value):
+    if not program.is_in_parentheses(data.value):
         return (Replace(call.func, name), Replace(data.value, joined), *added)
     # brackets of a tuple would stay around what replaces it
     args = [program.bare(arg) for arg in call.args]

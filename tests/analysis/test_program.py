@@ -247,3 +247,11 @@ def test_code_of_a_node_that_stands_nowhere() -> None:
     program = parsed("probe(first)")
     with pytest.raises(InternalError, match="place of a Name is unknown"):
         program.code(cst.Name("first"))
+
+
+def test_what_is_read_of_the_text_stays_where_facts_are_forgotten() -> None:
+    program = parsed("probe(first)")
+    concrete, names = program.concrete, program.names
+    program.forget()
+    assert program.concrete is concrete
+    assert program.names is not names

@@ -23,19 +23,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import libcst as cst
 
 from torchlint.analysis.index import LAYOUT
+from torchlint.lexer import NEWLINE, PLAIN_STRING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _MEANT = ("asynchronous", "relative")  # layout to the walk over the tree, but not to rules
-_LINE = re.compile(r"\r\n|\r|\n")
-_STRING = re.compile(
-    r"""[rRbBuU]{0,2}(?:
-        '''(?:[^\\']|\\.|'(?!''))*''' | \"""(?:[^\\"]|\\.|"(?!""))*\"""
-        | '(?:[^\\'\n]|\\.)*' | "(?:[^\\"\n]|\\.)*"
-    )""",
-    re.DOTALL | re.VERBOSE,
-)
+_STRING = re.compile(rf"[rRbBuU]{{0,2}}(?:{PLAIN_STRING})", re.DOTALL | re.VERBOSE)
 _NEXT_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f]|\\(?:\r\n|\r|\n))*\\(?:\r\n|\r|\n)")
 _IS_LEAN = type(cst.CSTNode) is type  # see `torchlint.lean`: nodes take what they are given
 
@@ -126,7 +120,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(found.end() for found in _LINE.finditer(text))]
+        self._starts = [0, *(found.end() for found in NEWLINE.finditer(text))]
         self._is_ascii = text.isascii()
 
     def at(self, line: int, column: int) -> int:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _DEPTH = 4  # names that stand for names
 
 
+def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
+    """Return what a call passes by keyword."""
+    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+
+
 class Given(enum.Enum):
     """Whether a call passes a parameter."""
 

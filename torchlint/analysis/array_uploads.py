@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.creation import SAME, goal_of, keywords
+from torchlint.analysis.arguments import keywords
+from torchlint.analysis.creation import SAME, goal_of
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.reach import received
 from torchlint.analysis.uses import uses_of

@@ -161,19 +161,20 @@ def _outlives(program: Program, name: str, taker: cst.CSTNode | None, place: cst
             return False
         case cst.Assign(targets=targets, value=value):
             into = any(isinstance(one.target, cst.Subscript) for one in targets)
-            if not into and not _mentions(program, value, name):
+            if not into and not mentions(program, value, name):
                 return False
         case _:
             pass
     return not any(
         name in bound_by(one.target) and not isinstance(one.target, cst.Subscript)
         for assign in program.index.below(place, cst.Assign)
-        if not _mentions(program, assign.value, name)
+        if not mentions(program, assign.value, name)
         for one in assign.targets
     )
 
 
-def _mentions(program: Program, node: cst.CSTNode, name: str) -> bool:
+def mentions(program: Program, node: cst.CSTNode, name: str) -> bool:
+    """Whether a name, or an attribute like ``self.total``, stands at or below a node."""
     kind = cst.Attribute if "." in name else cst.Name
     return dotted(node) == name or any(
         dotted(one) == name for one in program.index.below(node, kind)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.values import Kind
@@ -176,11 +177,6 @@ def _between(move: cst.Call, made: cst.Call) -> Iterator[str]:
     while node is not made and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         yield node.func.attr.value
         node = node.func.value
-
-
-def keywords(call: cst.Call) -> dict[str, cst.BaseExpression]:
-    """Return what a call passes by keyword."""
-    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
 
 
 def goal_of(program: Program, move: cst.Call) -> Goal | None:

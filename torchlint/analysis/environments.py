@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
+from torchlint.analysis.arguments import keywords, literal
 from torchlint.analysis.numpy_api import array
 from torchlint.analysis.values import UNKNOWN, Kind, Value
 
@@ -57,7 +57,7 @@ def made(name: str, node: cst.Call, evaluator: Evaluator) -> Value | None:
         called = literal(node.args[0].value) or "" if node.args else ""
         return Value(Kind.INSTANCE, type=SINGLE, made=node) if _BOXES.fullmatch(called) else None
     if name in _MAKERS:
-        words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        words = keywords(node)
         copies = "copy" not in words or literal(words["copy"]) == "True"
         sure = copies and not any(arg.star for arg in node.args)
         return Value(Kind.INSTANCE, type=VECTOR, made=node, fresh=sure)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
+from torchlint.analysis.arguments import keywords, literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.trainers import is_asked
 
@@ -124,7 +124,7 @@ def unset_switches(program: Program) -> Iterator[Unset]:
 def _is_unset(program: Program, call: cst.Call, switch: Switch) -> bool:
     if any(arg.star for arg in call.args) or not any(program.method_calls(*switch.trains)):
         return False
-    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    given = keywords(call)
     if switch.decides & given.keys() or _avoids_gpus(given):
         return False
     if switch.predicts and not is_asked(program, call, switch.trains):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
@@ -106,7 +107,7 @@ def _pins(node: cst.CSTNode) -> bool:
         return False
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "pin_memory":
         return True
-    words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+    words = keywords(node)
     return literal(words.get("pin_memory")) == "True"
 
 

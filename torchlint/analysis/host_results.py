@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.collected import bound_by, is_collected, turn_of, whole
+from torchlint.analysis.collected import bound_by, is_collected, mentions, turn_of, whole
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
@@ -109,16 +109,10 @@ def _is_total_printed(program: Program, node: cst.CSTNode) -> bool:
         case _:
             return False
     return bool(name) and any(
-        not program.context(call).guarded
-        and any(dotted(one) == name for one in _names_in(program, call))
+        not program.context(call).guarded and mentions(program, call, name)
         for call in program.index.below(place, cst.Call)
         if is_sink(program, call)
     )
-
-
-def _names_in(program: Program, call: cst.Call) -> Iterator[cst.BaseExpression]:
-    yield from program.index.below(call, cst.Name)
-    yield from program.index.below(call, cst.Attribute)
 
 
 def is_for_drawing(program: Program, node: cst.CSTNode) -> bool:

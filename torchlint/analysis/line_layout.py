@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.places import locate
-from torchlint.lexer import comments
+from torchlint.lexer import NEWLINE, comments
 
 if TYPE_CHECKING:
     from torchlint.analysis.places import Places
     from torchlint.analysis.program import Program
     from torchlint.edits import Span
 
-_NEWLINE = re.compile(r"\r\n|\r|\n")
 _BLANK = re.compile(r"[ \t\f]*")
 _AFTER = re.compile(r"[ \t\f]*;?[ \t\f]*(?:\#|[\r\n]|\Z)")
 
@@ -41,19 +40,19 @@ def line_start(text: str, offset: int) -> int:
 
 def line_end(text: str, offset: int) -> int:
     """Offset of the end of the line, before its newline."""
-    found = _NEWLINE.search(text, offset)
+    found = NEWLINE.search(text, offset)
     return found.start() if found else len(text)
 
 
 def next_line(text: str, offset: int) -> int:
     """Offset of the first character of the next line, or of the end of the text."""
-    found = _NEWLINE.search(text, offset)
+    found = NEWLINE.search(text, offset)
     return found.end() if found else len(text)
 
 
 def newline_at(places: Places, offset: int) -> str:
     """Return the newline that ends the line, or the file's own at its last line."""
-    found = _NEWLINE.search(places.text, offset)
+    found = NEWLINE.search(places.text, offset)
     return found[0] if found else places.program.concrete.module.default_newline
 
 
@@ -109,7 +108,7 @@ def whole_lines(places: Places, statement: cst.CSTNode, anchor: cst.CSTNode) -> 
 
 def indented(code: str, indent: str, newline: str) -> str:
     """Return the lines of the code with the indentation and the newline of their place."""
-    lines = _NEWLINE.split(code.strip("\r\n"))
+    lines = NEWLINE.split(code.strip("\r\n"))
     return "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
 
 

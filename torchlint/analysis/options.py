@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
+from torchlint.analysis.arguments import keywords, literal
 from torchlint.analysis.index import dotted
 from torchlint.analysis.values import Kind
 
@@ -81,12 +81,8 @@ def cannot_be_off(program: Program, option: cst.Attribute) -> bool:
 
 
 def _reads_bool(call: cst.Call) -> bool:
-    kind = _given(call).get("type")
+    kind = keywords(call).get("type")
     return isinstance(kind, cst.Name) and kind.value == "bool"
-
-
-def _given(call: cst.Call) -> dict[str, cst.BaseExpression]:
-    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
 
 
 def _places_of(program: Program, option: cst.Attribute) -> list[tuple[Program, cst.Call]]:
@@ -113,7 +109,7 @@ def _sets(text: str, name: str) -> bool:
 
 def _constant(program: Program, call: cst.Call) -> object:
     """Return what ``add_argument`` makes of an option that is not given."""
-    given = _given(call)
+    given = keywords(call)
     action = literal(given["action"]) if "action" in given else None
     if any(arg.star for arg in call.args) or "required" in given:
         return UNKNOWN

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from torchlint.analysis.program import Program
+    from torchlint.analysis.spans import Spans
 
 N = TypeVar("N", bound=cst.CSTNode)
 
@@ -56,14 +57,13 @@ class Concrete:
 class Places:
     """The places of the nodes asked for, as offsets into the program's text."""
 
-    __slots__ = ("_full", "_span", "_wanted", "program", "text")
+    __slots__ = ("_located", "_wanted", "program", "text")
 
     def __init__(self, program: Program, wanted: Iterable[cst.CSTNode]) -> None:
         self.program = program
         self.text = program.text
         self._wanted = {id(node): node for node in wanted}  # by identity, so they must stay alive
-        self._full: dict[int, Span] = {}
-        self._span: dict[int, Span] = {}
+        self._located: dict[int, tuple[Span, Span]] = {}  # full places, and bare ones
 
     def full(self, node: cst.CSTNode) -> Span:
         """Return the place of all the node owns: parentheses, leading lines, commas, whitespace.
@@ -72,15 +72,8 @@ class Places:
             InternalError: nobody asked for the node, or it is not part of the program's tree.
 
         """
-        self._check(node)
-        spans = self.program.spans
-        found = self._full.get(id(node)) or (None if spans is None else spans.full(node))
-        if found is None:
-            self._locate()
-            found = self._full.get(id(node))
-        if found is None:
-            raise _unknown(node)
-        return found
+        spans = self._spans(node)
+        return (spans and spans.full(node)) or self._in_concrete(node)[0]
 
     def span(self, node: cst.CSTNode) -> Span:
         """Return the place of the node itself, without parentheses and whitespace around it.
@@ -89,15 +82,8 @@ class Places:
             InternalError: nobody asked for the node, or it is not part of the program's tree.
 
         """
-        self._check(node)
-        spans = self.program.spans
-        found = self._span.get(id(node)) or (None if spans is None else spans.span(node))
-        if found is None:
-            self._locate()
-            found = self._span.get(id(node)) or self._full.get(id(node))
-        if found is None:
-            raise _unknown(node)
-        return found
+        spans = self._spans(node)
+        return (spans and spans.span(node)) or self._in_concrete(node)[1]
 
     def body(self, statement: cst.CSTNode, body: cst.CSTNode) -> int:
         """Return where the block of a compound statement starts, right behind the colon.
@@ -106,9 +92,8 @@ class Places:
             InternalError: nobody asked for the block, or it is not part of the program's tree.
 
         """
-        self._check(body)
-        spans = self.program.spans
-        found = None if spans is None else spans.body(statement)
+        spans = self._spans(body)
+        found = spans and spans.body(statement)
         return self.full(body).start if found is None else found
 
     def code(self, node: cst.CSTNode) -> str:
@@ -116,26 +101,33 @@ class Places:
         full = self.full(node)
         return self.text[full.start : full.end]
 
+    def bare(self, node: cst.CSTNode) -> str:
+        """Return the text of the node without parentheses around it, or the comma behind it."""
+        span = self.span(node)
+        return self.text[span.start : span.end]
+
     def is_in_parentheses(self, node: cst.CSTNode) -> bool:
         """Whether an expression has parentheses of its own."""
         return self.full(node) != self.span(node)
 
-    def _check(self, node: cst.CSTNode) -> None:
+    def _spans(self, node: cst.CSTNode) -> Spans | None:
+        """Return who may tell the place of a node without the concrete tree."""
         if id(node) not in self._wanted:
             raise _unknown(node)
+        return self.program.spans
 
-    def _locate(self) -> None:
-        """Find all the nodes asked for in the concrete tree, once."""
-        if self._full:
-            return
-        concrete = self.program.concrete
-        twins = {key: concrete.of(node) for key, node in self._wanted.items()}
-        full, span = _locate(self.text, concrete, twins.values())
-        for key, twin in twins.items():
-            if id(twin) in full:
-                self._full[key] = full[id(twin)]
-            if id(twin) in span:
-                self._span[key] = span[id(twin)]
+    def _in_concrete(self, node: cst.CSTNode) -> tuple[Span, Span]:
+        """Return the full and the bare place by the concrete tree; all are looked for at once."""
+        if not self._located:
+            concrete = self.program.concrete
+            twins = {key: concrete.of(one) for key, one in self._wanted.items()}
+            full, span = _locate(self.text, concrete, twins.values())
+            for key, twin in twins.items():
+                if (whole := full.get(id(twin))) is not None:
+                    self._located[key] = whole, span.get(id(twin), whole)
+        if id(node) not in self._located:
+            raise _unknown(node)
+        return self._located[id(node)]
 
 
 def _unknown(node: cst.CSTNode) -> InternalError:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from torchlint.analysis.project import Project
-    from torchlint.edits import Span
 
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
                "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
@@ -366,17 +365,18 @@ class Program:
         known = self._codes.get(id(node))
         if known is not None:
             return known[1]
-        span = None if self.spans is None else self.spans.compound(node)
-        text = locate(self, [node]).code(node) if span is None else self._cut(span)
+        span = self.spans and self.spans.compound(node)
+        text = self.text[span.start : span.end] if span else locate(self, [node]).code(node)
         self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
         return text
 
     def bare(self, node: cst.BaseExpression | cst.Arg) -> str:
         """Return the source of an expression without parentheses, of an argument without comma."""
-        return self._cut(locate(self, [node]).span(node))
+        return locate(self, [node]).bare(node)
 
-    def _cut(self, span: Span) -> str:
-        return self.text[span.start : span.end]
+    def is_in_parentheses(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression has parentheses of its own."""
+        return locate(self, [node]).is_in_parentheses(node)
 
     def same(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         """Whether two nodes of the file are written in the same way."""
@@ -514,7 +514,7 @@ class Program:
 
 _FACTS = frozenset(
     name for name, fact in vars(Program).items() if isinstance(fact, cached_property)
-)
+) - {"concrete"}
 
 
 def _decorated(function: cst.FunctionDef, name: str) -> bool:

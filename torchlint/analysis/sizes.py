@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.analysis.arguments import keywords
 from torchlint.analysis.index import dotted
 from torchlint.analysis.trained import trained_models
 from torchlint.analysis.values import Kind
@@ -330,7 +331,7 @@ def _sides(program: Program, call: cst.Call, kind: str) -> list[int]:
     if any(arg.star for arg in call.args):
         return []
     plain = [arg.value for arg in call.args if arg.keyword is None]
-    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    named = keywords(call)
     names = _SIDES.get(kind, ())
     given = [*plain[: len(names)], *(named.get(name) for name in names[len(plain) :])]
     counts = [program.arguments.number(node) for node in given]

@@ -14,6 +14,7 @@ import libcst as cst
 
 from torchlint.analysis.codegen import Recorder, spans_of
 from torchlint.edits import Span
+from torchlint.lexer import NEWLINE
 
 if TYPE_CHECKING:
     from torchlint.analysis.abstract import Reader
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 # A comment goes to the end of its line: none of its commas is one of the code.
 _GAP = r"(?:[ \t\f\r\n]|\\(?:\r\n|\r|\n)|\#[^\r\n]*(?=[\r\n]|\Z))*"
 _AFTER = re.compile(_GAP)
-_NEWLINE = re.compile(r"\r\n|\r|\n")
 _COLON = re.compile(r"(?:[^:#]|\#[^\r\n]*)*:")
 _COMMA = re.compile(rf"{_GAP},{_GAP}")
 _BLANK = frozenset(" \t\f\r\n\\")
@@ -128,7 +128,7 @@ class Spans:
             first, end = self._index.order(piece), self._index.end(piece)
             inside = [id(one) for one in self._index.nodes[first:end]]
             place = self._of(self._origins[id(piece)])
-            newline = _NEWLINE.search(self._text, place.start)
+            newline = NEWLINE.search(self._text, place.start)
             recorder = Recorder(inside, newline=newline[0] if newline else "")
             piece._codegen(recorder)  # noqa: SLF001 - libcst has no public way to pass a state
             full, span = spans_of(recorder, place.start)
@@ -234,4 +234,4 @@ class Spans:
     def _is_commented(self, start: int, end: int) -> bool:
         """Whether a line ends between two places, in what may be a comment."""
         line = max(self._text.rfind("\n", 0, start), self._text.rfind("\r", 0, start)) + 1
-        return _NEWLINE.search(self._text, start, end) is not None and "#" in self._text[line:start]
+        return NEWLINE.search(self._text, start, end) is not None and "#" in self._text[line:start]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.creation import DRAWS, FILLS, SAME, goal_of, keywords
+from torchlint.analysis.arguments import keywords
+from torchlint.analysis.creation import DRAWS, FILLS, SAME, goal_of
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.host_numbers import on_gpu
 from torchlint.analysis.queued import queues
