@@ -82,15 +82,20 @@ def _mixed(text: str) -> list[str]:
     return [word for bases in _SEVERAL.findall(text) for word in _WORD.findall(bases)]
 
 
-def is_spelled(name: str, imports: Imports) -> bool:
-    """Whether a project writes a name other than to define what has it, or may put it together."""
-    if name in imports.words_of_texts:
-        return True
+def is_composed(name: str, imports: Imports) -> bool:
+    """Whether texts that are no Python have a name, or code may put it together."""
+    return name in imports.words_of_texts or any(
+        _may_be(line, name) for line in imports.found_by(_COMPOSED.findall)
+    )
+
+
+def spellers(name: str, imports: Imports) -> Iterator[tuple[str, int]]:
+    """Yield the files that write a name other than to define what has it, and how many times."""
     word, defined = re.compile(rf"\b{name}\b"), re.compile(rf"\bdef[ \t]+{name}\b")
-    texts = [imports.text(file) for file in imports.having((name,))]
-    if any(len(word.findall(text)) > len(defined.findall(text)) for text in texts):
-        return True
-    return any(_may_be(line, name) for line in imports.found_by(_COMPOSED.findall))
+    for file in imports.having((name,)):
+        text = imports.text(file)
+        if (times := len(word.findall(text)) - len(defined.findall(text))) > 0:
+            yield file, times
 
 
 def _may_be(composed: str, name: str) -> bool:

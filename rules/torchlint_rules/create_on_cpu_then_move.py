@@ -334,7 +334,8 @@ def is_called_rarely(program: Program, move: cst.Call) -> bool:
     """
     function = program.function(move)
     if function is None or any(
-        program.index.inside(o, function) for o in loops_around(program, move)
+        program.index.inside(one, function) and program.loops.role(one) is Role.TRAIN
+        for one in loops_around(program, move)
     ):
         return False
     return program.context(function.body.body[0]).guarded

@@ -1880,3 +1880,54 @@ def test_a_remainder_of_1_holds_in_each_turn(every: str, found: str) -> None:
 )
 def test_what_drops_a_loss_that_is_too_large_is_rare(branch: str, found: str) -> None:
     assert context(f"for x in loader:\n    loss = f(x)\n    {branch}\n    {STEP}\n") == found
+
+
+FIT = """def fit(self, logits):
+    optimizer = {made}
+    def closure():
+        optimizer.zero_grad()
+        loss = f(logits)
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+    probe()
+"""
+OWN = FIT.format(made="LBFGS([self.temperature])")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(FIT.format(made="self.optimizer"), "TRAIN", id="another's optimizer"),
+        pytest.param(OWN + "for x in loader:\n    fit(x)", "TRAIN", id="called in each turn"),
+        pytest.param(OWN + "    optimizer2.step()", "TRAIN", id="another's besides"),
+        pytest.param(OWN, "OTHER", id="its own"),
+        pytest.param(
+            FIT.replace("    probe()\n", "").format(made="LBFGS([t])")
+            + "def run(self):\n    fit(self, x)\n    probe()",
+            "OTHER",
+            id="what calls it",
+        ),
+        pytest.param(
+            FIT.replace("    probe()\n", "").format(made="LBFGS([t])")
+            + "def run(self, opt):\n    fit(self, x)\n    opt.step()\n    probe()",
+            "TRAIN",
+            id="what calls it, and takes a step",
+        ),
+    ],
+)
+def test_what_makes_the_optimizer_that_it_steps_is_no_step(source: str, expected: str) -> None:
+    assert context(source) == expected
+
+
+def test_what_calls_a_whole_fit_of_another_file_is_no_step(tmp_path: Path) -> None:
+    made = FIT.replace("    probe()\n", "")
+    run = "from fits import fit\ndef run(x):\n    fit(model, x)\n    probe()\n"
+    for made_by, expected in (("LBFGS([t])", Role.OTHER), ("self.optimizer", Role.TRAIN)):
+        (tmp_path / "fits.py").write_text(made.format(made=made_by))
+        (tmp_path / "main.py").write_text(run)
+        project = Project(Imports(tmp_path, lambda _: False))
+        program = project.program(str(tmp_path / "main.py"))
+        assert program is not None
+        (call,) = probes(program)
+        assert program.context(call).role is expected

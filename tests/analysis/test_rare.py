@@ -391,3 +391,21 @@ class Loss:
 )
 def test_a_record_that_functions_hand_on(own: str, rare: bool) -> None:
     assert guarded(GIVES.format(own=own, parameter="kept")) is rare
+
+
+@pytest.mark.parametrize(
+    ("shows", "rare"),
+    [
+        ("cv2.imshow('batch', x)", True),
+        ("cv2.waitKey(1)", True),
+        ("plt.show()", True),
+        ("cv2.imwrite('batch.png', x)", False),
+        ("self.show()", False),
+        ("plt.show(); loss.backward()", False),
+        ("if now:\n            plt.show()", False),
+    ],
+)
+def test_a_branch_with_a_window_is_for_somebody_who_looks_on(shows: str, *, rare: bool) -> None:
+    head = "import cv2\nfrom matplotlib import pyplot as plt\n"
+    branch = f"if deep:\n        probe()\n        {shows}\n"
+    assert guarded(head + LOOP + branch) is rare

@@ -117,6 +117,7 @@ PARTS = """
 def train(net, teacher, loader):
     head = nn.Linear(3, 3)
     grow = nn.Upsample(scale_factor=2)
+    codes = nn.Embedding(9, 3)
     for x, y in loader:
 """
 
@@ -132,6 +133,8 @@ def train(net, teacher, loader):
             id="of a model that is not trained",
         ),
         pytest.param(["loss = grow(x)"], None, id="a layer without parameters"),
+        pytest.param(["loss = codes(x)"], None, id="one that only looks rows up"),
+        pytest.param(["z = codes(x)", "loss = head(z)"], "head(z)", id="after such a layer"),
         pytest.param(["z, _ = net(x)", "loss = head(z[1:])"], "net(x)", id="a part of the output"),
         pytest.param(
             ["z = net(x)", "a, b = z.chunk(2)", "if y:", "    loss = head(a)"],

@@ -616,6 +616,7 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
             id="where objects are shown",
         ),
         pytest.param(FUNCTION + "__all__ = ['apply']\n", MAIN, id="exported"),
+        pytest.param(FUNCTION + "tqdm(y, desc='apply')\n", MAIN, id="what is shown"),
         pytest.param(
             FUNCTION + "URLS = {'apply': 'https://x.y/z', 'b': {}}\nload(URLS['apply'])\n",
             MAIN,
@@ -1099,6 +1100,31 @@ USED = {"main.py": "from net import Net\nnet = Net()\nrun(net)\n" + SCRIPT}
             METHOD, USED | {"b.py": "x = getattr(self, 'layer%d' % i)\n"}, True, id="other names"
         ),
         pytest.param(METHOD, USED | {"b.py": "x = getattr(self, name)\n"}, True, id="a whole one"),
+        pytest.param(
+            METHOD + "    def take_steps(self, x):\n        self.take_step(x)\n",
+            USED,
+            True,
+            id="only by one that is named nowhere",
+        ),
+        pytest.param(
+            METHOD + "    def run(self, x):\n        self.take_step(x)\n",
+            USED,
+            False,
+            id="by one with a plain name",
+        ),
+        pytest.param(
+            METHOD + "    def take_steps(self, x):\n        hook(self.take_step)\n",
+            USED,
+            False,
+            id="handed on by one that is named nowhere",
+        ),
+        pytest.param(
+            METHOD
+            + "    def take_more(self, x):\n        self.take_step(x)\n        self.take_more(x)\n",
+            USED,
+            False,
+            id="by one that calls itself",
+        ),
         pytest.param(METHOD, USED | {"b.py": "net.take_step(1)\n"}, False, id="called"),
         pytest.param(METHOD, USED | {"b.py": "# net.take_step(1)\n"}, False, id="in a comment"),
         pytest.param(METHOD, USED | {"b.py": "x = 'take_step'\n"}, False, id="in a text"),
@@ -1132,3 +1158,50 @@ def test_methods_that_are_named_nowhere(
     tmp_path: Path, source: str, files: dict[str, str], *, expected: bool
 ) -> None:
     assert unreached_in(tmp_path, source, files) is expected
+
+
+# -- files that are put aside ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "files"),
+    [
+        pytest.param("old/net.py", {"main.py": "from old.net import apply\n"}, id="imported"),
+        pytest.param(
+            "old/net.py",
+            {"old/make.py": "from old.net import apply\n", "main.py": "from old import make\n"},
+            id="imported by way of another",
+        ),
+        pytest.param("holder/net.py", {}, id="a word within another"),
+        pytest.param("nets/older.py", {}, id="a file of another name"),
+        pytest.param("src/threshold.py", {}, id="a word at the end of another"),
+    ],
+)
+def test_what_others_import_is_not_put_aside(
+    tmp_path: Path, at: str, files: dict[str, str]
+) -> None:
+    assert not unreached_in(tmp_path, "probe(x)", files, at=at)
+
+
+@pytest.mark.parametrize(
+    ("at", "files"),
+    [
+        pytest.param("backup/train.py", {}, id="a folder of backups"),
+        pytest.param("nets/Deprecated/v1/net.py", {}, id="a folder below"),
+        pytest.param("train_old.py", {}, id="by its end"),
+        pytest.param("old_train.py", {}, id="by its beginning"),
+        pytest.param(
+            "backup/net.py", {"backup/main.py": "from net import apply\n"}, id="by one beside it"
+        ),
+    ],
+)
+def test_what_is_put_aside_is_never_run(tmp_path: Path, at: str, files: dict[str, str]) -> None:
+    assert unreached_in(tmp_path, "probe(x)", {"main.py": "run()", **files}, at=at)
+
+
+@pytest.mark.parametrize(("at", "never"), [("tools.py", False), ("backup/tools.py", True)])
+def test_what_only_a_file_put_aside_names_is_never_run(
+    tmp_path: Path, at: str, *, never: bool
+) -> None:
+    files = {**MAIN, at: "from net import apply\napply(3)\n"}
+    assert unreached_in(tmp_path, FUNCTION, files) is never

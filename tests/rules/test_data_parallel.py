@@ -134,6 +134,10 @@ def test_what_makes_an_optimizer_does_not_only_evaluate() -> None:
             ),
             id="a branch without a GPU",
         ),
+        pytest.param(
+            script("model.features = nn.DataParallel(model.features)\nmodel.cuda()"),
+            id="the convolutions of a model, the rest of which stays on one GPU",
+        ),
         pytest.param(script("nn.DataParallel()"), id="no model"),
         pytest.param(
             script("def test_it():\n    model = nn.DataParallel(model)"), id="a test of a wrapper"

@@ -213,6 +213,7 @@ def test_passes_now_and_then() -> None:
     )
     (found,) = check(source, CODE)
     assert "anew for each of its passes in `for step, y in enumerate(other)`" in found.message
+    assert not check(source.replace("other", "other_loader"), CODE), "in a turn over batches"
 
 
 @pytest.mark.parametrize(

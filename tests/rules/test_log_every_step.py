@@ -273,6 +273,14 @@ def test_the_same_number_is_kept() -> None:
     assert "first number" in second.help
 
 
+def test_a_name_of_two_loops_is_no_same_number() -> None:
+    lines = "losses.append(loss.item())\nprint([v.item() for v in {}], [v.item() for v in {}])"
+    source = loop("first, second = model(x), model(x)\n" + lines.format("first", "second"))
+    messages = [one.message for one in check(source, CODE)]
+    assert len(messages) > 1
+    assert not any("already read" in message for message in messages)
+
+
 def test_another_number_beside_the_same() -> None:
     """The first of three has been read before, and it is not what the others cost."""
     lines = "losses.append(loss.item())\nprint(loss.item(), out.max().item(), out.mean().item())"
@@ -1653,6 +1661,41 @@ def test_an_evaluation_needs_what_it_does_not_collect(line: str) -> None:
 def test_an_evaluation_that_collects(line: str) -> None:
     (found,) = check(METERS.format(line), CODE)
     assert found.severity.word == "info"
+
+
+PROGRESS = """\
+import sys
+
+def show(step, text):
+    parts = [str(step), text]
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("sys.stdout.write(' '.join(parts))", True),
+        ("return ' '.join(parts)", False),
+        ("def later():\n        sys.stdout.write(' '.join(parts))", False),
+    ],
+)
+def test_a_total_that_a_function_of_the_project_shows(
+    tmp_path: Path, line: str, *, shown: bool
+) -> None:
+    main = "from progress import show\n" + METERS.format(
+        "total = total + y.item(); show(step, f'{total / step}')"
+    )
+    files = {"progress.py": PROGRESS.format(line), "main.py": main}
+    assert (not check_in(tmp_path, files, "main.py", CODE)) is shown
+
+
+def test_what_an_evaluation_reads_sample_by_sample_it_waits_for() -> None:
+    lines = "best = model(x.cuda()).argmax(1); found.append(y.item())"
+    loop = "\n        for i in range(len(x)):\n            "
+    assert check(METERS.format(lines), CODE)
+    silent(METERS.format(lines + loop + "print(names[best[i].item()])"), CODE)
+    assert check(METERS.format(lines + loop + "found.append(best[i].item())"), CODE)
 
 
 def test_what_an_evaluation_collects_of_a_function() -> None:

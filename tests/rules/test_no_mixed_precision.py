@@ -577,6 +577,33 @@ def test_says_what_a_loss_of_another_file_does(tmp_path, old, new, said):
     assert said in found.help
 
 
+KEPT = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.BCELoss()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", "BCEWithLogitsLoss"),
+        ("nn.BCELoss()", "nn.MSELoss()", "autocast("),
+        ("self.loss", "self.other", "autocast("),
+    ],
+)
+def test_says_what_a_model_keeps_as_its_loss(tmp_path, old, new, said):
+    main = script("loss = net.loss(model(x), y)")
+    main = main.replace("(loader):", "(loader, net):")
+    files = {"nets.py": KEPT.replace(old, new), "main.py": main}
+    (found,) = check_in(tmp_path, files, "main.py", CODE)
+    assert said in found.help
+
+
 CHOSEN = """\
 from torch import nn
 

@@ -111,7 +111,19 @@ def _is_total_printed(program: Program, node: cst.CSTNode) -> bool:
     return bool(name) and any(
         not program.context(call).guarded and mentions(program, call, name)
         for call in program.index.below(place, cst.Call)
-        if is_sink(program, call)
+        if is_sink(program, call) or _is_progress(program, call)
+    )
+
+
+def _is_progress(program: Program, call: cst.Call) -> bool:
+    """``progress_bar(step, steps, text)``: a function of the project that writes it out."""
+    target, other = program.calls.target(call), program.calls.elsewhere(call)
+    if target is None and other is None:
+        return False
+    home, function = (program, target) if other is None else (other.program, other.function)
+    return function is not None and any(
+        home.qualified(one.func) == "sys.stdout.write" and home.function(one) is function
+        for one in home.index.below(function, cst.Call)
     )
 
 

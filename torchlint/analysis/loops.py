@@ -164,6 +164,7 @@ class Loops:
         self._called: dict[int, Context] = {}
         self._passing: dict[int, Context] = {}
         self._explaining: dict[int, bool] = {}
+        self._whole: dict[int, bool] = {}
         self._asking: set[int] = set()
         self._collecting = False
         self._skips: dict[int, int] = {}  # block -> where a periodic ``continue`` stands
@@ -440,12 +441,13 @@ class Loops:
 
     def _goes_around_evaluation(self, loop: Loop, roles: dict[int, Role]) -> bool:
         """``for fold in folds: for x in loaders[fold]: ...``: what follows is done once a fold."""
-        return not self._takes_batches(loop) and any(
-            roles.get(id(nested)) is Role.EVAL and self._takes_batches(nested)
+        return not self.takes_batches(loop) and any(
+            roles.get(id(nested)) is Role.EVAL and self.takes_batches(nested)
             for nested in self._program.index.below(loop.body, cst.For)
         )
 
-    def _takes_batches(self, loop: Loop) -> bool:
+    def takes_batches(self, loop: Loop) -> bool:
+        """Whether a loop goes through a loader, by what is known of it or by its name."""
         if isinstance(loop, cst.While):
             return False
         known = self._program.value(loop.iter).kind is Kind.LOADER
@@ -705,7 +707,7 @@ class Loops:
         if isinstance(loop, cst.For):
             if goes_through_constants(program, loop):
                 return True
-            if self._takes_batches(loop):
+            if self.takes_batches(loop):
                 return False
         return not runs_model(program, loop.body)
 
@@ -742,7 +744,8 @@ class Loops:
         events = self._events.get(id(function), Event.NOTHING)
         sites = self._program.calls.sites(function)
         updates = Event.BACKWARD in events and bool(events & (Event.STEP | Event.ZERO))
-        if name in _TRAIN_HOOKS or (updates and not self._only_once(function, sites)):
+        once = updates and (self._only_once(function, sites) or self.is_whole(function))
+        if name in _TRAIN_HOOKS or (updates and not once):
             return Context(Role.TRAIN, loop=function)
         if name in _EVAL_HOOKS:
             return Context(Role.EVAL, loop=function)
@@ -872,6 +875,41 @@ class Loops:
                 for site in sites
             )
             and not (project is not None and project.callers(self._program, function))
+        )
+
+    def is_whole(self, function: cst.FunctionDef) -> bool:
+        """Whether a function makes what it steps: a whole fit, in a single call of LBFGS.
+
+        Or calls functions that do, and steps nothing else outside of its loops.
+        """
+        key = id(function)
+        if key not in self._whole:
+            self._whole[key] = False  # functions that call one another
+            self._whole[key] = Event.STEP in self.done_by(function) and self._fits(function)
+        return self._whole[key]
+
+    def _fits(self, function: cst.FunctionDef) -> bool:
+        program = self._program
+        own = [
+            (call, func.value)
+            for call, func in program.method_calls("step")
+            if self._home(call) is function and self._steps(func.value)
+        ]
+        called = [
+            (program.loops, target)
+            for call in program.index.below(function, cst.Call)
+            if self._home(call) is function
+            for target in program.calls.targets(call)
+        ]
+        called += [
+            (other.program.loops, other.function)
+            for call, other in self._leaving
+            if self._home(call) is function
+        ]
+        return all(self._is_new(*step) for step in own) and all(
+            loops.is_whole(target)
+            for loops, target in called
+            if Event.STEP in loops.done_by(target)
         )
 
     def _guards(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:

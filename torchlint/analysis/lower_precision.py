@@ -219,7 +219,11 @@ def refused_loss(program: Program, step: TrainingStep) -> str:
     ):
         return ""
     for call in program.index.below(step.place, cst.Call):
-        found = _refused(program, call) or _refused_inside(program, call)
+        found = (
+            _refused(program, call)
+            or _refused_inside(program, call)
+            or _refused_as_part(program, call)
+        )
         if found:
             return found
     chosen_by = (_refused_by_choice(program, call) for call in _made(program, step))
@@ -288,6 +292,24 @@ def _refused_inside(program: Program, call: cst.Call) -> str:
     inside = home.index.below(function if owner is None else owner.node, cst.Call)
     named = (home.qualified(one.func).rpartition(".") for one in inside)
     return next((name for space, _, name in named if name in _REFUSED and space in _NN), "")
+
+
+def _refused_as_part(program: Program, call: cst.Call) -> str:
+    """Return such a loss that some class of the project keeps by the name: ``model.loss(y, z)``."""
+    project = program.project
+    match call.func:
+        case cst.Attribute(value=cst.Name(value=whole) as model, attr=cst.Name(value=name)) if (
+            project is not None
+            and whole != "self"
+            and "loss" in name
+            and program.value(model).kind in (Kind.MODULE, Kind.UNKNOWN)
+        ):
+            kept = re.compile(rf"\bself\.{name}\s*=\s*[\w.]*\b({'|'.join(sorted(_REFUSED))})\(")
+            texts = map(project.imports.text, sorted(project.imports.having(tuple(_REFUSED))))
+            found = filter(None, map(kept.search, texts))
+            return next((one[1] for one in found), "")
+        case _:
+            return ""
 
 
 def is_proved(program: Program, plain: PlainStep, called: Sequence[cst.Call]) -> bool:

@@ -184,14 +184,22 @@ def _is_fixed(program: Program, node: cst.BaseExpression, loop: cst.For) -> bool
 
 
 def _is_seldom(program: Program, branch: cst.If) -> bool:
-    """``if step % n == 0`` in a training step, of many steps, or where it saves a checkpoint."""
+    """``if step % n == 0`` in a training step, of many steps, or where it saves a checkpoint.
+
+    Or in a turn over batches: what the turn does with them may not be seen.
+    """
     periods = [
         one.right
         for one in program.index.below(branch.test, cst.BinaryOperation)
         if isinstance(one.operator, cst.Modulo)
     ]
-    if not periods or program.context(branch).role is not Role.TRAIN:
+    if not periods:
         return False
+    if program.context(branch).role is not Role.TRAIN:
+        loops = (one for one in program.index.ancestors(branch) if isinstance(one, cst.For))
+        around = next(loops, None)
+        if around is None or not program.loops.takes_batches(around):
+            return False
     return _saves(program, branch) or all(_may_be_long(program, one) for one in periods)
 
 

@@ -1,4 +1,4 @@
-"""Branches that few turns take: for a change, a full count, a first turn, an empty batch.
+"""Branches that few turns take: for a change, a full count, a first turn, an empty batch, a window.
 
 What stands in such a branch costs a step nothing.  A comparison with an option that never changes
 is no such thing: it holds in all of the turns, or in none.
@@ -30,6 +30,7 @@ _Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
 
 _STEP = re.compile(r"(^|_)(step|iter|iteration|itr|i|it)(_|$)|steps?$", re.IGNORECASE)
 _ENDED = re.compile(r"(^|_)(done|terminal|terminated|truncated)$", re.IGNORECASE)
+_WINDOWS = frozenset({"cv2.imshow", "cv2.waitKey", "matplotlib.pyplot.show"})
 _DEPTH = 2  # functions that hand on what they are given
 _TURNS = (cst.For, cst.While, cst.FunctionDef, cst.Module)
 
@@ -42,6 +43,7 @@ def is_rare(program: Program, branch: cst.If) -> bool:
         or _fills_global(program, branch)
         or makes_entry(program, branch, branch.body)
         or lacks_data(program, branch, branch.body)
+        or _shows(program, branch)
         or _asks_for_record(program, branch.test)
         or _is_left_as_number(program, branch.test)
         or any(
@@ -49,6 +51,20 @@ def is_rare(program: Program, branch: cst.If) -> bool:
             for one in _compared(branch.test)
         )
     )
+
+
+def _shows(program: Program, branch: cst.If) -> bool:
+    """Whether a branch opens a window on the screen, for somebody who looks on; it never trains."""
+    index = program.index
+    windows = (
+        call
+        for call in index.below(branch.body, cst.Call)
+        if program.qualified(call.func) in _WINDOWS
+    )
+    return any(
+        next(one for one in index.ancestors(call) if isinstance(one, cst.If)) is branch
+        for call in windows
+    ) and not any(used.attr.value == "backward" for used in index.below(branch, cst.Attribute))
 
 
 def ends_episode(test: cst.BaseExpression) -> bool:

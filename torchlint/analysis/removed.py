@@ -67,6 +67,7 @@ _CALLED = frozenset(
     for name in (*_OLD_ALGEBRA, "gesv", "potrf", "trtrs", "gels", "rfft", "irfft", "ifft", "fft",
                  "stft")
 )  # fmt: skip
+_COUNTED = Version("0.4")  # `multinomial` has to be told how many from here on
 INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
 # Written for torch 0.4 or later, which the file beside it need not be.
@@ -88,7 +89,7 @@ _TRACES: dict[str, re.Pattern[str] | None] = {
         "torch.solve(", "load_lua", "torch.legacy", "_DataLoaderIter", "torch.gesv(",
         "torch.potrf(", "torch.trtrs(", "torch.gels(", "torch.rfft(", "torch.irfft(",
         "torch.ifft(", "torch.fft(", "torch.stft(", "torch.matrix_rank(",
-        "torchvision.models.utils", ".next()",
+        "torchvision.models.utils", ".next()", ".multinomial()",
     )),
     **{word: re.compile(words(word)) for word in ("Scale", "RandomSizedCrop")},
     **dict.fromkeys(("make_grid(", "save_image("), re.compile(r"[(,]\s*range\s*=")),
@@ -280,6 +281,9 @@ def own(program: Program) -> Iterator[Limit]:
     for call, func in program.method_calls("next"):
         if _is_of_loader(program, func.value) and not _is_tried(program, call):
             yield Limit(_NEXT, program.code(call))
+    for call, _ in program.method_calls("multinomial"):
+        if not call.args and not _defines(program, "multinomial"):
+            yield Limit(_COUNTED, program.code(call))
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
@@ -312,11 +316,17 @@ def _is_of_loader(program: Program, node: cst.BaseExpression) -> bool:
 
 def _may_be_anothers(program: Program) -> bool:
     """Whether what is called a loader may be one whose iterators do have a method ``next``."""
+    return _defines(program, "next") or _has(program, "nvidia.dali")
+
+
+def _defines(program: Program, method: str) -> bool:
+    """Whether a project has a method of a name itself."""
+    return _has(program, f"def {method}(")
+
+
+def _has(program: Program, text: str) -> bool:
     project = program.project
-    texts = ("def next(", "nvidia.dali")
-    return any(text in program.text for text in texts) or (
-        project is not None and bool(project.imports.having(texts))
-    )
+    return text in program.text or (project is not None and bool(project.imports.having((text,))))
 
 
 def _is_tried(program: Program, call: cst.Call) -> bool:

@@ -27,8 +27,8 @@ _METHODS = frozenset(
 )  # fmt: skip
 _LOSS = re.compile(r"loss|criteri|metric", re.IGNORECASE)
 _MODEL = re.compile(r"model|net|encoder|backbone|classifier|generator|student", re.IGNORECASE)
-_BARE = re.compile(  # layers without parameters
-    r"torch\.nn\.(Upsample\w*|Upsampling\w+|Softmax\w*|LogSoftmax|Sigmoid|Tanh|\w*ReLU\w*|"
+_BARE = re.compile(  # layers without parameters, and those that only look rows up
+    r"torch\.nn\.(Embedding\w*|Upsample\w*|Upsampling\w+|Softmax\w*|LogSoftmax|Sigmoid|Tanh|\w*ReLU\w*|"
     r"Dropout\w*|\w+Pool\d?d?|Flatten|Unfold|Fold|\w+Pad\dd|PixelShuffle|Identity)$"
 )
 _FURTHEST = 8  # how many lines and calls back a model is looked for
@@ -97,7 +97,7 @@ def _trained(
 def model_before(program: Program, place: cst.CSTNode, call: cst.Call) -> cst.Call | None:
     """Return the call of the model whose output a part of it, or a loss, is called with.
 
-    The call itself, where no such model is seen; None of a layer without parameters.
+    The call itself, where no such model is seen; None of a layer that multiplies nothing.
     """
     node: cst.BaseExpression | None = call.args[0].value if call.args else None
     for _ in range(_FURTHEST):

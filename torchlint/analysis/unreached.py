@@ -4,7 +4,7 @@ That is what follows a ``return`` or ``sys.exit()``, what stands below ``if Fals
 condition with which no call of its function is made, or below one that an assertion before it
 rules out, a function or class of the module that only others of the kind name, or calls that it
 does not take, and the ``forward`` of a module that is only used otherwise, in a project that is
-started and not installed.
+started and not installed.  And a file that is put aside.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from torchlint.analysis.uses import is_label
 from torchlint.lookups import imports_by_name, is_found
 from torchlint.naming import (
     is_closed,
+    is_composed,
     is_mixed_in,
     is_quoted,
-    is_spelled,
     means_one_file,
     namers,
+    spellers,
     without_exports,
 )
+from torchlint.put_aside import is_put_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,6 +61,8 @@ _TEST = re.compile(r"[tT]est")
 _LEFT_OUT = re.compile(r"[ \t]*#[ \t]*(self\.\w+)[ \t]*=(?!=)")
 # A key of a dictionary whose entry is a text or another dictionary, or what looks one up.
 _KEYS = re.compile(r"(?<=[\w\])])\[[\"']\w+[\"']\]|[\"']\w+[\"']\s*:\s*(?=[\"'{])")
+# What is only shown: ``tqdm(loader, desc="evaluate")``.
+_SHOWN = re.compile(r"\bdesc\s*=\s*[fr]?(\"[^\"\n]*\"|'[^'\n]*')")
 _MOST = 20  # functions and classes that name one another
 
 
@@ -73,11 +77,14 @@ class Unreached:
         self._written: dict[str, bool] = {}
         self._named_by: dict[int, list[tuple[Program, Definition]] | None] = {}
         self._outcomes: dict[int, bool | None] = {}
+        self._uncalled: dict[int, bool] = {}
         self._calls: dict[int, list[tuple[Program, cst.Call]]] = {}
         self._of_methods: dict[int, list[tuple[Program, cst.Call]] | None] = {}
 
     def at(self, node: cst.CSTNode) -> bool:
         """Whether a node is never run, whatever is started."""
+        if self.is_put_aside:
+            return True
         child, outermost = node, None
         for above in self._program.index.ancestors(node):
             if self._passes_by(above, child):
@@ -195,7 +202,7 @@ class Unreached:
             return True
         if node.name.value == "forward":
             return self._method_calls(node) == []
-        return self._is_uncalled_method(node)
+        return self._is_uncalled(node)
 
     def _is_uncalled_method(self, node: cst.FunctionDef) -> bool:
         """Whether a method is named nowhere but where it is written, and no library calls it.
@@ -222,8 +229,33 @@ class Unreached:
                 for base in each.bases
             )
             and not is_mixed_in(owner.name, project.imports)
-            and not is_spelled(name, project.imports)
+            and not is_composed(name, project.imports)
+            and self._is_called_by_uncalled(name)
         )
+
+    def _is_called_by_uncalled(self, name: str) -> bool:
+        """Whether nothing calls a method, or only methods that nothing calls: ``self.draw()``."""
+        program = self._program
+        assert program.project is not None
+        found = [*spellers(name, program.project.imports)]
+        if not found:
+            return True
+        calls = [
+            call
+            for call, func in program.method_calls(name)
+            if isinstance(func.value, cst.Name) and func.value.value == "self"
+        ]
+        if found != [(str(program.path), len(calls))]:
+            return False
+        around = [program.function(call) for call in calls]
+        return all(one is not None and self._is_uncalled(one) for one in around)
+
+    def _is_uncalled(self, node: cst.FunctionDef) -> bool:
+        key = id(node)
+        if key not in self._uncalled:
+            self._uncalled[key] = False  # methods that call one another
+            self._uncalled[key] = self._is_uncalled_method(node)
+        return self._uncalled[key]
 
     def _is_of_nothing(self, function: cst.FunctionDef) -> bool:
         """Whether a function is a method of a class of which no instance is ever made."""
@@ -350,7 +382,7 @@ class Unreached:
         for home, use in uses:
             if self._raises(home, use, node) or is_demo(home, use):
                 continue
-            if home.unreached.is_passed_by(use):
+            if home.unreached.is_put_aside or home.unreached.is_passed_by(use):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
@@ -411,8 +443,8 @@ class Unreached:
 
     @cached_property
     def _text(self) -> str:
-        """The text of the file, without what only exports names or looks data up."""
-        return _KEYS.sub("", without_exports(self._program.text))
+        """The text of the file, without what only exports names, looks data up or is shown."""
+        return _SHOWN.sub("", _KEYS.sub("", without_exports(self._program.text)))
 
     def _is_in_comment(self, name: str) -> bool:
         """``# apply(x)``, which a person runs by uncommenting it."""
@@ -428,6 +460,16 @@ class Unreached:
                 and not is_found(str(self._program.path), name, project.imports)
             )
         return self._written[name]
+
+    @cached_property
+    def is_put_aside(self) -> bool:
+        """Whether the file is only kept for a look back."""
+        project, path = self._program.project, str(self._program.path)
+        return (
+            project is not None
+            and path in project.imports.files
+            and is_put_aside(path, project.imports)
+        )
 
     @cached_property
     def is_closed(self) -> bool:

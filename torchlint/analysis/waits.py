@@ -32,6 +32,7 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchlint.analysis.index import Scope
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
 
@@ -312,13 +313,31 @@ def is_futile(
     """Whether nothing is gained without a read, as the wait beside it is one that will not go.
 
     That one measures, copies or counts what the step needs, or decides whether to take it; in an
-    evaluation, it is whatever nobody reports.
+    evaluation, it is whatever nobody reports, or what its turn reads for one sample at a time.
     """
-    if sync.context.role is Role.EVAL and runs_what_waits(program, sync.context.loop):
+    if sync.context.role is Role.EVAL and (
+        runs_what_waits(program, sync.context.loop) or _reads_samples(program, sync)
+    ):
         return True
     if before is None:
         return _is_lasting(program, after) or _begins_after_wait(program, sync.node, sync)
     return _stays(program, before, sync)
+
+
+def _reads_samples(program: Program, sync: Sync) -> bool:
+    """Whether the turn of an evaluation reads in a loop of its own what it needs there.
+
+    ``for i in range(len(x)): answer = words[best[i].item()]``, beside ``total += loss.item()``.
+    """
+    turn, inside = sync.context.loop, program.index.inside
+    if not isinstance(turn, cst.For | cst.While):
+        return False
+    for other in program.syncs:
+        if other.context.loop is turn and not other.context.guarded and is_due(program, other):
+            loop = loop_around(program, other.node)
+            if loop is not None and inside(loop, turn.body) and not inside(sync.node, loop):
+                return True
+    return False
 
 
 def runs_what_waits(program: Program, turn: cst.CSTNode | None) -> bool:
@@ -487,6 +506,9 @@ def reads_again(program: Program, before: cst.BaseExpression, sync: Sync) -> boo
     if program.code(before) != program.code(sync.node) and not _is_same(program, before, sync):
         return False
     index, below = program.index, program.index.below
+    first, again = _scopes(program, before), _scopes(program, sync.node)
+    if any(first.get(name, scope) is not scope for name, scope in again.items()):
+        return False  # `[v.item() for v in first]`, `[v.item() for v in second]`
     names = {dotted(one) for kind in _NAMES for one in below(sync.node, kind)}
     last = index.end(_repeated(program, before, sync.node))
     return not any(
@@ -494,6 +516,13 @@ def reads_again(program: Program, before: cst.BaseExpression, sync: Sync) -> boo
         for name, place in _changes(program, program.function(sync.node) or program.module)
         if name.removesuffix(".data") in names
     )
+
+
+def _scopes(program: Program, node: cst.CSTNode) -> dict[str, Scope | None]:
+    """Return what the names in an expression are bound in."""
+    index = program.index
+    names = index.below(node, cst.Name)
+    return {name.value: index.scope(name).owner(name.value) for name in names}
 
 
 def _is_same(program: Program, before: cst.BaseExpression, sync: Sync) -> bool:
