@@ -47,9 +47,9 @@ training step the difference is paid again and again.
   request (gradients in evaluation mode, no steps).
 - What only the first steps of a training do (`if step < warmup_steps:`, or the `else` of
   `if step > start_iter:`), what an episode of a simulator starts with, before the loop of its
-  steps, what is made once for a whole `model.generate(...)` in an evaluation, and what a forward
-  pass does only where it is given no targets (`if labels is None:`): a training gives them; and
-  what is done for a batch with nothing in it (`if boxes.size(1) == 0: return ...`).
+  steps, what is made once for a whole `model.generate(...)` or `sampler(...)` in an evaluation, and
+  what a forward pass does only where it is given no targets (`if labels is None:`): a training
+  gives them; and what is done for a batch with nothing in it (`if boxes.size(1) == 0: return ...`).
 - Code that runs only on torch 0.4 or older, by what it uses (`loss.data[0]`), and may be for 0.3,
   which has no `device=`; `torch.randperm` in code for a torch before 1.9, by what it uses or its
   project declares: that puts few numbers in order on the host in any case.
@@ -166,6 +166,7 @@ TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
+CHAIN = re.compile(r"generate|\w*sampler|\w*sample_loop\w*")
 TYPES = ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
 OF_NUMBERS = (*MAKERS, *(f"torch.{kind}Tensor" for kind in TYPES))
 MOVERS = ("to", "cuda", "type", "type_as")
@@ -318,12 +319,16 @@ def is_rare(program: Program, move: cst.Call) -> bool:
 
 
 def starts_generation(program: Program, move: cst.Call) -> bool:
-    """Whether ``model.generate(...)`` comes after a line in its block: a pass for each token."""
-    line = program.statement(move)
+    """Whether ``model.generate(...)`` follows in the block of a line, or is given what it makes.
+
+    Or ``sampler(noise)``: a pass for each token, or for each step of a diffusion.
+    """
+    index, line = program.index, program.statement(move)
     block = program.parent(line)
     return isinstance(block, cst.IndentedBlock) and any(
-        program.index.inside(call, block) and program.index.order(call) > program.index.order(line)
-        for call, _ in program.method_calls("generate")
+        CHAIN.fullmatch(dotted(call.func).rpartition(".")[2])
+        and index.order(call) > index.order(line)
+        for call in index.below(block, cst.Call)
     )
 
 

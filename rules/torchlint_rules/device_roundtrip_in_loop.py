@@ -43,6 +43,7 @@ from one copy after the loop.
   (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
 - copies once an epoch or after the loop, to save or to plot, or in the branch that makes an
   attribute (`if not hasattr(self, "seen"): self.seen = ...`);
+- gradients of a model on the host (`shared.grad = param.grad.cpu()`), which processes share;
 - pickled objects that a function gathers from all processes, which are unpickled on the host;
 - in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
   also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;

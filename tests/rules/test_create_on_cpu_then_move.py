@@ -315,7 +315,7 @@ def test_what_an_episode_starts_with(first: str, each: str, count: int) -> None:
     assert len(check(HEAD + EPISODES.format(first, each), CODE)) == count
 
 
-@pytest.mark.parametrize(("runs", "count"), [("generate", 0), ("score", 1)])
+@pytest.mark.parametrize(("runs", "count"), [("generate", 0), ("p_sample_loop", 0), ("score", 1)])
 def test_what_is_made_once_for_all_tokens_of_an_answer(runs: str, count: int) -> None:
     assert len(check(HEAD + "model.eval()\n" + ANSWERS.format(runs), CODE)) == count
 

@@ -38,6 +38,7 @@ def loop(statements: str) -> str:
         pytest.param("kept.append(y.numpy())", id="numpy() is for tensors on the host"),
         pytest.param("model.cpu()", id="a module"),
         pytest.param("kept.append(loss.cpu().item())", id="one number: another rule's"),
+        pytest.param("shared.grad = model.weight.grad.cpu()", id="a gradient of the host"),
         pytest.param("env.step(out.argmax(1).cpu().numpy())", id="an action for a simulator"),
         pytest.param("kept.append(thing(step).cpu())", id="type not known"),
         pytest.param("kept.append(out.to(torch.float16))", id="a cast"),

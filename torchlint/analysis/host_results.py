@@ -56,8 +56,10 @@ def needed_now(program: Program, sync: Sync) -> bool:
 
     It writes or shows its results turn by turn, or answers a user.  What a forward pass computes
     with on the host, or draws, it needs there, and what non-maximum suppression leaves has been
-    waited for.
+    waited for.  So does a model on the host its gradients, which processes share.
     """
+    if _is_gradient(program, sync.node):
+        return True
     if sync.context.role is not Role.EVAL:
         return sync.context.role is Role.FORWARD and (
             _leaves_torch(program, sync) or _draws(program, sync)
@@ -76,6 +78,17 @@ def needed_now(program: Program, sync: Sync) -> bool:
             if _WRITES.search(name) and not program.context(call).guarded:
                 return place is sync.context.loop or _SHOWS.search(name) is not None
     return False
+
+
+def _is_gradient(program: Program, node: cst.CSTNode) -> bool:
+    """``shared.grad = param.grad.cpu()``: a gradient is where its parameter is."""
+    match program.parent(node):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(attr=cst.Name("grad" | "_grad")))]
+        ):
+            return True
+        case _:
+            return False
 
 
 def _leaves_torch(program: Program, sync: Sync) -> bool:
