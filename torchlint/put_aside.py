@@ -1,6 +1,7 @@
 """Which files are put aside: kept for a look back, and started by nobody.
 
-Read off the path and the imports, before anything is parsed: ``backup/train.py``, ``net_old.py``.
+Read off the path and the imports, before anything is parsed: ``backup/train.py``, ``net_bak.py``.
+What is called old may still be what runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchlint.imports import Imports
 
-_WORDS = "backup|bak|old|deprecated|obsolete|unused"
+_WORDS = "backup|bak|deprecated|obsolete|unused"
 _FOLDER = re.compile(rf"_?(?:{_WORDS}|backups|archived?|attic|trash)", re.IGNORECASE)
 _STEM = re.compile(rf"(?:{_WORDS})_.*|.*_(?:{_WORDS})", re.IGNORECASE)
 

@@ -1166,15 +1166,15 @@ def test_methods_that_are_named_nowhere(
 @pytest.mark.parametrize(
     ("at", "files"),
     [
-        pytest.param("old/net.py", {"main.py": "from old.net import apply\n"}, id="imported"),
+        pytest.param("backup/net.py", {"main.py": "from backup.net import apply\n"}, id="imported"),
         pytest.param(
-            "old/net.py",
-            {"old/make.py": "from old.net import apply\n", "main.py": "from old import make\n"},
+            "bak/net.py",
+            {"bak/make.py": "from bak.net import apply\n", "main.py": "from bak import make\n"},
             id="imported by way of another",
         ),
-        pytest.param("holder/net.py", {}, id="a word within another"),
-        pytest.param("nets/older.py", {}, id="a file of another name"),
-        pytest.param("src/threshold.py", {}, id="a word at the end of another"),
+        pytest.param("setback/net.py", {}, id="a word within another"),
+        pytest.param("old/train.py", {}, id="old, which may be started"),
+        pytest.param("src/unused_nets/net.py", {}, id="a folder of more words"),
     ],
 )
 def test_what_others_import_is_not_put_aside(
@@ -1188,8 +1188,8 @@ def test_what_others_import_is_not_put_aside(
     [
         pytest.param("backup/train.py", {}, id="a folder of backups"),
         pytest.param("nets/Deprecated/v1/net.py", {}, id="a folder below"),
-        pytest.param("train_old.py", {}, id="by its end"),
-        pytest.param("old_train.py", {}, id="by its beginning"),
+        pytest.param("train_bak.py", {}, id="by its end"),
+        pytest.param("unused_train.py", {}, id="by its beginning"),
         pytest.param(
             "backup/net.py", {"backup/main.py": "from net import apply\n"}, id="by one beside it"
         ),
