@@ -144,17 +144,23 @@ class Targets:
         return self.declared[folder]
 
     def _lowest(self, folder: Path, metadata: Iterable[tuple[Path, Any]]) -> Target | None:
-        """Return the lowest bound that files of a folder declare, and the README beside them."""
+        """Return the lowest bound that files of a folder declare, and the README beside them.
+
+        What a README says of later releases counts less than one that the files ask for.
+        """
         found = list(self._requirements(metadata))
         bounds = [
             (bound, f"{file}: {text.strip()}", is_floor(text))
             for file, text in found
             if (bound := lower_bound(text)) is not None
         ]
+        pinned = any(bound.major < MAJOR and not floor for bound, _, floor in bounds)
         if bounds and not any(file.suffix in METADATA for file, _ in found):
             bounds += stated_in(folder)
-        lowest = min(bounds, key=lambda each: each[0], default=None)
-        return Target(*lowest) if lowest else None
+        if not bounds:
+            return None
+        version, origin, floor = min(bounds, key=lambda each: each[0])
+        return Target(version, origin, floor and not pinned)
 
     def _asked(self, folder: Path) -> Target | None:
         """Return the latest release that a README names, if that is all that it is for."""

@@ -48,8 +48,7 @@ still running.  It is also what works on more than one machine.
 - Models run where gradients of weights are asked for with their graph, to go back through the steps
   of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
   DistributedDataParallel only works with gradients that `backward()` adds up.
-- The convolutions of AlexNet and VGG (`model.features = nn.DataParallel(model.features)`): the rest
-  of them, which has most of the weights and little of the work, stays on one GPU on purpose.
+- Losses, which have no weights to copy.
 - Branches that tell their user to start processes instead, and those that run without a GPU.
 - `isinstance(model, nn.DataParallel)`, classes derived from it that run or copy the model in their
   own way (`forward`, `replicate`), and wrappers of other libraries.
@@ -75,8 +74,6 @@ On a GPU: not measured yet.
   instead of multiprocessing or nn.DataParallel"
 - PyTorch Performance Tuning Guide, "Use efficient data-parallel backend"
 - PyTorch tutorial, "Getting Started with Distributed Data Parallel"
-- Krizhevsky, "One weird trick for parallelizing convolutional neural networks", arXiv:1404.5997:
-  data parallelism for the convolutions alone
 """
 
 from __future__ import annotations
@@ -91,6 +88,7 @@ from packaging.version import Version
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_one
+from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
 from torchlint.analysis.profiling import loops_inside
@@ -119,7 +117,7 @@ SIBLINGS = ("DistributedDataParallel", "DDP(", "torchrun", "init_process_group",
 EVALUATES = re.compile(
     r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
 )
-OF_MODULES = ("cuda", "parameters", "load_state_dict", "named_parameters")
+LOSS = re.compile(r"(loss|criterion)$", re.IGNORECASE)
 SAYS = re.compile(r"\bDDP\b|[Dd]istributed")
 TORCHRUN = Version("1.10")  # has it
 DISTRIBUTED = (
@@ -158,7 +156,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             continue
         module = program.argument(call, "module", function)
         if function == WRAPPER and (
-            is_spared(program, call) or any(is_part(program, one) for one in module.values)
+            is_spared(program, call) or any(is_loss(program, one) for one in module.values)
         ):
             continue
         what = f"`{program.brief(module.values[0])}`" if module.values else "the model"
@@ -195,20 +193,9 @@ def is_spared(program: Program, wrap: cst.Call) -> bool:
     )
 
 
-def is_part(program: Program, module: cst.BaseExpression) -> bool:
-    """Whether what is wrapped are the convolutions of a model, the rest of which stays on one GPU.
-
-    ``model.features``, as torchvision calls those of AlexNet and VGG, of a ``model`` that is itself
-    moved or asked for parameters as modules are.
-    """
-    match module:
-        case cst.Attribute(value=cst.Name(whole), attr=cst.Name("features")) if whole != "self":
-            return any(
-                isinstance(func.value, cst.Name) and func.value.value == whole
-                for _, func in program.method_calls(*OF_MODULES)
-            )
-        case _:
-            return False
+def is_loss(program: Program, module: cst.BaseExpression) -> bool:
+    """Whether what is wrapped computes a loss, by its name or class: it has no weights to copy."""
+    return any(map(LOSS.search, (dotted(module), program.value(module).type)))
 
 
 def severity(program: Program, wrap: Wrap) -> Severity | None:

@@ -1931,3 +1931,36 @@ def test_what_calls_a_whole_fit_of_another_file_is_no_step(tmp_path: Path) -> No
         assert program is not None
         (call,) = probes(program)
         assert program.context(call).role is expected
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        pytest.param("for i in range(10):", "TRAIN guarded", id="pictures"),
+        pytest.param("for z in loader:", "EVAL", id="an evaluation"),
+    ],
+)
+def test_what_a_step_shows_now_and_then_is_no_evaluation(head: str, expected: str) -> None:
+    source = (
+        f"{TRAINING}if i % 100 == 0:\n        with torch.no_grad():\n            {head}\n"
+        "                probe(model(z))"
+    )
+    assert context(f"def probe(*_): pass\n{source}") == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("early or late", "TRAIN guarded"),
+        ("early and other", "TRAIN guarded"),
+        ("early or other", "TRAIN"),
+    ],
+)
+def test_conditions_that_count_by_names(test: str, expected: str) -> None:
+    names = "early = n % 9 == 0 and n < 99; late = n % 99 == 0"
+    assert context(f"{TRAINING}{names}\n    if {test}:\n        probe()") == expected
+
+
+def test_the_text_of_an_assertion_is_for_a_failure() -> None:
+    assert context(f"{TRAINING}assert x, probe()") == "TRAIN guarded"
+    assert context(f"{TRAINING}assert probe(), x") == "TRAIN"

@@ -243,8 +243,20 @@ USED = {"main.py": "import net\nif __name__ == '__main__':\n    net.Net().forwar
         pytest.param(
             SWITCHED.replace("(self):", "(self, x=0):").replace("False", "x"),
             USED,
+            True,
+            id="by a parameter that nobody gives",
+        ),
+        pytest.param(
+            SWITCHED.replace("(self):", "(self, x=0):").replace("False", "x"),
+            {"main.py": USED["main.py"].replace("Net()", "Net(x=n)")},
             False,
-            id="by a parameter",
+            id="by one that somebody gives",
+        ),
+        pytest.param(
+            SWITCHED.replace("(self):", "(self, x=0):").replace("False", "x"),
+            USED | {"b.py": "from net import Net\nclass More(Net):\n    pass\n"},
+            False,
+            id="by one that an heir may be given",
         ),
         pytest.param(
             SWITCHED + "    def on(self):\n        self.more = True\n", USED, False, id="on later"

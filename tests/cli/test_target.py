@@ -81,6 +81,14 @@ def test_a_floor_says_where_the_versions_begin(project) -> None:
     assert not target(project).floor, "the version that is in use"
 
 
+def test_what_is_installed_counts_beside_the_floor_of_a_readme(project) -> None:
+    project.write("README.md", "PyTorch >= 0.4.1\n")
+    for required, floor in (("torch==1.0.0", False), ("torch>=1.0", True), ("torch==2.1", True)):
+        project.write("requirements.txt", required + "\n")
+        found = target(project)
+        assert (str(found), found.floor) == ("0.4.1", floor), required
+
+
 # the head of what conda lists
 LISTED = "# $ conda create --name <env> --file <this file>\n# platform: linux-64\n"
 DECLARATIONS = [

@@ -118,6 +118,25 @@ def test_evaluation_is_information() -> None:
     assert [found.severity.word for found in check(source, CODE)] == ["info"]
 
 
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [("file.create_dataset('x', (9, 2))", 0), ("numpy.zeros((9, 2))", 1), ("rows", 1)],
+)
+def test_what_an_evaluation_fills_a_file_with(made: str, count: int) -> None:
+    source = f"""\
+    import numpy
+    import torch
+
+    def evaluate(model, loader, file, rows):
+        model.eval()
+        kept = {made}
+        with torch.no_grad():
+            for i, x in enumerate(loader):
+                kept[i : i + len(x)] = model(x.cuda()).sigmoid().cpu().numpy()
+    """
+    assert len(check(source, CODE)) == count
+
+
 @pytest.mark.parametrize("move", [".cuda()", ".to(device)", ".to('cuda')"])
 def test_there_and_back_is_dropped(move: str) -> None:
     source = loop(f"kept.append(out.cpu(){move} + 1)  # why")

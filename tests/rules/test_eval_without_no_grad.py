@@ -70,7 +70,11 @@ def evaluation(
 
 def step(body: str) -> str:
     """Return a training step with two networks."""
-    return HEAD + "teacher = Net()\nfor x, y in batches:\n" + textwrap.indent(body, "    ")
+    return (
+        HEAD
+        + "teacher = Net()\ncriterion = Net()\nfor x, y in batches:\n"
+        + textwrap.indent(body, "    ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -1103,6 +1107,10 @@ def test_warns_of_what_is_only_read_in_every_step(line):
         pytest.param("z = teacher(x)\nv = pick()(z).item()\n", id="to what a call gives"),
         pytest.param("z, w = teacher(x)\nprint(z.argmax())\nkept.append(w)\n", id="one of two"),
         pytest.param("teacher(x)\n", id="nobody reads it"),
+        pytest.param(
+            "with torch.no_grad():\n    z = model(x)\nv = criterion(z, y)\nprint(v.item())\n",
+            id="a loss",
+        ),
         pytest.param("z = teacher(x)\nassert z.shape == (4, 2)\n", id="a look at its shape"),
     ],
 )

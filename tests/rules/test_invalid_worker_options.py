@@ -290,6 +290,37 @@ def test_workers_that_no_code_starts_which_is_run(test: str, found: int) -> None
     assert len(check(inside, CODE)) == found
 
 
+FILES = """\
+class Files(torch.utils.data.Dataset):
+    def __init__(self, root, path_of):
+        super().__init__()
+        self.files = {}
+    def _list(self, root, path_of):
+        return [path_of(one) for one in root]
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, i):
+        return self.files[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        pytest.param("self._list(root, path_of)", 0, id="called by a method"),
+        pytest.param("[path_of(one) for one in root]", 0, id="called at once"),
+        pytest.param("self._list(root, path_of); self.path_of = path_of", 1, id="kept as well"),
+        pytest.param("Paths(root, path_of)", 1, id="kept in another object"),
+        pytest.param("[root, path_of]", 1, id="kept in a list"),
+        pytest.param("list(root)", 1, id="not used here"),
+    ],
+)
+def test_a_function_that_a_dataset_only_calls_as_it_is_made(files: str, count: int) -> None:
+    made = "Files(range(9), lambda one: root / one)"
+    source = loaded("num_workers=2", FILES.format(files), dataset=made)
+    assert len(check(source, CODE)) == count
+
+
 def test_a_lambda_in_a_transform() -> None:
     data = "datasets.MNIST('x', transform=transforms.Lambda(lambda x: -x))"
     (found,) = check(loaded("num_workers=2", dataset=data), CODE)

@@ -1906,3 +1906,21 @@ def test_a_parameter_that_nothing_in_the_project_gives(
     files = {"attack.py": ATTACK, "load.py": loads}
     files["train.py"] = ROBUST.replace("{OPTIONS}", options)
     assert len(check_in(tmp_path, files, "attack.py", CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("required", "count"), [("torch==1.4.0", 0), ("torch>=1.0", 1), ("torch==1.5", 1)]
+)
+def test_the_norm_of_gradients_is_a_number_below_torch_1_5(
+    tmp_path: Path, required: str, count: int
+) -> None:
+    main = HEAD + (
+        "    for step, (x, y) in enumerate(loader):\n"
+        "        criterion(model(x.to(device)), y.to(device)).backward()\n"
+        "        norm = nn.utils.clip_grad_norm_(model.parameters(), 1)\n"
+        "        print(f'{norm:.3f}')\n"
+        "        optimizer.step()\n"
+    )
+    files = {"requirements.txt": required, "README.md": "", "main.py": main}
+    version = required.partition("==")[2] or None
+    assert len(check_in(tmp_path, files, "main.py", CODE, version)) == count

@@ -32,6 +32,7 @@ _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
 # What is called on a model that is trained, or set up.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "load_state_dict", "to", "cuda")
 _TESTS = re.compile(r"_*(test|eval|valid)", re.IGNORECASE)
+_LOSS = re.compile(r"loss|criteri", re.IGNORECASE)
 _DEPTH = 3  # methods that call methods
 
 
@@ -70,6 +71,8 @@ def read_off(program: Program) -> Iterator[cst.Call]:
         name = dotted(call.func)
         if name not in models and name.rpartition(".")[0] not in models:
             continue  # the usual case, and cheap to see
+        if _LOSS.search(name.rpartition(".")[2]):
+            continue  # it has no parameters: what it is given would have the graph
         if model_of(program, call) is None:
             continue
         context = program.context(call)

@@ -1285,7 +1285,7 @@ class Evaluator:
             pair = last.endswith("_with_indices") or last == "multi_head_attention_forward"
             return _shaped(last, len(node.args) - 1, self._result(node)) if not pair else UNKNOWN
         if name in torch_api.NORM_CLIPS:
-            return self._result(node) if self._program.reaches(_NORM_ON_DEVICE) else NUMBER
+            return self._result(node) if self._program.may_be(_NORM_ON_DEVICE) else NUMBER
         if space == "torch.nn.utils.rnn" and last in ("pad_sequence", "pad_packed_sequence"):
             tensor = self._result(node)
             return tensor if last == "pad_sequence" else Value(Kind.TUPLE, items=(tensor, tensor))

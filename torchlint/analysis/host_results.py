@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 _WRITES = re.compile(
     r"save|write|imsave|dump|export|imshow|add_(video|images?|figure)", re.IGNORECASE
 )
+# What makes an array in a file: of h5py, PyTables, Zarr and NumPy.
+_IN_FILES = frozenset({
+    "create_dataset", "require_dataset", "create_array", "create_carray", "create_earray",
+    "memmap", "open_memmap",
+})  # fmt: skip
 _SHOWS = re.compile(r"imshow|add_(video|images?|figure)")
 _SPARES = re.compile(r"#.*\b(memory|OOM)\b", re.IGNORECASE)
 _DRAWS = re.compile(r"visuali[sz]|(^|_)(vis|viz|draw|plot)(_|$)", re.IGNORECASE)
@@ -66,7 +71,7 @@ def needed_now(program: Program, sync: Sync) -> bool:
         )
     if is_due(program, sync):
         return True
-    if _spares_memory(program, sync) or _draws(program, sync):
+    if _spares_memory(program, sync) or _draws(program, sync) or _fills_file(program, sync.node):
         return True
     if _is_left(program, sync):
         return True
@@ -78,6 +83,19 @@ def needed_now(program: Program, sync: Sync) -> bool:
             if _WRITES.search(name) and not program.context(call).guarded:
                 return place is sync.context.loop or _SHOWS.search(name) is not None
     return False
+
+
+def _fills_file(program: Program, node: cst.CSTNode) -> bool:
+    """``features[i : i + n] = out.cpu().numpy()`` of ``features = file.create_dataset(...)``."""
+    match program.smallest_statement(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as name))]):
+            made = (one.value for one in program.flow.reaching(name))
+            return any(
+                isinstance(one, cst.Call) and dotted(one.func).rpartition(".")[2] in _IN_FILES
+                for one in made
+            )
+        case _:
+            return False
 
 
 def _is_gradient(program: Program, node: cst.CSTNode) -> bool:

@@ -85,7 +85,7 @@ _PLAIN = frozenset({
     cst.SubscriptElement,
 })  # fmt: skip
 _GUARDING = frozenset({
-    cst.BooleanOperation, cst.ExceptHandler, cst.ExceptStarHandler, cst.If, cst.IfExp,
+    cst.Assert, cst.BooleanOperation, cst.ExceptHandler, cst.ExceptStarHandler, cst.If, cst.IfExp,
     cst.IndentedBlock, cst.Lambda,
 })  # fmt: skip
 _TRAINING = (Role.TRAIN, Role.FORWARD)
@@ -665,8 +665,9 @@ class Loops:
             case cst.For() | cst.While() if _repeats(above, child):
                 role = self._roles[id(above)]
                 if role is Role.EVAL:
-                    seldom = around.guarded and around.role is Role.FORWARD  # it shows something
-                    if seldom or self._only_computes(above):
+                    if (around.guarded and self._shows(above, around)) or self._only_computes(
+                        above
+                    ):
                         return around
                     return self._evaluation(above)
                 return around if role is Role.OTHER else Context(role, loop=above)
@@ -682,6 +683,21 @@ class Loops:
                 return replace(around, guarded=True)
             case _:
                 return around
+
+    def _shows(self, loop: Loop, around: Context) -> bool:
+        """Whether a loop that is run now and then shows something, and is no evaluation.
+
+        In a forward pass, or in the step itself, where it goes through no data.
+        """
+        if around.role is Role.FORWARD:
+            return True
+        function = self._program.function
+        return (
+            around.role is Role.TRAIN
+            and around.loop is not None
+            and function(loop) is function(around.loop)
+            and not self._passes(loop)
+        )
 
     def _is_for_evaluation(self, branch: cst.If, child: cst.CSTNode) -> bool:
         """Whether a branch is for the passes of an evaluation, and does not go back."""
@@ -941,6 +957,8 @@ class Loops:
                 return self.is_guard(above.left)
             case cst.ExceptHandler() | cst.ExceptStarHandler():
                 return True
+            case cst.Assert():
+                return child is above.msg
             case cst.Lambda():
                 return self._is_default_factory(above)
             case _:
@@ -1415,7 +1433,7 @@ class Loops:
         index, named = self._program.index, self._named(test)
         if trains_alone(test) or is_of_first(named) or holds_by_default(self._program, test):
             return False
-        if counts_off(self._program, test):
+        if counts_off(self._program, test) or self._counts_off_by_names(named):
             return True
         sides = _sides(named)
         if any(map(is_of_first, sides)):
@@ -1427,6 +1445,18 @@ class Loops:
                 return True
         drawn = any(map(self._draws, sides or (test,)))
         return drawn or (few and self._counts(test)) or picks_process(self._program, test)
+
+    def _counts_off_by_names(self, test: cst.CSTNode) -> bool:
+        """``early or late``, of ``early = step % 9 == 0 and step < 99; late = step % 99 == 0``."""
+        match test:
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                found = [self._counts_off_by_names(side) for side in (left, right)]
+                return any(found) if isinstance(operator, cst.And) else all(found)
+            case cst.Name():
+                made = self._named(test)
+                return isinstance(made, cst.BaseExpression) and counts_off(self._program, made)
+            case _:
+                return False
 
     def _draws(self, test: cst.CSTNode) -> bool:
         """``random.random() < rate``, be it by a name: some of the turns, in either branch."""

@@ -124,7 +124,7 @@ def _values(
         case cst.Name():
             return _given(program, node, sites, depth)
         case cst.Attribute(value=cst.Name("self")):
-            return _switched(program, node)
+            return _switched(program, node) or _made_with(program, node, sites, depth)
         case (
             cst.Tuple(elements=elements) | cst.List(elements=elements) | cst.Set(elements=elements)
         ):
@@ -139,21 +139,55 @@ def _switched(program: Program, node: cst.Attribute) -> list[object]:
 
     By the texts of a project that nobody else uses, where its name is set or written once.
     """
+    match _set_once(program, node):
+        case cst.Name(value=constant) if constant in _WORDS and program.unreached.is_closed:
+            return [_WORDS[constant]]
+        case _:
+            return []
+
+
+def _made_with(program: Program, node: cst.Attribute, sites: Sites, depth: int) -> list[object]:
+    """Return what an object is made with: ``self.ratio = ratio``, in all that makes one."""
+    given, owner = _set_once(program, node), program.classes.around(node)
+    found = param_of(program, given) if isinstance(given, cst.Name) else None
+    if found is None or owner is None or owner.methods.get("__init__") is not found[0]:
+        return []
+    return _given_in(program, *found, _makers(program, owner.node), sites=sites, depth=depth)
+
+
+def _makers(program: Program, owner: cst.ClassDef) -> list[tuple[Program, cst.Call]]:
+    """Return the calls of a class, where only the project makes its objects, and by its name."""
+    name, unreached = owner.name.value, program.unreached
+    elsewhere = unreached.mentions(name) if unreached.is_named_only(owner) else None
+    if elsewhere is None:
+        return []
+    own = [use for use in unreached.own_uses(name) if not program.index.inside(use, owner)]
+    uses = [*((program, use) for use in own), *elsewhere]
+    calls = [(home, home.parent(use)) for home, use in uses]
+    made = [(home, one) for home, one in calls if isinstance(one, cst.Call)]
+    called = {id(one.func) for _, one in made}
+    return made if all(id(use) in called for _, use in uses) else []
+
+
+def _set_once(program: Program, node: cst.Attribute) -> cst.CSTNode | None:
+    """Return what an attribute of ``self`` is set to, in the only place that sets it.
+
+    By the texts of a project, where its name is set or written once.
+    """
     project, name = program.project, node.attr.value
     owner = program.classes.around(node)
     match None if owner is None else owner.stores.get(name):
-        case [Store(value=cst.Name(value=constant), path=())] if constant in _WORDS:
+        case [Store(value=value, path=())]:
             pass
         case _:
-            return []
-    if project is None or not program.unreached.is_closed:
-        return []
+            return None
+    if project is None:
+        return None
     sets = re.compile(
         rf"\b{name}\s*(?::[^=\n]*)?[-+*/|&]?=(?!=)|\b{name}\s*,[^\n]*=|[\"']{name}[\"']"
     )
     texts = map(project.imports.text, project.imports.having((name,)))
-    once = sum(len(sets.findall(text)) for text in texts) == 1
-    return [_WORDS[constant]] if once else []
+    return value if sum(len(sets.findall(text)) for text in texts) == 1 else None
 
 
 def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites, depth: int) -> bool:
@@ -297,9 +331,22 @@ def _given(program: Program, name: cst.Name, sites: Sites, depth: int) -> list[o
     found_param = param_of(program, name)
     if found_param is None or depth >= _DEPTH:
         return []
-    function, param = found_param
+    return _given_in(
+        program, *found_param, sites(program, found_param[0]), sites=sites, depth=depth
+    )
+
+
+def _given_in(
+    program: Program,
+    function: cst.FunctionDef,
+    param: cst.Param,
+    calls: list[tuple[Program, cst.Call]],
+    *,
+    sites: Sites,
+    depth: int,
+) -> list[object]:
+    """Return the constants that a parameter gets in some calls."""
     found: list[object] = []
-    calls = sites(program, function)
     for home, call in calls if len(calls) <= _MOST else ():
         node, where = program.calls.passed(function, param, call), home
         if node is None and not any(arg.star for arg in call.args):

@@ -325,6 +325,10 @@ class Program:
         declared = None if self.floor else self.target
         return self.reaches(version) and (declared is None or declared >= version)
 
+    def may_be(self, version: Version) -> bool:
+        """Whether the torch in use may be of a version, by all that the project says of it."""
+        return self.may_run_on(version) and not self.is_named_below(version)
+
     # -- the questions that rules ask most ---------------------------------------------------
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 WAITS = tuple(f"torch.{device}.synchronize" for device in ("cuda", "mps", "xpu", "accelerator"))
 # Functions that queue nothing.
 _HOST = (*WAITS, "time.", "math.", "os.", "sys.", "logging.", "datetime.", "json.", "pickle.",
-         "io.", "random.", "warnings.", "collections.", "itertools.", "re.", "numpy.", "scipy.",
+         "io.", "random.", "warnings.", "pdb.", "ipdb.", "traceback.", "collections.",
+         "itertools.", "re.", "numpy.", "scipy.",
          "sklearn.", "cv2.", "PIL.", "matplotlib.", "wandb.", "tqdm.", "torch.cuda.is_",
          "torch.cuda.max_memory", "torch.cuda.memory_", "torch.cuda.reset_",
          "torch.distributed.get_", "torch.distributed.is_", "torch.is_tensor",

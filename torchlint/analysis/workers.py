@@ -221,7 +221,42 @@ def _unpicklable(
                 yield Local(dataset.home, owner.name, f"class {dataset.owner.name}")
             yield from _stored(dataset)
         for arg in dataset.call.args if dataset.call is not None else ():
-            yield from _locals(dataset.program, arg.value, 0)
+            if not _is_used_up(dataset, arg.value):
+                yield from _locals(dataset.program, arg.value, 0)
+
+
+def _is_used_up(dataset: Dataset, given: cst.BaseExpression) -> bool:
+    """Whether a dataset only calls an argument as it is made, itself or in a method of its own."""
+    made, site = dataset.method("__init__"), dataset.call
+    if made is None or site is None:
+        return False
+    home, function = made
+    for param in (*function.params.params, *function.params.kwonly_params):
+        if home.calls.passed(function, param, site) is given:
+            uses = [
+                use
+                for use in home.index.below(function.body, cst.Name)
+                if use.value == param.name.value and not is_label(home, use)
+            ]
+            return bool(uses) and all(_is_only_called(home, use) for use in uses)
+    return False
+
+
+def _is_only_called(home: Program, use: cst.Name) -> bool:
+    """``name_of(x)``, ``self._list(root, name_of)``."""
+    match home.parent(use):
+        case cst.Call(func=func) if func is use:
+            return True
+        case cst.Arg() as arg:
+            call = home.parent(arg)
+            return (
+                isinstance(call, cst.Call)
+                and isinstance(call.func, cst.Attribute)
+                and isinstance(call.func.value, cst.Name)
+                and call.func.value.value == "self"
+            )
+        case _:
+            return False
 
 
 def _stored(dataset: Dataset) -> Iterator[Local]:
