@@ -49,6 +49,12 @@ MADE_FOR = {
 }
 # The first torch that there is for each Python 3, be it as a preview (RELEASE.md of PyTorch).
 RUNS_ON = {11: "2.0", 12: "2.2", 13: "2.5", 14: "2.9"}
+# And the last one, which a new environment gets (release notes of 1.6, 1.11, 2.0, 2.5 and 2.9).
+LAST_ON = {5: "1.5", 6: "1.10", 7: "1.13", 8: "2.4", 9: "2.8"}
+CONDA_PYTHON = re.compile(r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?python\s*={1,2}\s*3\.(\d+)""")
+CONDA_ANY = re.compile(
+    r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|torch)["']?\s*(?:#.*)?$"""
+)
 METADATA = (".toml", ".cfg", ".py", ".lock")  # of a package
 README = frozenset({
     "readme.md", "readme.rst", "readme.txt", "readme", "install.md", "installation.md",
@@ -108,7 +114,8 @@ class Targets:
         A setting wins; then the declarations of the closest folder that has some, from this
         folder up to the repository's root; of several bounds there, the lowest.  A release of
         torchvision is made for one of torch, and a README that names an older torch than the
-        requirements do lowers the bound.  A torch without a bound is at least the first one for the
+        requirements do lowers the bound.  An environment of conda with an old Python gets the last
+        torch for it.  A torch without a bound is at least the first one for the
         Python that pyproject.toml requires.  A folder that declares nothing may say what it is
         installed by: a Dockerfile, or an environment in a folder for such.  Where nothing is
         declared, a README that names releases before 2.0, and no later ones, is believed.
@@ -415,6 +422,10 @@ def read_conda(file: Path) -> Iterator[str]:
             yield f"pytorch {version.strip()}"
         elif pip := CONDA_VISION.match(line) or CONDA_PIP.match(line):
             yield from _torch_only([pip[1]])
+    python = CONDA_PYTHON.search(text)
+    if python is not None and CONDA_ANY.search(text):
+        last = LAST_ON.get(int(python[1]))
+        yield from (f"pytorch={last}  # for Python 3.{python[1]}",) if last else ()
 
 
 def read_conda_list(file: Path) -> Iterator[str]:
