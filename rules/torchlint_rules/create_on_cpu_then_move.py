@@ -138,6 +138,7 @@ from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import importers
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
+from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.moved_later import made_before
 from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.no_data import is_without_data
@@ -166,6 +167,7 @@ TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
+GENERATES = re.compile(r"generat|infer|sampl|decod|synthesi", re.IGNORECASE)
 CHAIN = re.compile(r"generate|\w*sampler|\w*sample_loop\w*")
 TYPES = ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
 OF_NUMBERS = (*MAKERS, *(f"torch.{kind}Tensor" for kind in TYPES))
@@ -321,11 +323,19 @@ def is_rare(program: Program, move: cst.Call) -> bool:
 def starts_generation(program: Program, move: cst.Call) -> bool:
     """Whether ``model.generate(...)`` follows in the block of a line, or is given what it makes.
 
-    Or ``sampler(noise)``: a pass for each token, or for each step of a diffusion.
+    Or ``sampler(noise)``: a pass for each token, or for each step of a diffusion.  Or a loop of a
+    function that is named for it.
     """
     index, line = program.index, program.statement(move)
-    block = program.parent(line)
-    return isinstance(block, cst.IndentedBlock) and any(
+    block, function = program.parent(line), program.function(move)
+    if not isinstance(block, cst.IndentedBlock):
+        return False
+    if function is not None and GENERATES.search(function.name.value) is not None:
+        later = (one for one in block.body if index.order(one) > index.order(line))
+        loops = (one for one in later if isinstance(one, cst.For | cst.While))
+        if any(runs_model(program, one.body) for one in loops):
+            return True
+    return any(
         CHAIN.fullmatch(dotted(call.func).rpartition(".")[2])
         and index.order(call) > index.order(line)
         for call in index.below(block, cst.Call)

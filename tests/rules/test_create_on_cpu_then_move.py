@@ -320,6 +320,29 @@ def test_what_is_made_once_for_all_tokens_of_an_answer(runs: str, count: int) ->
     assert len(check(HEAD + "model.eval()\n" + ANSWERS.format(runs), CODE)) == count
 
 
+STATES = """
+def NAME(questions, n):
+    with torch.no_grad():
+        for x in questions:
+            h = torch.zeros(len(x)).to(device)
+            for LOOP:
+                x, h = model(x, h)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "loop", "count"),
+    [
+        ("inference", "i in range(n)", 0),
+        ("generate", "_ in x", 0),
+        ("score", "i in range(n)", 1),
+    ],
+)
+def test_the_state_that_a_generation_starts_with(name: str, loop: str, count: int) -> None:
+    source = STATES.replace("NAME", name).replace("LOOP", loop)
+    assert len(check(HEAD + "model.eval()\n" + source, CODE)) == count
+
+
 @pytest.mark.parametrize(
     ("parameter", "lines", "count"),
     [
