@@ -117,7 +117,7 @@ SIBLINGS = ("DistributedDataParallel", "DDP(", "torchrun", "init_process_group",
 EVALUATES = re.compile(
     r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
 )
-LOSS = re.compile(r"(loss|criterion)$", re.IGNORECASE)
+LOSS = re.compile(r"(?!.*(?:model|net))\w*(?:loss|criterion)", re.IGNORECASE)
 SAYS = re.compile(r"\bDDP\b|[Dd]istributed")
 TORCHRUN = Version("1.10")  # has it
 DISTRIBUTED = (
@@ -194,8 +194,12 @@ def is_spared(program: Program, wrap: cst.Call) -> bool:
 
 
 def is_loss(program: Program, module: cst.BaseExpression) -> bool:
-    """Whether what is wrapped computes a loss, by its name or class: it has no weights to copy."""
-    return any(map(LOSS.search, (dotted(module), program.value(module).type)))
+    """Whether what is wrapped computes a loss, by its name or class: it has no weights to copy.
+
+    A model with its loss does (`model_and_loss`, `NetLoss(net)`).
+    """
+    names = (dotted(module), program.value(module).type)
+    return any(LOSS.fullmatch(name.rpartition(".")[2]) for name in names)
 
 
 def severity(program: Program, wrap: Wrap) -> Severity | None:

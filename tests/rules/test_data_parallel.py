@@ -713,3 +713,8 @@ def test_a_training_that_goes_back_through_its_steps(arguments: str, use: str, f
 def test_a_model_that_only_runs_after_the_steps() -> None:
     gradients = "out, weights, create_graph=True"
     assert check(UNROLLED.format(run="inner(x, weights)", arguments=gradients, use=STEP), CODE)
+
+
+@pytest.mark.parametrize("wrapped", ["model_and_loss", "NetLoss(model)", "ModelWithLoss(model)"])
+def test_a_model_with_its_loss_is_a_model(wrapped: str) -> None:
+    assert len(check(script(f"model = nn.DataParallel({wrapped})"), CODE)) == 1
