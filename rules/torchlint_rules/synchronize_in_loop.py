@@ -41,8 +41,7 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
 A wait of every training step is information, without a fix, where a clock or a timer is read in
 the step: training is slowed down to say how long a step takes, which the mean of many steps says as
 well; all the more where the time is only read now and then.  So is one where clocks are read before
-and after the loop, and none in it: a single wait before the last makes that time right.  It is left
-alone right after a read of the step (`loss.item()`), which has waited already.
+and after the loop, and none in it: a single wait before the last makes that time right.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
@@ -67,7 +66,6 @@ from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
 from torchlint.analysis.needless_waits import Clock
 from torchlint.analysis.rewrites import DeleteStatement
-from torchlint.analysis.waits import follows_read
 from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
@@ -109,8 +107,6 @@ def synchronize_in_loop(program: Program) -> Iterator[Finding]:
             help="PyTorch orders the work of a step by itself; wait only around what is timed.",
         )
     for call, clock in program.timed_waits.items():
-        if follows_read(program, call):
-            continue
         what, advice = TIMES[clock]
         yield Finding(
             call,

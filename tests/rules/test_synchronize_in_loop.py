@@ -324,12 +324,6 @@ def timed(after: str = TIMED, name: str = "train") -> str:
     )
 
 
-def test_a_wait_for_a_clock_after_a_read_waits_for_nothing():
-    read = "total = torch.ones(3, device='cuda').sum()\nprint(total.item())\n"
-    assert not check(timed(read + TIMED), CODE)
-    assert check(timed(read + "model(x.to(device))\n" + TIMED), CODE)
-
-
 def test_a_time_that_is_read_now_and_then_needs_no_wait_in_every_step():
     (finding,) = check(timed(), CODE)
     assert finding.severity is Severity.INFO

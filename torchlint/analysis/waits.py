@@ -99,14 +99,6 @@ def _last_wait(
     return max(before, key=program.index.order, default=None)
 
 
-def follows_read(program: Program, call: cst.Call) -> bool:
-    """Whether a call comes after a read of its step with nothing queued in between."""
-    last = _last_wait(program, call)
-    return any(one.node is last for one in program.syncs) and not (
-        last is None or _queues_between(program, last, call)
-    )
-
-
 def calls_that_wait(program: Program) -> list[cst.Call]:
     """Return the calls that wait for what they are given before they queue more.
 
