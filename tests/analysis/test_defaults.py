@@ -109,6 +109,17 @@ def test_options_of_another_file(tmp_path: Path, default: str, after: str, *, fo
     [
         pytest.param("'--log', type=bool, default=True", False, True, id="on, whatever is given"),
         pytest.param("'--log', type=bool, default=False", False, False, id="on where it is given"),
+        pytest.param("'--log', action='store_true', default=True", False, True, id="always on"),
+        pytest.param(
+            "'--log', dest='log', action='store_true', default=True", False, True, id="by its name"
+        ),
+        pytest.param(
+            "'--log', action='store_true', default=True)\n"
+            "p.add_argument('--off', dest='log', action='store_false'",
+            False,
+            False,
+            id="another switches it off",
+        ),
         pytest.param("'--log', type=int, default=True", False, False, id="0 is off"),
         pytest.param("'--log', type=str2bool, default=True", False, False, id="a reader of texts"),
         pytest.param("'--log', default=True", False, False, id="as it is given"),

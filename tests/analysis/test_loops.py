@@ -1964,3 +1964,21 @@ def test_conditions_that_count_by_names(test: str, expected: str) -> None:
 def test_the_text_of_an_assertion_is_for_a_failure() -> None:
     assert context(f"{TRAINING}assert x, probe()") == "TRAIN guarded"
     assert context(f"{TRAINING}assert probe(), x") == "TRAIN"
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("loader", "EVAL"),
+        ("self.loaders['val']", "EVAL"),
+        ("loaders.val", "EVAL"),
+        ("zip(*loaders)", "EVAL"),
+        ("loaders", "OTHER"),
+        ("zip(names, self.data_loaders_val)", "OTHER"),
+    ],
+)
+def test_of_several_loaders_one_is_taken_at_a_time(what: str, expected: str) -> None:
+    source = (
+        f"def run_test(model):\n    model.eval()\n    for x in {what}:\n        probe(model(x))"
+    )
+    assert context(f"def probe(*_): pass\n{source}") == expected

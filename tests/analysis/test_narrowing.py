@@ -21,6 +21,8 @@ def value(source: str) -> Value:
         ("if n and isinstance(x, torch.Tensor): probe(x)", Kind.TENSOR),
         ("if not (n or not torch.is_tensor(x)): probe(x)", Kind.TENSOR),
         ("if torch.is_tensor(x): probe(x)", Kind.TENSOR),
+        ("from torch import is_tensor\n    if is_tensor(x): probe(x)", Kind.TENSOR),
+        ("if is_tensor(x): probe(x)", Kind.UNKNOWN),
         ("if type(x) is np.ndarray: probe(x)", Kind.NDARRAY),
         ("if type(x) == list: probe(x)", Kind.LIST),
         ("while isinstance(x, str): probe(x)", Kind.STRING),

@@ -723,6 +723,11 @@ def test_so_is_a_file_that_belongs_to_no_project(tmp_path: Path) -> None:
         pytest.param(
             FUNCTION + "# here we apply the rule\n", MAIN, id="a word of a comment of its file"
         ),
+        pytest.param(
+            CLASS.replace("Net", "Transition") + "# Transition layers\n",
+            MAIN,
+            id="a word that begins a comment of its file",
+        ),
     ],
 )
 def test_definitions_that_nothing_names(tmp_path: Path, source: str, files: dict[str, str]):

@@ -12,6 +12,8 @@ from probing import parsed, probed
         pytest.param("x = f()\nprobe(x)\nx.backward()", "TENSOR", id="it is differentiated"),
         pytest.param("x = f()\nprobe(x)\nscaler.scale(x).backward()", "TENSOR", id="scaled"),
         pytest.param("x = f()\nprobe(x)\naccelerator.backward(x)", "TENSOR", id="by a helper"),
+        pytest.param("x = f()\nprobe(x)\noptimizer.backward(x)", "TENSOR", id="by an optimizer"),
+        pytest.param("optim = f()\nprobe(optim)\noptim.backward(x)", "UNKNOWN", id="which is none"),
         pytest.param("x = f()\nprobe(x)\nscaler.scale().backward()", "UNKNOWN", id="no argument"),
         pytest.param("x = f()\nprobe(x)\nother(x).backward()", "UNKNOWN", id="something else is"),
         pytest.param("x = f()\nx.backward()\nx = g()\nprobe(x)", "UNKNOWN", id="another value is"),

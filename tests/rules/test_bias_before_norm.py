@@ -406,6 +406,44 @@ def test_a_bias_that_weights_from_the_web_have(made, load, found):
     assert len(check(NET + PUBLISHED.format(made=made, load=load), CODE)) == found
 
 
+WHOLE = """
+class Whole(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.body = {made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "found"),
+    [
+        pytest.param("block()", "Net", 0, id="given"),
+        pytest.param("Net()", "Other", 0, id="made there"),
+        pytest.param("block()", "Other", 1, id="another part"),
+    ],
+)
+def test_a_bias_of_a_part_that_weights_from_the_web_have(made, given, found):
+    load = "model.load_state_dict(load_state_dict_from_url(URL))"
+    source = NET + WHOLE.format(made=made) + PUBLISHED.format(made=f"Whole({given})", load=load)
+    assert len(check(source, CODE)) == found
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("w = weights[f'conv{i}.0.bias']\n", "asks for a bias by its name"),
+        ('w = weights["conv.bias"]\n', "asks for a bias by its name"),
+        ("weights['conv.bias'] = w\n", ""),
+        ("w = weights['conv.weight']\n", ""),
+        ("w = weights.get('conv.bias')\n", ""),
+    ],
+)
+def test_a_bias_that_is_asked_for_by_its_name(tail, said):
+    [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
+    assert said in found.help
+    assert (found.fix is None) == bool(said)
+
+
 @pytest.mark.parametrize(
     ("files", "name"),
     [

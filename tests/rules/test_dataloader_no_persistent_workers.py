@@ -59,6 +59,14 @@ def loaded(arguments: str, before: str = "", loop: str = EPOCHS) -> str:
         pytest.param(loaded("num_workers=4 if cuda else 0"), id="perhaps no workers"),
         pytest.param(loaded("num_workers=4, persistent_workers=True"), id="persistent"),
         pytest.param(
+            loaded(
+                "num_workers=4",
+                loop="def run():\n    return\n    for x in loader:\n        f(x)\n\n"
+                "for epoch in range(epochs):\n    run()\n",
+            ),
+            id="a loop behind a return",
+        ),
+        pytest.param(
             loaded("sampler=sampler, num_workers=4", "sampler = Endless(dataset, num_epochs, 64)"),
             id="a sampler of all epochs",
         ),

@@ -1924,3 +1924,24 @@ def test_the_norm_of_gradients_is_a_number_below_torch_1_5(
     files = {"requirements.txt": required, "README.md": "", "main.py": main}
     version = required.partition("==")[2] or None
     assert len(check_in(tmp_path, files, "main.py", CODE, version)) == count
+
+
+@pytest.mark.parametrize(
+    ("device", "count"), [("torch.device('cpu')", 0), ("torch.device('cuda')", 1), ("other", 1)]
+)
+def test_what_is_looked_up_after_all_results_were_copied(device: str, count: int) -> None:
+    source = f"""\
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model, loader, meter, other):
+        model = model.cuda()
+        place = {device}
+        for images, targets in loader:
+            targets = [{{k: v.cuda() for k, v in t.items()}} for t in targets]
+            outputs = model(images.cuda())
+            outputs = [{{k: v.to(place) for k, v in t.items()}} for t in outputs]
+            found = {{t["id"].item(): out for t, out in zip(targets, outputs)}}
+            meter.update(found)
+    """
+    assert len(check(source, CODE)) == count

@@ -179,9 +179,13 @@ class Loaders:
         return self._loops.get(id(loader), [])
 
     def loops_everywhere(self, loader: cst.Call) -> list[tuple[Program, cst.For]]:
-        """Return the loops over the batches of a loader, each with the file it stands in."""
+        """Return the loops over the batches of a loader, each with the file it stands in.
+
+        But for those behind a ``return``.
+        """
         programs = (self._program, *self._related(_LOOPS))
-        return [(one, loop) for one in programs for loop in one.loaders.loops(loader)]
+        found = ((one, loop) for one in programs for loop in one.loaders.loops(loader))
+        return [(one, loop) for one, loop in found if not one.unreached.is_passed_by(loop)]
 
     def roles(self, loader: cst.Call) -> frozenset[Role]:
         """Return what the loops over a loader are for, in whichever file they stand."""

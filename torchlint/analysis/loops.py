@@ -104,6 +104,8 @@ _WHOLE_NAME = re.compile(
     r"(?!.*(batch|step|sample|example))(.*_)?(eval(uate|uation)?|valid(ate|ation)?|test)(_|$)",
     re.IGNORECASE,
 )
+# Of several loaders one is taken out before its batches are.
+_LOADERS = re.compile(r"(?<![*\w])[\w.]*loaders(?:_\w*)?(?![\w\[.])", re.IGNORECASE)
 _STRIDED = 3  # arguments of `range(0, n, size)`
 _GENERATES = re.compile(r"generate|decode", re.IGNORECASE)
 _TRAIN_NAME = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
@@ -440,8 +442,15 @@ class Loops:
         return roles
 
     def _goes_around_evaluation(self, loop: Loop, roles: dict[int, Role]) -> bool:
-        """``for fold in folds: for x in loaders[fold]: ...``: what follows is done once a fold."""
-        return not self.takes_batches(loop) and any(
+        """``for fold in folds: for x in loaders[fold]: ...``: what follows is done once a fold.
+
+        So it is in ``for loader in loaders: evaluate(loader)``.
+        """
+        if self.takes_batches(loop):
+            return False
+        if isinstance(loop, cst.For) and _LOADERS.search(self._program.code(loop.iter)) is not None:
+            return True
+        return any(
             roles.get(id(nested)) is Role.EVAL and self.takes_batches(nested)
             for nested in self._program.index.below(loop.body, cst.For)
         )
@@ -451,7 +460,7 @@ class Loops:
         if isinstance(loop, cst.While):
             return False
         known = self._program.value(loop.iter).kind is Kind.LOADER
-        return known or "loader" in self._program.code(loop.iter).lower()
+        return known or "loader" in _LOADERS.sub("", self._program.code(loop.iter)).lower()
 
     def _is_train(self, loop: Loop, own: Event, below: Event) -> bool:
         if Event.BACKWARD in own:

@@ -23,6 +23,7 @@ from torchlint.imports import MANY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.analysis.classes import Class
     from torchlint.analysis.program import Program
     from torchlint.imports import Imports
 
@@ -40,6 +41,7 @@ _PRETRAINED = re.compile(r"pre_?trained", re.IGNORECASE)
 _LEARNS = re.compile(r"backward|train(?<=\btrain)\w*\(|trainer|\.fit\(")  # in small letters
 _TRAINS_ELSEWHERE = frozenset({"backward", "fit"})  # in a notebook, or the README
 _FREEZES = frozenset({"eval", "requires_grad_"})
+_BIAS_KEY = re.compile(r"""[fF]?(?:"[^"]*\.bias"|'[^']*\.bias')""")
 _FETCHES = frozenset({"load_url", "load_state_dict_from_url"})
 _FROM_WEB = re.compile(
     words(*sorted(_FETCHES), "load_file_from_url", "download_url_to_file", "hf_hub_download",
@@ -86,6 +88,19 @@ def bias_reads(program: Program) -> list[BiasRead]:
         made = value.made if value is not None and value.kind is Kind.MODULE else None
         found.append(BiasRead(node, owner, _kinds_around(program, node), made))
     return found
+
+
+def bias_by_key(program: Program) -> cst.Subscript | None:
+    """Return ``weights[f"conv{i}.0.bias"]``, which asks for a parameter by its name."""
+    for node in program.index.of(cst.Subscript) if ".bias" in program.text else ():
+        match node.slice:
+            case [cst.SubscriptElement(slice=cst.Index(value=key))] if _BIAS_KEY.fullmatch(
+                program.code(key)
+            ) and not isinstance(program.parent(node), cst.AssignTarget | cst.Del):
+                return node
+            case _:
+                pass
+    return None
 
 
 def attribute_of(program: Program, layer: cst.Call) -> str:
@@ -210,14 +225,33 @@ def _evaluates(text: str) -> bool:
 def is_published(program: Program, layer: cst.Call) -> bool:
     """Whether the file loads weights from the web into the class of a layer: they have its bias.
 
-    A layer that a function makes may be part of any class.
+    Or into one that is made of it: ``ResNet(Bottleneck, [3, 4, 6, 3])``.  A layer that a function
+    makes may be part of any class.
     """
     owner = program.classes.around(layer)
     return any(
-        (owner is None or program.classes.named(program.value(func.value).type) is owner)
-        and _is_from_web(program, call)
+        _is_from_web(program, call)
+        and (
+            owner is None
+            or _is_made_of(program, program.classes.named(program.value(func.value).type), owner)
+        )
         for call, func in program.method_calls("load_state_dict")
     )
+
+
+def _is_made_of(program: Program, whole: Class | None, part: Class) -> bool:
+    """Whether a class of a file has another one as a part, or is given it to make parts of."""
+    if whole is None:
+        return False
+    known = {one.name: one for one in program.classes}
+    made, seen = [whole], {whole.name}
+    for one in made:
+        places: list[cst.CSTNode] = [one.node]
+        places += program.calls.by_name(one.name) if one is whole else []
+        names = {name.value for place in places for name in program.index.below(place, cst.Name)}
+        made += [known[name] for name in sorted(names - seen) if name in known]
+        seen |= names
+    return part.name in seen
 
 
 def _is_from_web(program: Program, call: cst.Call) -> bool:

@@ -58,7 +58,9 @@ class Narrowing:
     @cached_property
     def _tested(self) -> set[str]:
         calls = self._program.calls
-        tests = [*calls.by_name("isinstance"), *calls.by_name("type")]
+        tests = [
+            call for name in ("isinstance", "type", "is_tensor") for call in calls.by_name(name)
+        ]
         methods = self._program.method_calls("is_tensor")
         tests += [call for call, _ in methods if len(call.args) == 1]
         subjects = [call.args[0].value for call in tests if call.args]

@@ -70,14 +70,21 @@ def option_constant(program: Program, option: cst.Attribute) -> object:
 def cannot_be_off(program: Program, option: cst.Attribute) -> bool:
     """``type=bool, default=True``: whether an option is true whatever text it is given.
 
-    ``--use_sgd False`` reads the text ``"False"``, which is true; the empty text nobody writes.
+    ``--use_sgd False`` reads the text ``"False"``, which is true; the empty text nobody writes.  So
+    is one of ``action="store_true", default=True``, which takes none.
     """
     if dotted(option.value).rpartition(".")[2] not in OPTION_ROOTS:
         return False
     added = _places_of(program, option)
     return bool(added) and all(
-        _reads_bool(call) and _constant(home, call) is True for home, call in added
+        (_reads_bool(call) or _stores_true(call)) and _constant(home, call) is True
+        for home, call in added
     )
+
+
+def _stores_true(call: cst.Call) -> bool:
+    action = keywords(call).get("action")
+    return action is not None and literal(action) == "store_true"
 
 
 def _reads_bool(call: cst.Call) -> bool:
@@ -92,19 +99,24 @@ def _places_of(program: Program, option: cst.Attribute) -> list[tuple[Program, c
     homes = [program] if _adding(program, flags) else []
     if not homes and program.project and program.value(option.value).kind is Kind.UNKNOWN:
         homes = list(program.project.related(program, flags))
-    if any(_sets(home.text, name) for home in (program, *homes)):
+    added = [(home, call) for home in homes for call in _adding(home, flags)]
+    if any(_sets(home, name, added) for home in (program, *homes)):
         return []
-    return [(home, call) for home in homes for call in _adding(home, flags)]
+    return added
 
 
 def _flags(name: str) -> tuple[str, ...]:
     return f"--{name}", f"--{name.replace('_', '-')}"
 
 
-def _sets(text: str, name: str) -> bool:
+def _sets(home: Program, name: str, added: list[tuple[Program, cst.Call]]) -> bool:
     """``args.name = ...``, ``parser.set_defaults(name=...)``, another switch for the same."""
-    ways = rf"\.{name}[ \t]*=(?!=)|set_defaults\([^)]*\b{name}=|dest=[\"']{name}[\"']"
-    return re.search(ways, text) is not None
+    ways = rf"\.{name}[ \t]*=(?!=)|set_defaults\([^)]*\b{name}="
+    if re.search(ways, home.text) is not None:
+        return True
+    own = (keywords(call).get("dest") for other, call in added if other is home)
+    named = sum(1 for one in own if one is not None and literal(one) == name)
+    return len(re.findall(rf"dest\s*=\s*[\"']{name}[\"']", home.text)) > named
 
 
 def _constant(program: Program, call: cst.Call) -> object:

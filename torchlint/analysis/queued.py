@@ -245,6 +245,10 @@ def _counts(program: Program, call: cst.Call) -> bool:
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name("nonzero" | "masked_select" | "unique")):
             return _is_of_gpu(program, receiver)
+        case cst.Attribute(value=receiver, attr=cst.Name("to")):
+            # `{k: v.to(cpu) for k, v in x.items()}`: who knows what it is, but where it goes
+            unknown = program.value(receiver).kind is Kind.UNKNOWN
+            return unknown and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
         case _:
             return False
 

@@ -556,8 +556,16 @@ def _is_commented(text: str, pattern: str) -> bool:
 
 
 def _in_words(name: str) -> str:
-    """Return a pattern of a name in a comment, where one in small letters may be a plain word."""
-    return rf"\b{name}\b" if name != name.lower() else rf"(?:import\b.*\b{name}\b|\b{name} ?[(,)])"
+    """Return a pattern of a name in a comment, where one in small letters may be a plain word.
+
+    So may one with a capital letter at its beginning alone: ``# Transition layer``.
+    """
+    plain = name[1:] == name[1:].lower() and "_" not in name
+    return (
+        rf"\b{name}\b"
+        if name != name.lower() and not plain
+        else rf"(?:import\b.*\b{name}\b|\b{name} ?[(,)])"
+    )
 
 
 def _run_in(program: Program, use: cst.CSTNode) -> Definition | None:

@@ -5,6 +5,7 @@ Used where the value itself is not known, such as the result of an imported func
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ _CONDITIONAL = frozenset(
     {cst.BooleanOperation, cst.CompIf, cst.If, cst.IfExp, cst.Match, cst.Try, cst.TryStar}
 )
 _FUNCTIONS = frozenset({cst.FunctionDef, cst.Lambda})
+# ``optimizer.backward(loss)``, of what wraps one for mixed precision.
+_STEPPED = re.compile(r"optim|scaler|engine", re.IGNORECASE)
 _BACKWARD_HELPERS = frozenset({"accelerator", "fabric", "self", "booster", "engine"})
 
 
@@ -162,7 +165,10 @@ def _differentiated(receiver: cst.BaseExpression, call: cst.Call) -> list[cst.Ba
     if (
         call.args
         and call.args[0].keyword is None
-        and dotted(receiver).split(".")[0] in _BACKWARD_HELPERS
+        and (
+            dotted(receiver).split(".")[0] in _BACKWARD_HELPERS
+            or _STEPPED.search(dotted(receiver)) is not None
+        )
     ):
         return [call.args[0].value]
     return [receiver]
