@@ -167,7 +167,7 @@ TARGETS = re.compile(r"y|(.*_)?(labels?|targets?|tgts?|gts?|ground_truths?)", re
 MADE = re.compile(
     r"torch\.(?:zeros|ones|full|empty|eye|arange|linspace|rand\w*|normal|\w*[tT]ensor)\("
 )
-GENERATES = re.compile(r"generat|infer|sampl|decod|synthesi", re.IGNORECASE)
+GENERATES = re.compile(r"generat|sampl|decod|synthesi", re.IGNORECASE)
 CHAIN = re.compile(r"generate|\w*sampler|\w*sample_loop\w*")
 TYPES = ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
 OF_NUMBERS = (*MAKERS, *(f"torch.{kind}Tensor" for kind in TYPES))

@@ -333,7 +333,7 @@ def NAME(questions, n):
 @pytest.mark.parametrize(
     ("name", "loop", "count"),
     [
-        ("inference", "i in range(n)", 0),
+        ("synthesize", "i in range(n)", 0),
         ("generate", "_ in x", 0),
         ("score", "i in range(n)", 1),
     ],

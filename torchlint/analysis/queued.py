@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.analysis.creation import created
 from torchlint.analysis.host_numbers import PLAIN, is_made_of, numbers_given, on_gpu
 from torchlint.analysis.index import Bind, dotted
+from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.sinks import is_sink
@@ -247,8 +248,11 @@ def _counts(program: Program, call: cst.Call) -> bool:
             return _is_of_gpu(program, receiver)
         case cst.Attribute(value=receiver, attr=cst.Name("to")):
             # `{k: v.to(cpu) for k, v in x.items()}`: who knows what it is, but where it goes
-            unknown = program.value(receiver).kind is Kind.UNKNOWN
-            return unknown and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
+            return (
+                program.value(receiver).kind is Kind.UNKNOWN
+                and program.values.moved_to(call, Device.UNKNOWN) is Device.CPU
+                and program.context(call).role is Role.EVAL
+            )
         case _:
             return False
 
