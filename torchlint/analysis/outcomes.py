@@ -139,20 +139,43 @@ def _switched(program: Program, node: cst.Attribute) -> list[object]:
 
     By the texts of a project that nobody else uses, where its name is set or written once.
     """
-    match _set_once(program, node):
+    match _stored(program, node):
         case cst.Name(value=constant) if constant in _WORDS and program.unreached.is_closed:
-            return [_WORDS[constant]]
+            return [_WORDS[constant]] if _is_set_once(program, node.attr.value) else []
         case _:
             return []
 
 
 def _made_with(program: Program, node: cst.Attribute, sites: Sites, depth: int) -> list[object]:
     """Return what an object is made with: ``self.ratio = ratio``, in all that makes one."""
-    given, owner = _set_once(program, node), program.classes.around(node)
+    given, owner = _stored(program, node), program.classes.around(node)
     found = param_of(program, given) if isinstance(given, cst.Name) else None
     if found is None or owner is None or owner.methods.get("__init__") is not found[0]:
         return []
-    return _given_in(program, *found, _makers(program, owner.node), sites=sites, depth=depth)
+    made = _given_in(program, *found, _makers(program, owner.node), sites=sites, depth=depth)
+    return made if made and _is_set_once(program, node.attr.value) else []
+
+
+def _stored(program: Program, node: cst.Attribute) -> cst.CSTNode | None:
+    """Return what the one line of its class sets an attribute of ``self`` to."""
+    owner = program.classes.around(node)
+    match None if owner is None else owner.stores.get(node.attr.value):
+        case [Store(value=value, path=())]:
+            return value
+        case _:
+            return None
+
+
+def _is_set_once(program: Program, name: str) -> bool:
+    """Whether the texts of a project set a name, or write it, in a single place."""
+    if program.project is None:
+        return False
+    imports = program.project.imports
+    sets = re.compile(
+        rf"\b{name}\s*(?::[^=\n]*)?[-+*/|&]?=(?!=)|\b{name}\s*,[^\n]*=|[\"']{name}[\"']"
+    )
+    texts = map(imports.text, imports.having((name,)))
+    return sum(len(sets.findall(text)) for text in texts) == 1
 
 
 def _makers(program: Program, owner: cst.ClassDef) -> list[tuple[Program, cst.Call]]:
