@@ -37,8 +37,8 @@ still running.  It is also what works on more than one machine.
         optimizer.step()
 
 ## Leaves alone
-- One device (`device_ids=[0]`, or a parameter that is `[0]` wherever it can be seen): the model is
-  then called as it is.
+- One device (`device_ids=[0]`, or a parameter that is `[0]` wherever it can be seen, or an
+  assertion that there is but one): the model is then called as it is.
 - Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
   functions and branches of training scripts that only evaluate (`if args.test_only:`).
 - Models that only evaluations get from there on, in a script that trains above: functions that
@@ -87,7 +87,7 @@ from packaging.version import Version
 
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
-from torchlint.analysis.device_lists import by_default_one, is_one_device, sees_one
+from torchlint.analysis.device_lists import asserts_one, by_default_one, is_one_device, sees_one
 from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
@@ -171,6 +171,8 @@ def data_parallel(program: Program) -> Iterator[Finding]:
 
 def wraps(program: Program) -> Iterator[Wrap]:
     """Yield the calls of torch's two, and of the project's classes that are derived from one."""
+    if asserts_one(program):
+        return
     for call in program.calls_of(*NAMES):
         function = NAMES[program.qualified(call.func)]
         named = program.argument(call, "device_ids", function).values

@@ -135,6 +135,10 @@ def test_what_makes_an_optimizer_does_not_only_evaluate() -> None:
             id="a branch without a GPU",
         ),
         pytest.param(
+            script("assert torch.cuda.device_count() == 1\nmodel = nn.DataParallel(model)"),
+            id="one GPU, by an assertion",
+        ),
+        pytest.param(
             script("criterion = nn.DataParallel(nn.L1Loss())"), id="a loss, which has no weights"
         ),
         pytest.param(script("nn.DataParallel()"), id="no model"),

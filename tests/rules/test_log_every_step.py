@@ -1945,3 +1945,26 @@ def test_what_is_looked_up_after_all_results_were_copied(device: str, count: int
             meter.update(found)
     """
     assert len(check(source, CODE)) == count
+
+
+@pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        ("mask = mask.cuda()", 0),
+        ("x, mask = to_cuda(x, mask)", 0),
+        ("if deep:\n            mask = mask.cuda()", 1),
+        ("other = mask.cuda()", 1),
+        ("x, mask = sort(x, mask)", 1),
+        ("mask = x; mask = mask.cuda()", 1),
+    ],
+)
+def test_what_is_moved_next_is_on_the_host(after: str, count: int) -> None:
+    source = HEAD + (
+        "    for x, y in loader:\n"
+        "        mask = torch.ones(9, device=y.device) > 0\n"
+        "        losses.append(mask.sum().item())\n"
+        f"        {after}\n"
+        "        criterion(model(x.to(device)), y.to(device)).backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert len(check(source, CODE)) == count

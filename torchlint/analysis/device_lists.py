@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _DEPTH = 8
+_ONE_GPU = re.compile(r"torch\.cuda\.device_count\(\)\s*(?:==\s*1|<=\s*1|<\s*2)")
 
 
 def is_one_device(program: Program, node: cst.CSTNode | None, depth: int = 0) -> bool:
@@ -47,6 +49,14 @@ def is_one_device(program: Program, node: cst.CSTNode | None, depth: int = 0) ->
             )
         case _:
             return False
+
+
+def asserts_one(program: Program) -> bool:
+    """``assert torch.cuda.device_count() == 1``: a file that runs on one GPU alone."""
+    return "device_count" in program.text and any(
+        _ONE_GPU.fullmatch(program.code(one.test)) is not None
+        for one in program.index.of(cst.Assert)
+    )
 
 
 def _is_one(program: Program, binding: Binding, depth: int) -> bool:

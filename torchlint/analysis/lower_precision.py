@@ -15,6 +15,7 @@ from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import callee, passed
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.imports import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,7 @@ _SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixe
              "float16", ".half()", "loss_scale", "loss-scale", "autograd.Function",
              "cpp_extension", "import gym", "import atari_py", "env.step(",
              *(f"{word} {name}" for word in ("from", "import") for name in _KERNELS))  # fmt: skip
+_GAMES = ("import gym", "import atari_py", "env.step(")
 _EXACT = re.compile(
     r"\b(?<!np\.)(?<!numpy\.)(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"
@@ -118,12 +120,21 @@ def _says(text: str) -> bool:
 
 
 def chosen_nearby(program: Program) -> bool:
-    """Whether a file that this one imports, or that imports it, speaks of precision or a game."""
+    """Whether a file that this one imports, or that imports it, speaks of precision or a game.
+
+    A game is also played by what a script brings together with a file.
+    """
     project, path = program.project, program.path
     if project is None or path is None:
         return False
-    having = project.imports.having(_SWITCHED)
-    return any(other in having for other in project.imports.related(str(path)))
+    imports = project.imports
+    having = imports.having(_SWITCHED)
+    if any(other in having for other in imports.related(str(path))):
+        return True
+    played, users = imports.having(_GAMES), imports.users(str(path))
+    return bool(played) and (
+        len(users) <= MANY and any(not played.isdisjoint(imports.targets(one)) for one in users)
+    )
 
 
 def is_without_cudnn(program: Program) -> bool:

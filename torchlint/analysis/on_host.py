@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, ScopeKind
+from torchlint.analysis.index import Bind, ScopeKind, dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _GPUS = re.compile(r"gpu|cuda", re.IGNORECASE)
 _MOVES = frozenset({"to", "cuda", "to_empty"})
+_TO_GPU = re.compile(r"(?:(?:to|move|put|send)_?)+(?:on_?)?(?:cuda|gpu|device)|cuda", re.IGNORECASE)
 _CLASS = re.compile(r"[A-Z]|(.*_)?(class|cls)$")
 _DEFAULTS = ("set_default_device", "default_tensor_type", "torch.device(")
 
@@ -68,6 +69,47 @@ def of_host_model(program: Program, tensor: cst.BaseExpression) -> bool:
         and any(_are_layers_of_host(program, arg.value, tensor) for arg in one.value.args)
         for one in found
     )
+
+
+def is_moved_next(program: Program, tensor: cst.BaseExpression) -> bool:
+    """Whether a tensor is moved to the GPU further down in its block, under its name.
+
+    ``n = mask.sum().item()``, and then ``mask = mask.cuda()``, or ``x, mask = to_cuda(x, mask)``.
+    """
+    root: cst.BaseExpression = tensor
+    while isinstance(root, cst.Attribute | cst.Call | cst.Subscript):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    if not isinstance(root, cst.Name) or root.value == "self":
+        return False
+    index = program.index
+    bound, around = program.flow.reaching(root), {id(one) for one in index.ancestors(root)}
+    return bool(bound) and any(
+        index.order(use) > index.order(root)
+        and _moves_name(program, use)
+        and id(program.parent(program.statement(use))) in around
+        and program.flow.reaching(use) == bound
+        for use in index.named[root.value]
+    )
+
+
+def _moves_name(program: Program, use: cst.Name) -> bool:
+    """``x = x.cuda()``, ``x, y = to_cuda(x, y)``: the name stands for what is on the GPU then."""
+    above = program.parent(use)
+    call = None if above is None else program.parent(above)
+    if not isinstance(call, cst.Call):
+        return False
+    match above:
+        case cst.Attribute(attr=cst.Name("cuda" | "to")) if call.func is above:
+            pass
+        case cst.Arg() if _TO_GPU.fullmatch(dotted(call.func).rpartition(".")[2]) is not None:
+            pass
+        case _:
+            return False
+    match program.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]):
+            return any(name.value == use.value for name in program.index.below(target, cst.Name))
+        case _:
+            return False
 
 
 def _are_layers_of_host(program: Program, node: cst.BaseExpression, read: cst.CSTNode) -> bool:

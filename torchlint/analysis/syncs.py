@@ -28,7 +28,7 @@ from torchlint.analysis.host_results import (
 )
 from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Context, Role
-from torchlint.analysis.on_host import of_host_model
+from torchlint.analysis.on_host import is_moved_next, of_host_model
 from torchlint.analysis.removed import old_item
 from torchlint.analysis.simulators import for_simulator
 from torchlint.analysis.sinks import SHOWS, is_sink
@@ -361,6 +361,8 @@ def sync_of(
     ):
         return
     if of_host_model(program, tensor):
+        return
+    if value.device is not Device.CUDA and is_moved_next(program, tensor):
         return
     context = program.context(node)
     if context.role in _STEPS and not without_gpu(program, node):
