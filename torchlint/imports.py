@@ -29,7 +29,7 @@ _STATEMENT = re.compile(
     r"[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))"
 )
 _IMPORTING = re.compile(f"^{_STATEMENT.pattern}", re.MULTILINE)
-_ALIASED = re.compile(r"([\w.]+)(?:[ \t]+as[ \t]+(\w+))?")
+_ALIASED = re.compile(r"(\w[\w.]*)(?:[ \t]+as[ \t]+(\w+))?")
 # A name as a value: handed on, kept, returned, or one of a choice.
 _VALUE = (
     r"(?:[(,=:\[{{]\s*|\b(?:return|else|or|and)\s+){name}(?=\s*(?:[,)\]}}\n:]|if\b|else\b|or\b))"

@@ -10,7 +10,12 @@ import symtable
 import warnings
 
 # How Python words what only Python 2 takes: the rest of it is `invalid syntax` to both.
-_OLD = ("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'")
+_OLD = (
+    "Missing parentheses in call to 'print'",
+    "Missing parentheses in call to 'exec'",
+    "multiple exception types must be parenthesized",
+    "leading zeros in decimal integer literals",
+)
 
 
 def looks_valid(text: str) -> bool:

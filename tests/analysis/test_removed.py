@@ -178,6 +178,11 @@ def found(source: str, target: Version | None = None) -> tuple[str, str] | None:
         pytest.param("steps = iter(loader)\nx = next(steps)", id="the next batch, as it should be"),
         pytest.param("steps = iter(names)\nx = steps.next()", id="the next of something else"),
         pytest.param("x = loader.next()", id="a loader of its own kind"),
+        pytest.param(
+            "class Sign(torch.autograd.Function):\n    @staticmethod\n"
+            "    def forward(ctx, x):\n        return x",
+            id="a static function of autograd",
+        ),
         pytest.param("x = y.multinomial(1)", id="numbers that are drawn as often as it says"),
         pytest.param(
             "class Mine:\n    def multinomial(self):\n        pass\nx = y.multinomial()",
@@ -217,6 +222,11 @@ def test_runs_on_every_version(source: str) -> None:
     [
         ("loss.backward()\nprint(loss.data[0])", "1.0", "loss.data[0]"),
         ("action = p.multinomial().data", "0.4", "p.multinomial()"),
+        (
+            "class Sign(torch.autograd.Function):\n    def forward(self, x):\n        return x",
+            "1.5",
+            "Sign.forward",
+        ),
         ("def f(loss):\n    loss.backward()\n    return loss.data[0]", "1.0", "loss.data[0]"),
         (KEPT, "1.0", "self.loss.data[0]"),
         ("c.backward()\nprint(c.exp().data[0])", "1.0", "c.exp().data[0]"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.imports import Imports, root_of
+from torchlint.imports import Imports, bound_names, root_of
 
 
 @pytest.fixture
@@ -225,3 +225,9 @@ def test_a_module_of_the_name_of_its_package(tmp_path: Path) -> None:
     assert imports.find(f"{package}/blocks.py", "nets.nets.f") == (f"{package}/nets.py", "f")
     # a folder that is no package, of whose scripts Python looks there first
     assert imports.find(f"{loose}/a.py", "loose.f") == (f"{loose}/loose.py", "f")
+
+
+def test_what_follows_an_import_in_its_line_is_no_name() -> None:
+    found = bound_names("import sys;sys.path.append('./')\n")
+    assert set(found["sys"]) == {"sys"}
+    assert all(all(names) for names in found.values())

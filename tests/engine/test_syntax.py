@@ -26,6 +26,7 @@ OLD = [
     pytest.param("print 'hi'\n", id="print"),
     pytest.param("exec 'x'\n", id="exec"),
     pytest.param("if x:\n\ty\n        z\n", id="tabs"),
+    pytest.param("mode = 0755\n", id="octal"),
 ]
 
 
@@ -35,6 +36,12 @@ def test_python_2_is_found_where_it_has_to_do_with_torch(text: str) -> None:
     assert check_source(decode_source(text.encode(), "x.py"), options) == []
     (found,) = check_source(decode_source(f"import torch\n{text}".encode(), "x.py"), options)
     assert found.code == "TL001"
+
+
+def test_python_2_is_told_by_the_first_thing_that_python_refuses() -> None:
+    text = "try:\n    f()\nexcept E, e:\n    print e\n"
+    options = Options((), frozenset())
+    assert check_source(decode_source(text.encode(), "x.py"), options) == []
 
 
 @pytest.mark.parametrize("text", ["def f(:\n", "x = (\n", "import torch\ndef f(:\n"])

@@ -68,6 +68,7 @@ _CALLED = frozenset(
                  "stft")
 )  # fmt: skip
 _COUNTED = Version("0.4")  # `multinomial` has to be told how many from here on
+_STATIC = Version("1.5")  # an autograd function has to be static from here on
 INDEXED = Version("1.0")  # indexing a tensor without dimensions raises from here on
 _VOLATILE = Version("0.4")  # `volatile=True` does nothing from here on: no_grad() does
 # Written for torch 0.4 or later, which the file beside it need not be.
@@ -93,6 +94,7 @@ _TRACES: dict[str, re.Pattern[str] | None] = {
     )),
     **{word: re.compile(words(word)) for word in ("Scale", "RandomSizedCrop")},
     **dict.fromkeys(("make_grid(", "save_image("), re.compile(r"[(,]\s*range\s*=")),
+    "Function)": re.compile(r"\bclass\s+\w+\([\w.]*\bFunction\)"),
     "_six": re.compile(r"_six\b"),
     "async": re.compile(r"[(,]\s*async\s*="),
     "model_urls": re.compile(words("model_urls", then="")),
@@ -284,9 +286,18 @@ def own(program: Program) -> Iterator[Limit]:
     for call, _ in program.method_calls("multinomial"):
         if not call.args and not _defines(program, "multinomial"):
             yield Limit(_COUNTED, program.code(call))
+    for owner in program.classes:
+        forward = owner.methods.get("forward")
+        if forward is not None and _is_legacy(owner.bases, forward):
+            yield Limit(_STATIC, f"{owner.name}.forward")
     for call in program.index.of(cst.Call):
         if _asks_for_many(call) and not _is_asked_for(program, call):
             yield from _flattened(program, call)
+
+
+def _is_legacy(bases: Iterable[str], forward: cst.FunctionDef) -> bool:
+    """``class Sign(Function): def forward(self, x)``: a function of autograd that keeps state."""
+    return "torch.autograd.Function" in bases and not forward.decorators
 
 
 def _says_complex(program: Program, call: cst.Call) -> bool:
