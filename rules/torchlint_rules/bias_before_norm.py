@@ -269,6 +269,9 @@ def why_not(program: Program, layer: cst.Call, loading: str | None) -> str:
     for read in module_uses.bias_reads(program):
         if read.concerns(layer, kind, attribute):
             return f"`{program.code(read.node)}` is used without a check for None"
+    drawn = module_uses.weights_by_bias(program)
+    if drawn is not None:
+        return f"`{program.code(drawn)}` decides how the weights are drawn"
     key = module_uses.bias_by_key(program)
     if key is not None:
         return f"`{program.code(key)}` asks for a bias by its name"

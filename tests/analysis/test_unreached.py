@@ -1222,3 +1222,19 @@ def test_what_only_a_file_put_aside_names_is_never_run(
 ) -> None:
     files = {**MAIN, at: "from net import apply\napply(3)\n"}
     assert unreached_in(tmp_path, FUNCTION, files) is never
+
+
+@pytest.mark.parametrize(
+    ("files", "never"),
+    [
+        pytest.param({"train.py": "probe(x)"}, True, id="of a file above"),
+        pytest.param({"other/train.py": "probe(x)"}, False, id="of one beside"),
+        pytest.param({"train.py": "probe(y)"}, False, id="with other words"),
+        pytest.param({"main.py": "probe(x)"}, False, id="by another name"),
+        pytest.param(
+            {"train.py": "probe(x)", "main.py": "import runs.one.train\n"}, False, id="imported"
+        ),
+    ],
+)
+def test_copies_in_folders_below(tmp_path: Path, files: dict[str, str], *, never: bool) -> None:
+    assert unreached_in(tmp_path, "probe(x)", files, at="runs/one/train.py") is never

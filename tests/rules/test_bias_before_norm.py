@@ -429,6 +429,23 @@ def test_a_bias_of_a_part_that_weights_from_the_web_have(made, given, found):
 
 
 @pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("nn.init.normal_(m.weight)", "`m.bias is not None` decides how the weights are drawn"),
+        ("pass", ""),
+    ],
+)
+def test_weights_that_are_drawn_by_whether_there_is_a_bias(other, said):
+    tail = (
+        "def start(m):\n    if m.bias is not None:\n        nn.init.xavier_uniform_(m.weight)\n"
+        f"    else:\n        {other}\n"
+    )
+    [found] = check(module(PLAIN, DIRECT, tail=tail), CODE)
+    assert said in found.help
+    assert (found.fix is None) == bool(said)
+
+
+@pytest.mark.parametrize(
     ("tail", "said"),
     [
         ("w = weights[f'conv{i}.0.bias']\n", "asks for a bias by its name"),

@@ -103,6 +103,32 @@ def bias_by_key(program: Program) -> cst.Subscript | None:
     return None
 
 
+def weights_by_bias(program: Program) -> cst.Comparison | None:
+    """Return ``m.bias is None`` where it decides between two ways to draw the weights."""
+    for branch in program.index.of(cst.If):
+        match branch:
+            case cst.If(
+                test=cst.Comparison(
+                    left=cst.Attribute(attr=cst.Name("bias")),
+                    comparisons=[
+                        cst.ComparisonTarget(
+                            operator=cst.Is() | cst.IsNot(), comparator=cst.Name("None")
+                        )
+                    ],
+                ) as test,
+                orelse=cst.Else() as other,
+            ) if all(_draws_weights(program, arm) for arm in (branch.body, other.body)):
+                return test
+            case _:
+                pass
+    return None
+
+
+def _draws_weights(program: Program, block: cst.BaseSuite) -> bool:
+    """``nn.init.normal_(m.weight)``, ``m.weight.data.normal_(0, 0.01)``."""
+    return any(node.attr.value == "weight" for node in program.index.below(block, cst.Attribute))
+
+
 def attribute_of(program: Program, layer: cst.Call) -> str:
     """``conv`` where the layer is built for ``self.conv``, else the empty string."""
     above = program.parent(layer)
