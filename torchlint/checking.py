@@ -22,6 +22,7 @@ from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lean import import_libcst
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
+from torchlint.put_aside import is_put_aside
 from torchlint.rule import Diagnostic, Nearby, Severity
 from torchlint.syntax import is_for_python_2, looks_valid
 from torchlint.test_code import is_test
@@ -141,13 +142,14 @@ def _is_relevant(source: Source, options: Options) -> bool:
 
 
 def _is_unpaid(source: Source, options: Options) -> bool:
-    """Whether a file is a test or a left-over copy, where nobody pays for what it costs."""
+    """Whether a file is a test or left over, where nobody pays for what it costs."""
     path, projects = source.path, options.projects
     if path is None or projects is None:
         return is_test(path, source.text, None)
-    return is_test(path, source.text, projects.root(path)) or is_copy(
-        str(path), projects.imports(path)
-    )
+    if is_test(path, source.text, projects.root(path)):
+        return True
+    imports = projects.imports(path)
+    return is_copy(str(path), imports) or is_put_aside(str(path), imports)
 
 
 class _Words(dict[str, bool]):

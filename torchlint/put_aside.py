@@ -1,8 +1,7 @@
 """Which files are put aside: kept for a look back, and started by nobody.
 
 Read off the path and the imports, before anything is parsed: ``backup/train.py``, ``net_bak.py``.
-What is called old may still be what runs.  And what was copied into a folder below, word for word,
-as scripts are that keep a copy of themselves beside what they did: ``runs/1/train.py``.
+What is called old may still be what runs.
 """
 
 from __future__ import annotations
@@ -22,21 +21,10 @@ _STEM = re.compile(rf"(?:{_WORDS})_.*|.*_(?:{_WORDS})", re.IGNORECASE)
 def is_put_aside(path: str, imports: Imports) -> bool:
     """Whether a file is put aside: by its name, or that of a folder, and no other file imports it.
 
-    What only files of the same kind import is put aside with them.  So is a copy of a file that
-    stands in a folder above, with all that imports it.
+    What only files of the same kind import is put aside with them.
     """
-    users = imports.users(path)
-    return (
-        _is_named(path, imports.root) and all(_is_named(one, imports.root) for one in users)
-    ) or (_is_copy(path, imports) and all(_is_copy(one, imports) for one in users))
-
-
-def _is_copy(path: str, imports: Imports) -> bool:
-    """Whether a file of the same name and text stands in a folder above a file."""
-    above = {str(folder) for folder in Path(path).parents}
-    return any(
-        str(Path(one).parent) in above and imports.text(one) == imports.text(path)
-        for one in imports.namesakes(path)
+    return _is_named(path, imports.root) and all(
+        _is_named(one, imports.root) for one in imports.users(path)
     )
 
 

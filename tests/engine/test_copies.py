@@ -51,6 +51,7 @@ def found(root: Path, path: str, files: dict[str, str]) -> set[str]:
 
 
 COPY = "log/run1/layers.py"
+SCRIPT = f"{LAYERS}\nfor _ in '12':\n    print(Net())\n"
 BOTH = {"models/layers.py": LAYERS, COPY: LAYERS, "train.py": TRAIN}
 
 
@@ -74,6 +75,12 @@ BOTH = {"models/layers.py": LAYERS, COPY: LAYERS, "train.py": TRAIN}
             | {"run1.py": "RATE = 0.1\n", "train.py": f"{TRAIN}{BY_PATH}"}
             | {"more.py": "import importlib\nimportlib.import_module('run1')\n"},
             id="a module called like its folder is imported by name",
+        ),
+        pytest.param({COPY: SCRIPT, "layers.py": SCRIPT}, id="a script that stands above"),
+        pytest.param(
+            {COPY: SCRIPT, "log/layers.py": SCRIPT, "log/run1/main.py": "import layers\n"}
+            | {"main.py": "import layers\n"},
+            id="imported by a copy",
         ),
     ],
 )
@@ -102,6 +109,16 @@ def test_copies_cost_nothing(tmp_path, files):
             BOTH | {"b.py": BY_PATH.replace("models", "log/run1") + "layers.Net()\n"},
             id="named",
         ),
+        pytest.param(COPY, {COPY: SCRIPT, "models/layers.py": SCRIPT}, id="a script beside"),
+        pytest.param(
+            COPY, {COPY: SCRIPT, "layers.py": f"{SCRIPT}    f()\n"}, id="a script with more above"
+        ),
+        pytest.param(
+            COPY,
+            {COPY: SCRIPT, "layers.py": SCRIPT, "b.py": BY_PATH.replace("models", "log/run1")},
+            id="a script that is named",
+        ),
+        pytest.param("layers.py", {COPY: SCRIPT, "layers.py": SCRIPT}, id="the script above"),
     ],
 )
 def test_what_may_run_does(tmp_path, path, files):
@@ -119,3 +136,7 @@ def test_what_is_wrong_is_reported_in_copies_too(tmp_path):
         "train.py": "import models.loaders",
     }
     assert found(tmp_path, "log/loaders.py", files) == {"TL105"}
+
+
+def test_files_that_are_put_aside_cost_nothing(tmp_path):
+    assert found(tmp_path, "backup/layers.py", {"backup/layers.py": SCRIPT}) == set()

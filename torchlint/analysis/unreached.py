@@ -23,6 +23,7 @@ from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.signatures import never_binds
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
+from torchlint.copies import is_copy
 from torchlint.lookups import imports_by_name, is_found
 from torchlint.naming import (
     is_closed,
@@ -83,7 +84,7 @@ class Unreached:
 
     def at(self, node: cst.CSTNode) -> bool:
         """Whether a node is never run, whatever is started."""
-        if self.is_put_aside:
+        if self.is_left_over:
             return True
         child, outermost = node, None
         for above in self._program.index.ancestors(node):
@@ -382,7 +383,7 @@ class Unreached:
         for home, use in uses:
             if self._raises(home, use, node) or is_demo(home, use):
                 continue
-            if home.unreached.is_put_aside or home.unreached.is_passed_by(use):
+            if home.unreached.is_left_over or home.unreached.is_passed_by(use):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
@@ -462,14 +463,12 @@ class Unreached:
         return self._written[name]
 
     @cached_property
-    def is_put_aside(self) -> bool:
+    def is_left_over(self) -> bool:
         """Whether the file is only kept for a look back."""
         project, path = self._program.project, str(self._program.path)
-        return (
-            project is not None
-            and path in project.imports.files
-            and is_put_aside(path, project.imports)
-        )
+        if project is None or path not in project.imports.files:
+            return False
+        return is_put_aside(path, project.imports) or is_copy(path, project.imports)
 
     @cached_property
     def is_closed(self) -> bool:
