@@ -1,7 +1,7 @@
 """Which files are left-over copies of another: nothing runs them, and the live one is reported.
 
-That is the snapshot of a model in ``log/``, and what scripts keep of themselves, word for word, beside
-their results.  Read off the texts, before anything is parsed.
+That is the snapshot of a model in ``log/``, and what scripts keep of themselves, word for word,
+beside their results.  Read off the texts, before anything is parsed.
 """
 
 from __future__ import annotations
