@@ -15,14 +15,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from torchlint import registry, suppress
-from torchlint.copies import is_copy
 from torchlint.depth import too_deep
 from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.lean import import_libcst
 from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
-from torchlint.put_aside import is_put_aside
+from torchlint.put_aside import is_left_over
 from torchlint.rule import Diagnostic, Nearby, Severity
 from torchlint.syntax import is_for_python_2, looks_valid
 from torchlint.test_code import is_test
@@ -146,10 +145,9 @@ def _is_unpaid(source: Source, options: Options) -> bool:
     path, projects = source.path, options.projects
     if path is None or projects is None:
         return is_test(path, source.text, None)
-    if is_test(path, source.text, projects.root(path)):
-        return True
-    imports = projects.imports(path)
-    return is_copy(str(path), imports) or is_put_aside(str(path), imports)
+    return is_test(path, source.text, projects.root(path)) or is_left_over(
+        str(path), projects.imports(path)
+    )
 
 
 class _Words(dict[str, bool]):

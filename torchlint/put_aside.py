@@ -10,12 +10,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchlint.copies import is_copy
+
 if TYPE_CHECKING:
     from torchlint.imports import Imports
 
 _WORDS = "backup|bak|deprecated|obsolete|unused"
 _FOLDER = re.compile(rf"_?(?:{_WORDS}|backups|archived?|attic|trash)", re.IGNORECASE)
 _STEM = re.compile(rf"(?:{_WORDS})_.*|.*_(?:{_WORDS})", re.IGNORECASE)
+
+
+def is_left_over(path: str, imports: Imports) -> bool:
+    """Whether a file is only kept for a look back: put aside, or a copy of a live one."""
+    return is_put_aside(path, imports) or is_copy(path, imports)
 
 
 def is_put_aside(path: str, imports: Imports) -> bool:

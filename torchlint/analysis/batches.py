@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conditions import asks_for_device
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, Binding
+from torchlint.analysis.index import Bind, Binding, root_of
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.ownership import Effect, Fate, Ownership, effect_of
 from torchlint.analysis.uses import is_label
@@ -188,9 +188,7 @@ def changed_later(program: Program, copy: cst.Call, source: Origin) -> bool:
 
 def handed_on_later(program: Program, copy: cst.Call, source: Origin) -> bool:
     """Whether a function that may change it is given the copied tensor of the host afterwards."""
-    root = copy.func
-    while isinstance(root, cst.Attribute | cst.Call):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(copy.func)
     nearest = [b for b in source.bindings if isinstance(root, cst.Name) and b.name == root.value]
     return any(
         effect_of(program, use) in (Effect.SHARE, Effect.KEEP) and _is_given(program, use)

@@ -641,6 +641,18 @@ _HANDLERS = {
 }
 
 
+def root_of(node: cst.BaseExpression, *, subscripts: bool = False) -> cst.BaseExpression:
+    """``a`` for ``a.b().c``, and where asked for ``a[0].b`` as well: what a chain starts with."""
+    while True:
+        match node:
+            case cst.Attribute(value=inner) | cst.Call(func=inner):
+                node = inner
+            case cst.Subscript(value=inner) if subscripts:
+                node = inner
+            case _:
+                return node
+
+
 def dotted(node: cst.CSTNode) -> str:
     """``a.b.c`` for a chain of names and attributes, else the empty string."""
     # not isinstance: it is slow to say no, and this is asked most of all

@@ -38,11 +38,11 @@ _CHOSEN = (
 _KERNELS = ("torch_geometric", "torch_scatter", "torch_sparse", "torch_cluster",
             "torch_spline_conv", "MinkowskiEngine", "spconv", "torchsparse", "pykeops", "dgl",
             )  # fmt: skip
+_GAMES = ("import gym", "import atari_py", "env.step(")
 _SWITCHED = ("autocast", "GradScaler", "bfloat16", "fp16", "bf16", "apex", "mixed_precision",
              "float16", ".half()", "loss_scale", "loss-scale", "autograd.Function",
-             "cpp_extension", "import gym", "import atari_py", "env.step(",
+             "cpp_extension", *_GAMES,
              *(f"{word} {name}" for word in ("from", "import") for name in _KERNELS))  # fmt: skip
-_GAMES = ("import gym", "import atari_py", "env.step(")
 _EXACT = re.compile(
     r"\b(?<!np\.)(?<!numpy\.)(?:torch|linalg)\.(?:slogdet|logdet|det|inverse|inv|cholesky)\("
     r"|\.(?:slogdet|logdet|inverse|cholesky)\(\)"

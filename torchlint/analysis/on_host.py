@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, ScopeKind, dotted
+from torchlint.analysis.index import Bind, ScopeKind, dotted, root_of
 
 if TYPE_CHECKING:
     from torchlint.analysis.index import Binding
@@ -27,11 +27,10 @@ def back_on_host(program: Program, binding: Binding) -> bool:
             branch = program.parent(program.parent(program.statement(binding.node)) or moved)
         case _:
             return False
-    while isinstance(moved, cst.Attribute | cst.Call):
-        moved = moved.func if isinstance(moved, cst.Call) else moved.value
+    root = root_of(moved)
     return (
-        isinstance(moved, cst.Name)
-        and moved.value == binding.name
+        isinstance(root, cst.Name)
+        and root.value == binding.name
         and isinstance(branch, cst.If)
         and isinstance(branch.test, cst.Name | cst.Attribute | cst.Comparison)
         and branch.body is program.parent(program.statement(binding.node))
@@ -76,9 +75,7 @@ def is_moved_next(program: Program, tensor: cst.BaseExpression) -> bool:
 
     ``n = mask.sum().item()``, and then ``mask = mask.cuda()``, or ``x, mask = to_cuda(x, mask)``.
     """
-    root: cst.BaseExpression = tensor
-    while isinstance(root, cst.Attribute | cst.Call | cst.Subscript):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(tensor, subscripts=True)
     if not isinstance(root, cst.Name) or root.value == "self":
         return False
     index = program.index

@@ -192,27 +192,6 @@ def _makers(program: Program, owner: cst.ClassDef) -> list[tuple[Program, cst.Ca
     return made if all(id(use) in called for _, use in uses) else []
 
 
-def _set_once(program: Program, node: cst.Attribute) -> cst.CSTNode | None:
-    """Return what an attribute of ``self`` is set to, in the only place that sets it.
-
-    By the texts of a project, where its name is set or written once.
-    """
-    project, name = program.project, node.attr.value
-    owner = program.classes.around(node)
-    match None if owner is None else owner.stores.get(name):
-        case [Store(value=value, path=())]:
-            pass
-        case _:
-            return None
-    if project is None:
-        return None
-    sets = re.compile(
-        rf"\b{name}\s*(?::[^=\n]*)?[-+*/|&]?=(?!=)|\b{name}\s*,[^\n]*=|[\"']{name}[\"']"
-    )
-    texts = map(project.imports.text, project.imports.having((name,)))
-    return value if sum(len(sets.findall(text)) for text in texts) == 1 else None
-
-
 def _is_always_given(program: Program, node: cst.BaseExpression, sites: Sites, depth: int) -> bool:
     """Whether every call of a function gives a parameter something that is not None."""
     if not isinstance(node, cst.Name):

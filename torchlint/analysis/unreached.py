@@ -23,7 +23,6 @@ from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.signatures import never_binds
 from torchlint.analysis.unasked import calls_seen
 from torchlint.analysis.uses import is_label
-from torchlint.copies import is_copy
 from torchlint.lookups import imports_by_name, is_found
 from torchlint.naming import (
     is_closed,
@@ -35,7 +34,7 @@ from torchlint.naming import (
     spellers,
     without_exports,
 )
-from torchlint.put_aside import is_put_aside
+from torchlint.put_aside import is_left_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -468,7 +467,7 @@ class Unreached:
         project, path = self._program.project, str(self._program.path)
         if project is None or path not in project.imports.files:
             return False
-        return is_put_aside(path, project.imports) or is_copy(path, project.imports)
+        return is_left_over(path, project.imports)
 
     @cached_property
     def is_closed(self) -> bool:
