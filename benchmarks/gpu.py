@@ -113,7 +113,7 @@ def _options() -> argparse.Namespace:
     add("--public", type=Path, metavar="FOLDER", help="checkouts of the public scripts")
     add("--each", action="store_true", help="time every fix alone, too")
     add("--mode", choices=("auto", "lockstep", "sequential"), default="auto")
-    add("--pairs", type=pairs, default="5..40", metavar="N|N..M", help="pairs of runs [5..40]")
+    add("--pairs", type=pairs, default="3..40", metavar="N|N..M", help="pairs of runs [3..40]")
     add("--steps", type=int, help="optimizer steps of a run [as many as its pilot says]")
     add("--evidence", type=Path, default=Path(__file__).parent / "evidence", metavar="FOLDER")
     return parser.parse_args()

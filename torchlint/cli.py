@@ -249,7 +249,7 @@ class VerifyCommand(click.Command):
 @click.option(
     "--pairs",
     metavar="N|N..M",
-    default="5..40",
+    default="3..40",
     show_default=True,
     help="Pairs of runs of each comparison, at least and at most.",
 )

@@ -45,6 +45,20 @@ class Level(enum.IntEnum):
     E3 = 3  # it is meant to compute something else
 
 
+class Needs(enum.IntEnum):
+    """What a machine must have for a rule's fix to gain anything on it: so many GPUs."""
+
+    NOTHING = 0
+    GPU = 1
+    GPUS = 2  # more than one
+
+    def lacking(self, gpus: int) -> str:
+        """Return what a machine with so many GPUs lacks, in words; nothing where it has enough."""
+        if gpus >= self:
+            return ""
+        return "it acts on a GPU only" if self is Needs.GPU else "it acts on several GPUs only"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the table of rules.
@@ -53,9 +67,10 @@ class Rule:
     of its alternatives occurs literally in the text.  ``group`` places the rule's fixes
     in the documented order (a lower group is applied first).  The check is the function that
     bears the rule's name in the module of that name in the package ``package``.  ``level`` is what
-    its unsafe fixes may do to what is computed; safe ones do nothing to it.  ``in_tests``: it
-    speaks of tests as well, and of code that nothing reaches, being about what is wrong and not
-    about what takes time.
+    its unsafe fixes may do to what is computed; safe ones do nothing to it.  ``needs`` is what
+    a machine must have for them to gain anything: elsewhere neither verify nor bench times them.
+    ``in_tests``: it speaks of tests as well, and of code that nothing reaches, being about what is
+    wrong and not about what takes time.
     """
 
     code: str
@@ -67,6 +82,7 @@ class Rule:
     words: tuple[tuple[str, ...], ...]
     package: str = "torchlint_rules"
     level: Level = Level.E0
+    needs: Needs = Needs.NOTHING
     in_tests: bool = True
 
     @property

@@ -6,7 +6,7 @@ The table is literal and is imported before libcst is: it decides which files ar
 from __future__ import annotations
 
 from torchlint.edits import Safety
-from torchlint.rule import Level, Nearby, Rule, Severity
+from torchlint.rule import Level, Nearby, Needs, Rule, Severity
 
 INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
@@ -58,6 +58,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=4,
+        needs=Needs.GPU,
         words=(("DataLoader",), GPU),
         in_tests=False,
     ),
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=2,
+        needs=Needs.GPU,
         words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
         in_tests=False,
     ),
@@ -123,6 +125,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
+        needs=Needs.GPU,
         words=((".item", "float(", "int(", ".data[0]"), GPU, STEPS),
         in_tests=False,
     ),
@@ -133,6 +136,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=5,
+        needs=Needs.GPU,
         words=(READS, GPU, STEPS),
         in_tests=False,
     ),
@@ -143,6 +147,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=5,
+        needs=Needs.GPU,
         words=(("if ", "while ", "assert ", "not ", "bool("), GPU, STEPS),
         in_tests=False,
     ),
@@ -153,6 +158,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
+        needs=Needs.GPU,
         words=(("cpu", "tolist"), GPU, STEPS),
         in_tests=False,
     ),
@@ -163,6 +169,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=5,
+        needs=Needs.GPU,
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(", ".type(")),
         in_tests=False,
     ),
@@ -173,6 +180,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         fix=SAFE,
         group=2,
+        needs=Needs.GPU,
         words=((".to(", ".copy_("), ("non_blocking", "pin_memory")),
     ),
     Rule(
@@ -182,6 +190,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=UNSAFE,
         group=5,
+        needs=Needs.GPU,
         words=(("synchronize",),),
         in_tests=False,
     ),
@@ -203,6 +212,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         level=Level.E2,
+        needs=Needs.GPU,
         words=(MAKES, Nearby(("cuda", ".to(", ".type_as(", "device="))),
         in_tests=False,
     ),
@@ -278,6 +288,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=9,
         level=Level.E2,
+        needs=Needs.GPU,
         words=(
             ("backward(", *PRECISION_SWITCHES),
             Nearby((*GPU, *PRECISION_SWITCHES)),
@@ -302,6 +313,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=9,
         level=Level.E2,
+        needs=Needs.GPU,
         words=(
             ("cuda", "accelerator", *TF32),
             (
@@ -384,6 +396,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=8,
         level=Level.E2,
+        needs=Needs.GPU,
         words=(
             ("cuda", "accelerator", "cudnn"),
             ("optim",),
@@ -421,6 +434,7 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=10,
         level=Level.E2,
+        needs=Needs.GPU,
         words=(
             ("cuda", "torch.accelerator", "TrainingArguments", "Accelerator"),
             ("optim", "TrainingArguments"),
@@ -446,6 +460,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=8,
+        needs=Needs.GPUS,
         words=(SPREADS,),
         in_tests=False,
     ),

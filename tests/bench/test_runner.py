@@ -14,8 +14,8 @@ from torchlint.verify.model import Verdict
 
 MACHINE = {
     "machine": {
-        "python": "3.11", "torch": "2.13.0", "device": "CPU", "cuda": None, "driver": None,
-        "threads": 1, "libraries": {},
+        "python": "3.11", "torch": "2.13.0", "device": "CPU", "cuda": None, "gpus": 0,
+        "driver": None, "threads": 1, "libraries": {},
     }
 }  # fmt: skip
 

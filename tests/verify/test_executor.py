@@ -50,7 +50,7 @@ def record(ended="bound", rank=0, world=1):
     told = dict(
         version=1, rank=rank, world=world, ended=ended, device="cpu", torch="2", steps=[[0.0]],
         optimizers=[], backwards=[], waits=[], start=0.0, workers=0, turns=lengths, reached={},
-        modules=[], writes=[], trace=None, python="3", cuda=None, driver=None, threads=1,
+        modules=[], writes=[], trace=None, python="3", cuda=None, gpus=0, driver=None, threads=1,
         libraries={}, memory={}, busy=None,
     )
     path = os.path.join(plan["records"], f"{rank}-{os.getpid()}.json")

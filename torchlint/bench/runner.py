@@ -148,6 +148,7 @@ class Bench:
                 torch=facts["torch"],
                 device=facts["device"],
                 cuda=facts["cuda"],
+                gpus=facts["gpus"],
                 driver=facts["driver"],
                 cpu=machine.cpu(),
                 cores=os.cpu_count() or 1,

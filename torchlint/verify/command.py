@@ -141,7 +141,7 @@ def seconds(text: str) -> float:
 
 
 def pairs(text: str) -> tuple[int, int]:
-    """Return the fewest and the most pairs of runs: `5..40`, or one number for both.
+    """Return the fewest and the most pairs of runs: `3..40`, or one number for both.
 
     Raises:
         UsageError: it is no such thing; an interval needs three pairs.
@@ -153,7 +153,7 @@ def pairs(text: str) -> tuple[int, int]:
         if 3 <= fewest <= most:
             return fewest, most
     raise UsageError(
-        f"--pairs takes a number or a range of at least 3, such as 5..40, not `{text}`"
+        f"--pairs takes a number or a range of at least 3, such as 3..40, not `{text}`"
     )
 
 

@@ -24,6 +24,7 @@ def describe(pilot: Run) -> Machine:
         torch=record.torch,
         device=record.device,
         cuda=record.cuda,
+        gpus=record.gpus,
         driver=record.driver,
         cpu=cpu(),
         cores=os.cpu_count() or 1,

@@ -148,6 +148,7 @@ class Record:
     trace: Trace | None = None
     python: str = ""
     cuda: str | None = None  # version that torch was built for, where there is a device
+    gpus: int = 0  # that it sees, where it uses one
     driver: str | None = None
     threads: int = 1  # of torch's operators
     libraries: Mapping[str, str] = field(default_factory=dict)  # versions beside torch's
@@ -320,6 +321,7 @@ class Machine:
     load: tuple[float, float, float]
     pressure: float | None  # share of time in which some process waited for a CPU, in the last 10 s
     libraries: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 0
 
     @property
     def is_cpu(self) -> bool:
@@ -331,7 +333,10 @@ class Machine:
 class Report:
     """What a verification gives; every output format is made of this.
 
-    ``confidence`` is that of all intervals; a change inside ``margin`` is called none (0.02: 2 %).
+    ``groups`` are sets of fixes that were timed together while the ones that gain were looked for.
+    ``unfit`` are the rules whose fixes cannot act on this machine, and so were not run, each with
+    the reason.  ``confidence`` is that of all intervals together; a change inside ``margin`` is
+    called none (0.02: 2 %).
     """
 
     command: Command
@@ -350,6 +355,8 @@ class Report:
     seconds: float
     confidence: float = 0.99
     margin: float = 0.02
+    groups: tuple[Result, ...] = ()
+    unfit: tuple[tuple[str, str], ...] = ()
 
 
 class Executor(Protocol):

@@ -122,6 +122,7 @@ def _of_json(told: Mapping[str, Any]) -> Record:
         trace=_trace(told["trace"]),
         python=told["python"],
         cuda=told["cuda"],
+        gpus=int(told["gpus"]),
         driver=told["driver"],
         threads=int(told["threads"]),
         libraries=told["libraries"],

@@ -1,40 +1,123 @@
-"""What pairs of runs say of the speed: the paired interval, and when it is enough to settle.
+"""When a comparison is settled: the stopping rule, computed here for verify, bench and benchmarks.
 
 One pair is one launch of the script before and one after; it gives one ratio.  A launch is the
 unit of replication, never a step: the steps of one launch share its luck (memory layout, the load
 of that minute), and intervals over pooled steps are far too narrow.  Ratios of times are analysed
-on the log scale, where a change and its undoing are as large.  The interval is Student's, from
-seven pairs on that of the trimmed mean.  A comparison that is too noisy after the usual pairs takes
-more of them, as far as time allows.  `benchmarks/verify_statistics.py` shows what the rule does
-with many kinds of noise.
+on the log scale, where a change and its undoing are as large.
+
+A report looks at each of its comparisons after every pair.  For a comparison with n pairs whose log
+ratios have the mean x and the variance s2, and a pooled variance P with f degrees of freedom of
+other comparisons of its kind,
+
+    d = min(4, f),   v = (d P + (n - 1) s2) / (d + n - 1),
+    h = t(1 - 0.005 / m; d + n - 1) sqrt(v / n),
+
+with m the comparisons that the report may judge, fixed before the first pair.  From three pairs on
+it is faster where x - h > ln 1.02 and slower where x + h < -ln 1.02.  The pooled variance keeps
+three pairs that lie together by luck from settling anything; m keeps a report of many comparisons
+as honest as one of a single.  `benchmarks/verify_statistics.py` simulates whole reports: at most
+1 % of them call something faster or slower that is neither.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Interval, Judgement, Speed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from torchlint.verify.model import Sample
 
-CONFIDENCE = 0.99
+CONFIDENCE = 0.99  # of all the intervals of a report together
 MARGIN = 1.02  # changes below 2 % are not worth speaking of, and may be the layout of memory
-FEWEST, MOST = 5, 40  # pairs
+FEWEST, MOST = 3, 40  # pairs
 USUAL = 15  # pairs after which it is enough that a change of NOISY would have shown
 ENOUGH = 1.05  # no change of this size is left: there is nothing more to look for
 NOISY = 1.15  # a change must be this large to show: nothing can be said
-TRIM = 0.15  # share of the pairs that is cut on either side
-PATIENCE = 10  # pairs after which a hopeless comparison may be given up
-HOPELESS = 1.3  # half the width of the interval that it would have in the end
+PRIOR = 4  # degrees of freedom that the pooled variance counts for, at most
 
 
-@lru_cache
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The variance of one pair's log ratio, and the degrees of freedom that it was seen with."""
+
+    variance: float = 0.0
+    degrees: int = 0
+
+
+UNKNOWN = Spread()
+
+
+def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
+    """Return the spread of comparisons of one kind, each around its own mean.
+
+    ``itself`` are pairs of a script with itself: their mean is known to be no change.
+    """
+    squares = [math.log(sample.ratio) ** 2 for sample in itself]
+    total, degrees = sum(squares), len(squares)
+    for samples in comparisons:
+        if len(samples) > 1:
+            total += (len(samples) - 1) * variance(_logs(samples))
+            degrees += len(samples) - 1
+    return Spread(total / degrees, degrees) if degrees else UNKNOWN
+
+
+def half_width(
+    samples: Sequence[Sample], comparisons: int = 1, spread: Spread = UNKNOWN
+) -> float | None:
+    """Return h, half the width of the interval of the log ratio; None where it cannot be known."""
+    count = len(samples)
+    own = variance(_logs(samples)) if count > 1 else 0.0
+    return _half(own, count, count, comparisons, spread)
+
+
+def _half(own: float, seen: int, count: int, comparisons: int, spread: Spread) -> float | None:
+    """Return h after ``count`` pairs, if the variance stays as it was after ``seen``."""
+    prior = min(PRIOR, spread.degrees)
+    degrees = prior + max(seen - 1, 0)
+    if not degrees or not count:
+        return None
+    value = (prior * spread.variance + max(seen - 1, 0) * own) / degrees
+    tail = (1 - CONFIDENCE) / 2 / comparisons
+    return student_quantile(1 - tail, prior + count - 1) * math.sqrt(value / count)
+
+
+def pairs_needed(
+    samples: Sequence[Sample],
+    comparisons: int = 1,
+    spread: Spread = UNKNOWN,
+    *,
+    most: int = MOST,
+) -> int | None:
+    """Return how many more pairs would settle a comparison if it went on as it began.
+
+    None where nothing is known yet, or ``most`` pairs would not settle it.
+    """
+    count = len(samples)
+    if not count:
+        return None
+    middle = abs(fmean(_logs(samples)))
+    own = variance(_logs(samples)) if count > 1 else 0.0
+    for more in range(max(1, FEWEST - count), most - count + 1):
+        half = _half(own, count, count + more, comparisons, spread)
+        if half is None:
+            return None
+        if middle - half > math.log(MARGIN) or middle + half < math.log(ENOUGH):
+            return more
+    return None
+
+
+def _logs(samples: Sequence[Sample]) -> list[float]:
+    return [math.log(sample.ratio) for sample in samples]
+
+
+@lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: int) -> float:
     """Return the quantile of Student's t, for a probability of at least one half."""
     low, high = 0.0, 1.0
@@ -65,66 +148,42 @@ def student_cdf(t: float, degrees: int) -> float:
     return 0.5 + both_sides / 2
 
 
-def paired_interval(samples: Sequence[Sample]) -> Interval | None:
-    """Return how many times faster the second arm is, or None for fewer than two pairs."""
-    return log_interval([sample.ratio for sample in samples])
-
-
 def log_interval(values: Sequence[float]) -> Interval | None:
     """Return the interval of the typical one of some positive values, such as step times."""
     if len(values) < 2:
         return None
-    middle, half = _trimmed(values)
+    logs = [math.log(value) for value in values]
+    middle = fmean(logs)
+    quantile = student_quantile((1 + CONFIDENCE) / 2, len(logs) - 1)
+    half = quantile * stdev(logs) / math.sqrt(len(logs))
     return Interval(math.exp(middle - half), math.exp(middle), math.exp(middle + half))
 
 
-def smallest_seen(samples: Sequence[Sample]) -> float | None:
-    """Return the smallest change that these pairs would have shown, as a share (0.03 is 3 %).
-
-    A true change of this size, with the spread that the pairs have, puts the whole interval beyond
-    the margin as soon as the estimate is right.
-    """
-    if len(samples) < 2:
-        return None
-    return math.expm1(_trimmed([sample.ratio for sample in samples])[1]) + MARGIN - 1
-
-
-def _trimmed(values: Sequence[float]) -> tuple[float, float]:
-    """Return the middle and half the width of the interval of the logarithms.
-
-    From seven pairs on the outermost ones are cut, as many on either side, and the error comes from
-    the winsorised spread: one launch that something else disturbed must not hide a change.
-    K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974).
-    """
-    logs = sorted(map(math.log, values))
-    cut = int(TRIM * len(logs))
-    kept = logs[cut : len(logs) - cut]
-    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
-    error = stdev(winsorised) * math.sqrt((len(logs) - 1) / (len(kept) * (len(kept) - 1)))
-    return fmean(kept), _quantile(len(logs)) * error
-
-
-def _quantile(count: int) -> float:
-    """Return the errors in half an interval of so many values."""
-    kept = count - 2 * int(TRIM * count)
-    return student_quantile((1 + CONFIDENCE) / 2, kept - 1)
-
-
 def judge(
-    samples: Sequence[Sample], *, fewest: int = FEWEST, most: int = MOST, last: bool = False
+    samples: Sequence[Sample],
+    *,
+    comparisons: int = 1,
+    spread: Spread = UNKNOWN,
+    fewest: int = FEWEST,
+    most: int = MOST,
+    last: bool = False,
 ) -> Judgement:
     """Return what the pairs say so far; ``OPEN`` asks for another pair.
 
-    ``last`` says that no more will come, because the time is over: with fewer than ``fewest``
-    pairs it stays ``OPEN``, which then means "not measured".
+    ``comparisons`` is m, ``spread`` that of the other comparisons of the same kind.  ``last`` says
+    that no more pairs will come, because the time is over: with fewer than ``fewest`` it stays
+    ``OPEN``, which then means "not measured".
     """
-    interval, seen = paired_interval(samples), smallest_seen(samples)
+    half = half_width(samples, comparisons, spread)
+    if half is None:
+        return Judgement(Speed.OPEN, None, None, tuple(samples))
+    middle = fmean(_logs(samples))
+    interval = Interval(math.exp(middle - half), math.exp(middle), math.exp(middle + half))
+    seen = math.expm1(half) + MARGIN - 1
     speed = Speed.OPEN
-    if interval and seen is not None and len(samples) >= fewest:
+    if len(samples) >= fewest:
         late, last = len(samples) >= USUAL, last or len(samples) >= most
         speed = _settle(interval, seen, late=late, last=last)
-        if speed is Speed.OPEN and _hopeless(samples, interval, most):
-            speed = Speed.NOISY
     return Judgement(speed, interval, seen, tuple(samples))
 
 
@@ -138,11 +197,3 @@ def _settle(interval: Interval, seen: float, *, late: bool, last: bool) -> Speed
     if (late or last) and seen <= NOISY - 1:
         return Speed.NO_CHANGE
     return Speed.NOISY if last else Speed.OPEN
-
-
-def _hopeless(samples: Sequence[Sample], interval: Interval, most: int) -> bool:
-    """Tell whether all the pairs that may come would leave the interval far too wide."""
-    if len(samples) < PATIENCE or not interval.low < 1 < interval.high:
-        return False
-    error = math.log(interval.high / interval.middle) / _quantile(len(samples))
-    return error * math.sqrt(len(samples) / most) * _quantile(most) > math.log(HOPELESS)

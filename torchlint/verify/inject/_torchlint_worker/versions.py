@@ -28,6 +28,7 @@ def versions(torch: Any, *, cuda: bool) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda if cuda else None,
+        "gpus": torch.cuda.device_count() if cuda else 0,
         "driver": _driver() if cuda else None,
         "threads": torch.get_num_threads(),
         "libraries": {
