@@ -35,7 +35,7 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.report import markdown, table
-from torchlint.verify.statistics import log_interval, paired_interval, smallest_seen
+from torchlint.verify.statistics import judge, log_interval
 from torchlint.verify.steptimes import lockstep_sample, sequential_sample
 
 WARMUP, TIMED, TURN = 10, 48, 8
@@ -174,7 +174,7 @@ class Lab:
             lockstep_sample(*pair) if turns else sequential_sample(*pair, BOUNDS.anchor, WARMUP)
             for pair in zip(first, second, strict=True)
         )
-        judgement = Judgement(speed, paired_interval(samples), smallest_seen(samples), samples)
+        judgement = replace(judge(samples), speed=speed)
         step = log_interval([sample.after for sample in samples])
         return judgement, second, step, first
 

@@ -148,7 +148,7 @@ def test_a_ratio_is_claimed_only_where_the_verdict_says_that_there_is_one(verdic
     report = cpu_report()
     kept = replace(report.kept_result, verdict=verdict)
     page = html.render(replace(report, kept_result=kept))
-    assert "Keep 2 of 9 fixes: 1.58" in html.render(report)
+    assert "Keep 2 of 9 fixes: 1.577" in html.render(report)
     assert f"Keep 2 of 9 fixes: {verdict.value}" in page
     assert proof_words(replace(report, kept_result=kept)).startswith(f"{verdict.value} (1.5")
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from statistics import fmean, stdev, variance
+from functools import lru_cache, reduce
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Interval, Judgement, Speed
@@ -45,13 +45,57 @@ PRIOR = 4  # degrees of freedom that the pooled variance counts for, at most
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The variance of one pair's log ratio, and the degrees of freedom that it was seen with."""
+    """The variance of one pair's log ratio, and the degrees of freedom that it was seen with.
+
+    The sum of two is pooled from both; a difference takes one out again.
+    """
 
     variance: float = 0.0
     degrees: int = 0
 
+    def __add__(self, other: Spread) -> Spread:
+        return _spread(
+            self.variance * self.degrees + other.variance * other.degrees,
+            self.degrees + other.degrees,
+        )
+
+    def __sub__(self, other: Spread) -> Spread:
+        return _spread(
+            self.variance * self.degrees - other.variance * other.degrees,
+            self.degrees - other.degrees,
+        )
+
 
 UNKNOWN = Spread()
+
+
+def _spread(squares: float, degrees: int) -> Spread:
+    return Spread(max(squares, 0.0) / degrees, degrees) if degrees else UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What the log ratios of a comparison come to: ``squares`` are those around their mean."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def plus(self, log: float) -> Moments:
+        """Return the moments with one more pair (B. P. Welford, Technometrics 4, 1962)."""
+        count, apart = self.count + 1, log - self.mean
+        mean = self.mean + apart / count
+        return Moments(count, mean, self.squares + apart * (log - mean))
+
+    @property
+    def spread(self) -> Spread:
+        """The spread around the mean, which is unknown before the second pair."""
+        return _spread(self.squares, self.count - 1) if self.count > 1 else UNKNOWN
+
+
+def moments(samples: Iterable[Sample]) -> Moments:
+    """Return what the pairs of a comparison come to."""
+    return reduce(Moments.plus, (math.log(sample.ratio) for sample in samples), Moments())
 
 
 def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
@@ -59,33 +103,25 @@ def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = (
 
     ``itself`` are pairs of a script with itself: their mean is known to be no change.
     """
-    squares = [math.log(sample.ratio) ** 2 for sample in itself]
-    total, degrees = sum(squares), len(squares)
-    for samples in comparisons:
-        if len(samples) > 1:
-            total += (len(samples) - 1) * variance(_logs(samples))
-            degrees += len(samples) - 1
-    return Spread(total / degrees, degrees) if degrees else UNKNOWN
+    squares = sum(math.log(sample.ratio) ** 2 for sample in itself)
+    spreads = (moments(samples).spread for samples in comparisons)
+    return sum(spreads, start=_spread(squares, len(itself)))
 
 
 def half_width(
-    samples: Sequence[Sample], comparisons: int = 1, spread: Spread = UNKNOWN
+    seen: Moments, comparisons: int = 1, spread: Spread = UNKNOWN, *, count: int | None = None
 ) -> float | None:
-    """Return h, half the width of the interval of the log ratio; None where it cannot be known."""
-    count = len(samples)
-    own = variance(_logs(samples)) if count > 1 else 0.0
-    return _half(own, count, count, comparisons, spread)
+    """Return h, half the width of the interval of the log ratio; None where it cannot be known.
 
-
-def _half(own: float, seen: int, count: int, comparisons: int, spread: Spread) -> float | None:
-    """Return h after ``count`` pairs, if the variance stays as it was after ``seen``."""
+    With ``count`` it is that after so many pairs, if their variance stays as it is.
+    """
+    count = seen.count if count is None else count
     prior = min(PRIOR, spread.degrees)
-    degrees = prior + max(seen - 1, 0)
-    if not degrees or not count:
+    known = Spread(spread.variance, prior) + seen.spread
+    if not (seen.count and known.degrees):
         return None
-    value = (prior * spread.variance + max(seen - 1, 0) * own) / degrees
     tail = (1 - CONFIDENCE) / 2 / comparisons
-    return student_quantile(1 - tail, prior + count - 1) * math.sqrt(value / count)
+    return student_quantile(1 - tail, prior + count - 1) * math.sqrt(known.variance / count)
 
 
 def pairs_needed(
@@ -99,22 +135,14 @@ def pairs_needed(
 
     None where nothing is known yet, or ``most`` pairs would not settle it.
     """
-    count = len(samples)
-    if not count:
-        return None
-    middle = abs(fmean(_logs(samples)))
-    own = variance(_logs(samples)) if count > 1 else 0.0
-    for more in range(max(1, FEWEST - count), most - count + 1):
-        half = _half(own, count, count + more, comparisons, spread)
+    seen = moments(samples)
+    for count in range(max(seen.count + 1, FEWEST), most + 1):
+        half = half_width(seen, comparisons, spread, count=count)
         if half is None:
             return None
-        if middle - half > math.log(MARGIN) or middle + half < math.log(ENOUGH):
-            return more
+        if _settled(seen.mean, half, late=count >= USUAL, last=False) is not Speed.OPEN:
+            return count - seen.count
     return None
-
-
-def _logs(samples: Sequence[Sample]) -> list[float]:
-    return [math.log(sample.ratio) for sample in samples]
 
 
 @lru_cache(maxsize=4096)
@@ -174,26 +202,32 @@ def judge(
     that no more pairs will come, because the time is over: with fewer than ``fewest`` it stays
     ``OPEN``, which then means "not measured".
     """
-    half = half_width(samples, comparisons, spread)
+    seen = moments(samples)
+    half = half_width(seen, comparisons, spread)
     if half is None:
         return Judgement(Speed.OPEN, None, None, tuple(samples))
-    middle = fmean(_logs(samples))
-    interval = Interval(math.exp(middle - half), math.exp(middle), math.exp(middle + half))
-    seen = math.expm1(half) + MARGIN - 1
-    speed = Speed.OPEN
-    if len(samples) >= fewest:
-        late, last = len(samples) >= USUAL, last or len(samples) >= most
-        speed = _settle(interval, seen, late=late, last=last)
-    return Judgement(speed, interval, seen, tuple(samples))
+    interval = Interval(*(math.exp(seen.mean + by) for by in (-half, 0.0, half)))
+    speed = settled(seen, half, fewest=fewest, most=most, last=last)
+    return Judgement(speed, interval, math.expm1(half) + MARGIN - 1, tuple(samples))
 
 
-def _settle(interval: Interval, seen: float, *, late: bool, last: bool) -> Speed:
-    if interval.low > MARGIN:
+def settled(
+    seen: Moments, half: float, *, fewest: int = FEWEST, most: int = MOST, last: bool = False
+) -> Speed:
+    """Return what pairs say whose interval is ``half`` wide to each side: see `judge`."""
+    if seen.count < fewest:
+        return Speed.OPEN
+    last = last or seen.count >= most
+    return _settled(seen.mean, half, late=seen.count >= USUAL, last=last)
+
+
+def _settled(mean: float, half: float, *, late: bool, last: bool) -> Speed:
+    if mean - half > math.log(MARGIN):
         return Speed.FASTER
-    if interval.high < 1 / MARGIN:
+    if mean + half < -math.log(MARGIN):
         return Speed.SLOWER
-    if interval.low > 1 / ENOUGH and interval.high < ENOUGH:
+    if abs(mean) + half < math.log(ENOUGH):
         return Speed.NO_CHANGE
-    if (late or last) and seen <= NOISY - 1:
+    if (late or last) and math.expm1(half) + MARGIN <= NOISY:
         return Speed.NO_CHANGE
     return Speed.NOISY if last else Speed.OPEN
