@@ -77,8 +77,8 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
             "too noisy to say (0.48..1.91 times as fast); only a change of 101 % would have shown",
         ),
         (
-            judged(1.5, count=3, last=True), Verdict.NOT_MEASURED,
-            "not measured: only 3 pairs of runs were made before the time was over",
+            judged(1.5, count=2, last=True), Verdict.NOT_MEASURED,
+            "not measured: only 2 pairs of runs were made before the time was over",
         ),
         (
             judged(1, count=0), Verdict.NOT_MEASURED,

@@ -22,9 +22,9 @@ as honest as one of a single.  `benchmarks/verify_statistics.py` simulates whole
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from statistics import fmean, stdev, variance
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Interval, Judgement, Speed
@@ -54,38 +54,62 @@ class Spread:
 UNKNOWN = Spread()
 
 
-def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
-    """Return the spread of comparisons of one kind, each around its own mean.
+@dataclass(slots=True)
+class Pool:
+    """The squares of all comparisons of one kind, each around its own mean.
 
     ``itself`` are pairs of a script with itself: their mean is known to be no change.
     """
-    squares = [math.log(sample.ratio) ** 2 for sample in itself]
-    total, degrees = sum(squares), len(squares)
-    for samples in comparisons:
+
+    itself: Sequence[Sample] = ()
+    _known: dict[object, tuple[float, int]] = field(default_factory=dict)
+
+    def add(self, key: object, samples: Sequence[Sample]) -> None:
+        """Take the pairs of a comparison as they are now, instead of those before."""
         if len(samples) > 1:
-            total += (len(samples) - 1) * variance(_logs(samples))
-            degrees += len(samples) - 1
-    return Spread(total / degrees, degrees) if degrees else UNKNOWN
+            self._known[key] = _squares(_logs(samples)), len(samples) - 1
+
+    def without(self, key: object = None) -> Spread:
+        """Return the spread of all comparisons but one."""
+        others = [found for each, found in self._known.items() if each != key]
+        total = sum(squares for squares, _ in others) + sum(x * x for x in _logs(self.itself))
+        degrees = sum(count for _, count in others) + len(self.itself)
+        return Spread(total / degrees, degrees) if degrees else UNKNOWN
 
 
-def half_width(
-    samples: Sequence[Sample], comparisons: int = 1, spread: Spread = UNKNOWN
-) -> float | None:
-    """Return h, half the width of the interval of the log ratio; None where it cannot be known."""
-    count = len(samples)
-    own = variance(_logs(samples)) if count > 1 else 0.0
-    return _half(own, count, count, comparisons, spread)
+def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
+    """Return the spread of some comparisons of one kind, and of pairs of a script with itself."""
+    pool = Pool(itself)
+    for place, samples in enumerate(comparisons):
+        pool.add(place, samples)
+    return pool.without()
 
 
-def _half(own: float, seen: int, count: int, comparisons: int, spread: Spread) -> float | None:
-    """Return h after ``count`` pairs, if the variance stays as it was after ``seen``."""
-    prior = min(PRIOR, spread.degrees)
-    degrees = prior + max(seen - 1, 0)
-    if not degrees or not count:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the pairs of a comparison say: their mean, and the variance of one."""
+
+    count: int
+    middle: float
+    variance: float
+    prior: int
+
+    def half(self, count: int, comparisons: int) -> float:
+        """Return h after so many pairs, if the variance stays as it is."""
+        tail = (1 - CONFIDENCE) / 2 / comparisons
+        quantile = student_quantile(1 - tail, self.prior + count - 1)
+        return quantile * math.sqrt(self.variance / count)
+
+
+def _seen(samples: Sequence[Sample], spread: Spread) -> _Seen | None:
+    """Return what pairs say; None where nothing is known of their variance."""
+    count, prior = len(samples), min(PRIOR, spread.degrees)
+    degrees = prior + count - 1
+    if not count or not degrees:
         return None
-    value = (prior * spread.variance + max(seen - 1, 0) * own) / degrees
-    tail = (1 - CONFIDENCE) / 2 / comparisons
-    return student_quantile(1 - tail, prior + count - 1) * math.sqrt(value / count)
+    logs = _logs(samples)
+    value = (prior * spread.variance + _squares(logs)) / degrees
+    return _Seen(count, fmean(logs), value, prior)
 
 
 def pairs_needed(
@@ -99,22 +123,24 @@ def pairs_needed(
 
     None where nothing is known yet, or ``most`` pairs would not settle it.
     """
-    count = len(samples)
-    if not count:
+    seen = _seen(samples, spread)
+    if seen is None:
         return None
-    middle = abs(fmean(_logs(samples)))
-    own = variance(_logs(samples)) if count > 1 else 0.0
-    for more in range(max(1, FEWEST - count), most - count + 1):
-        half = _half(own, count, count + more, comparisons, spread)
-        if half is None:
-            return None
+    for count in range(max(seen.count + 1, FEWEST), most + 1):
+        half, middle = seen.half(count, comparisons), abs(seen.middle)
         if middle - half > math.log(MARGIN) or middle + half < math.log(ENOUGH):
-            return more
+            return count - seen.count
     return None
 
 
 def _logs(samples: Sequence[Sample]) -> list[float]:
     return [math.log(sample.ratio) for sample in samples]
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Return the sum of the squares of the distances from the mean."""
+    middle = fmean(values)
+    return sum((value - middle) ** 2 for value in values)
 
 
 @lru_cache(maxsize=4096)
@@ -174,26 +200,26 @@ def judge(
     that no more pairs will come, because the time is over: with fewer than ``fewest`` it stays
     ``OPEN``, which then means "not measured".
     """
-    half = half_width(samples, comparisons, spread)
-    if half is None:
+    seen = _seen(samples, spread)
+    if seen is None:
         return Judgement(Speed.OPEN, None, None, tuple(samples))
-    middle = fmean(_logs(samples))
-    interval = Interval(math.exp(middle - half), math.exp(middle), math.exp(middle + half))
-    seen = math.expm1(half) + MARGIN - 1
+    half = seen.half(seen.count, comparisons)
+    interval = Interval(*(math.exp(seen.middle + side * half) for side in (-1, 0, 1)))
+    shows = math.expm1(half) + MARGIN - 1
     speed = Speed.OPEN
     if len(samples) >= fewest:
         late, last = len(samples) >= USUAL, last or len(samples) >= most
-        speed = _settle(interval, seen, late=late, last=last)
-    return Judgement(speed, interval, seen, tuple(samples))
+        speed = _settle(interval, shows, late=late, last=last)
+    return Judgement(speed, interval, shows, tuple(samples))
 
 
-def _settle(interval: Interval, seen: float, *, late: bool, last: bool) -> Speed:
+def _settle(interval: Interval, shows: float, *, late: bool, last: bool) -> Speed:
     if interval.low > MARGIN:
         return Speed.FASTER
     if interval.high < 1 / MARGIN:
         return Speed.SLOWER
     if interval.low > 1 / ENOUGH and interval.high < ENOUGH:
         return Speed.NO_CHANGE
-    if (late or last) and seen <= NOISY - 1:
+    if (late or last) and shows <= NOISY - 1:
         return Speed.NO_CHANGE
     return Speed.NOISY if last else Speed.OPEN
