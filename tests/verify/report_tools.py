@@ -248,7 +248,7 @@ def cpu_report() -> Report:
     )  # fmt: skip
     arms = [*arms, *first]
     before = Result(
-        configuration(), Verdict.NO_CHANGE, "the script as it is", None, None,
+        configuration(), Verdict.NOT_MEASURED, "not measured: as it is", None, None,
         (lab.trace("before"), lab.trace("before"), *arms), keep=False,
     )  # fmt: skip
     return Report(
@@ -314,7 +314,7 @@ def cuda_report() -> Report:
     together = result(("TL501", "TL201", "TL602", "TL104"), 0.0688, same=Same.RANDOM_STREAM)
     kept = result(("TL501", "TL201", "TL104"), 0.0691, reads=1, same=Same.RANDOM_STREAM)
     before = Result(
-        configuration(), Verdict.NO_CHANGE, "the script as it is", None, None,
+        configuration(), Verdict.NOT_MEASURED, "not measured: as it is", None, None,
         (pilot, lab.trace("before", reads=3), lab.trace("before", reads=3), *arms), keep=False,
     )  # fmt: skip
     return replace(
@@ -425,9 +425,11 @@ def group_report() -> Report:
     )  # fmt: skip
     unfit = (("TL102", ON_A_GPU), ("TL201", ON_A_GPU), ("TL501", ON_A_GPU),
              ("TL801", "it acts on several GPUs only"))  # fmt: skip
+    over = Caution("time-over", "the time was over before TL601", "give more --time-budget")
     return report_of(
-        *unmeasured, few, together=all_of_them, groups=halves, kept=("TL601", "TL602"), unfit=unfit
-    )
+        *unmeasured, few, together=all_of_them, groups=halves, kept=("TL601", "TL602"),
+        unfit=unfit, cautions=(over,),
+    )  # fmt: skip
 
 
 def unproved_report() -> Report:

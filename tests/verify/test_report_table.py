@@ -144,6 +144,7 @@ def test_what_was_not_run_or_not_measured_is_told_once_and_with_its_reason() -> 
     assert "Not run here, since it acts on several GPUs only: TL801\n" in lines
     assert lines.count("no pair of runs was made") == 1
     assert "  TL601, TL602, TL104: no pair of runs was made before the time was over\n" in lines
+    assert lines.count("--time-budget") == 1
 
 
 def test_a_verdict_is_not_said_again_in_its_reason() -> None:

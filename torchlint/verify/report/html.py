@@ -178,7 +178,7 @@ def _page(report: Report) -> Page:
         forest=_forest(told, report),
         rows=[_told(at, row, report, most) for at, row in enumerate(told)],
         columns=[each for each in columns(told, report) if each.key not in FOREST],
-        below=[*unfit_words(report), *_unmeasured(told)],
+        below=[*unfit_words(report), *_unmeasured(told, report)],
         cautions=cautions(report),
         facts=_facts(report),
     )
@@ -193,11 +193,11 @@ def _forest(told: Sequence[Row], report: Report) -> Forest | None:
     return forest(ratios, report.margin)
 
 
-def _unmeasured(told: Sequence[Row]) -> list[str]:
+def _unmeasured(told: Sequence[Row], report: Report) -> list[str]:
     """Return what was not measured and why, once for all of it."""
     return [
         f"{note.name}: {note.verdict.value}; {'; '.join(note.sentences)}"
-        for note in notes(told)
+        for note in notes(told, report)
         if note.verdict is Verdict.NOT_MEASURED
     ]
 

@@ -44,7 +44,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.kept:
         command = fenced(report.apply_command, "console")
         yield from ("", f"Keep {keep_words(told, report)}:", "", *command)
-    yield from _folded("Why", _reasons(told))
+    yield from _folded("Why", _reasons(told, report))
     warned = [f"- **{plain(each.text)}**; {plain(each.remedy)}" for each in cautions(report)]
     yield from _folded("Cautions", warned)
     yield from _folded("Machine and method", _machine(report))
@@ -64,9 +64,9 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _reasons(told: Sequence[Row]) -> Iterator[str]:
+def _reasons(told: Sequence[Row], report: Report) -> Iterator[str]:
     """Yield what the table does not say, and how scripts ended that failed."""
-    for note in notes(told):
+    for note in notes(told, report):
         sentences = "; ".join(plain(sentence) for sentence in note.sentences)
         yield f"- {plain(note.name)}, {note.verdict.value}: {sentences}"
         if note.tail:

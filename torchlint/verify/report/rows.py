@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from torchlint.verify.model import Same, Speed, Verdict
@@ -10,12 +10,13 @@ from torchlint.verify.report.figures import USEFUL, Figures, figures, typical
 from torchlint.verify.report.words import listing, rule_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchlint.verify.model import Caution, Interval, Report, Result
 
-LABELLED = "cpu-only"  # the caution that every format tells as a label of its own
+TOLD = ("cpu-only", "time-over")  # cautions that are told elsewhere: by a label, by a note
 FEW = 3  # codes that a name has room for
+MANY = 8  # of which a note says how many they are, above that
 FEWER = 2  # and that the short name of a group has room for
 Role: TypeAlias = Literal["before", "single", "together", "group", "kept"]
 
@@ -145,40 +146,46 @@ class Note:
     tail: tuple[str, ...]
 
 
-def notes(told: Sequence[Row]) -> list[Note]:
+def notes(told: Sequence[Row], report: Report) -> list[Note]:
     """Return what the table does not say, each reason once; what was not measured comes last."""
     shared: dict[tuple[Verdict, tuple[str, ...]], list[Row]] = {}
-    open_ones: dict[str, list[Row]] = {}
     for row in told:
-        if row.result.verdict is Verdict.NOT_MEASURED:
-            open_ones.setdefault(row.words[0], []).append(row)
-        elif row.words:
+        if row.words:
             shared.setdefault((row.result.verdict, row.words), []).append(row)
-    found = [Note(_names(r), verdict, words, ()) for (verdict, words), r in shared.items()]
-    tails = [tuple(stderr_tail(r[0].result)) for r in shared.values()]
-    found = [
-        replace(note, tail=tail if tail not in tails[:at] else ())
-        for at, (note, tail) in enumerate(zip(found, tails, strict=True))
+    found: list[Note] = []
+    for (verdict, words), same in shared.items():
+        tail = tuple(stderr_tail(same[0].result))
+        is_new = all(tail != note.tail for note in found)  # all together often fail as one does
+        if verdict is not Verdict.NOT_MEASURED:
+            found.append(Note(_names(same), verdict, words, tail if is_new else ()))
+    reasons = {
+        words[0]: same
+        for (verdict, words), same in shared.items()
+        if verdict is Verdict.NOT_MEASURED
+    }
+    return [*found, *_unmeasured(reasons, report)]
+
+
+def _unmeasured(reasons: dict[str, list[Row]], report: Report) -> Iterator[Note]:
+    """Yield the one note on all that was not measured: each reason with the fixes that have it."""
+    everything = [row for same in reasons.values() for row in same]
+    sentences = [
+        why if len(reasons) == 1 else f"{', '.join(map(_short, same))}: {why}"
+        for why, same in reasons.items()
     ]
-    if open_ones:
-        found.append(_unmeasured(open_ones))
-    return found
-
-
-def _unmeasured(reasons: dict[str, list[Row]]) -> Note:
-    """Return the one note on all that was not measured: a reason with the fixes that it is of."""
-    everything = [row for told in reasons.values() for row in told]
-    if len(reasons) == 1:
-        return Note(_names(everything), Verdict.NOT_MEASURED, tuple(reasons), ())
-    sentences = tuple(f"{_names(told)}: {why}" for why, told in reasons.items())
-    return Note(f"{len(everything)} configurations", Verdict.NOT_MEASURED, sentences, ())
+    remedies = (each.remedy for each in report.cautions if each.kind == "time-over")
+    if everything:
+        name = _names(everything) if len(everything) <= MANY else f"{len(everything)} of them"
+        yield Note(name, Verdict.NOT_MEASURED, (*sentences, *remedies), ())
 
 
 def _names(told: Sequence[Row]) -> str:
     """Return the name of one row, or the short ones of several."""
-    if len(told) == 1:
-        return told[0].name
-    return ", ".join(row.title if row.role in ("single", "group") else row.name for row in told)
+    return told[0].name if len(told) == 1 else ", ".join(map(_short, told))
+
+
+def _short(row: Row) -> str:
+    return row.title if row.role in ("single", "group") else row.name
 
 
 def unfit_words(report: Report) -> list[str]:
@@ -208,8 +215,8 @@ def keep_words(told: Sequence[Row], report: Report) -> str:
 
 
 def cautions(report: Report) -> list[Caution]:
-    """Return the cautions, without the one that says what the label of a CPU says everywhere."""
-    return [each for each in report.cautions if each.kind != LABELLED]
+    """Return the cautions but for those that every format tells in another place."""
+    return [each for each in report.cautions if each.kind not in TOLD]
 
 
 def stderr_tail(result: Result, most: int = 6) -> list[str]:

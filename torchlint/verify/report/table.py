@@ -56,7 +56,7 @@ def lines(report: Report, width: int = WIDEST) -> Iterator[Line]:
     for text in unfit_words(report):
         yield []
         yield from _paragraph("", "", text, width)
-    for note in notes(told):
+    for note in notes(told, report):
         yield []
         yield from _note(note, width)
     for caution in cautions(report):
@@ -81,7 +81,9 @@ def _what_ran(report: Report, width: int) -> Iterator[Line]:
 
 def _column(own: shared.Column, told: Sequence[Row]) -> Column:
     """Return a column as the grid has it: styled, and with what it says where room is scarce."""
-    texts, styles, header, brief = own.cells, ("",) * len(told), own.header, ()
+    texts, header = own.cells, own.header
+    styles: tuple[str, ...] = ("",) * len(told)
+    brief: tuple[str, ...] = ()
     match own.key:
         case "name":
             texts = tuple(row.mark + row.name for row in told)
