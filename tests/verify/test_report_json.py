@@ -117,6 +117,8 @@ def test_groups_what_was_not_run_and_the_headline_are_there() -> None:
     content = read(group_report())
     groups = [each["codes"] for each in content["configurations"] if each["role"] == "group"]
     assert groups == [["TL601", "TL602"], ["TL104", "TL904"]]
+    kept = [each["codes"] for each in content["configurations"] if each["keep"]]
+    assert kept == [["TL601"], ["TL602"], ["TL601", "TL602"]]
     assert content["unfit"][0] == {"code": "TL102", "why": "it acts on a GPU only"}
     assert content["headline"].startswith("No single fix is proved yet; TL601 and TL602 together")
 

@@ -67,7 +67,7 @@ def _configuration(row: Row, bounds: Bounds) -> dict[str, Any]:
         "level": own.level.name,
         "verdict": kebab(result.verdict.name),
         "why": result.why,
-        "keep": result.keep,
+        "keep": row.keep,
         "figures": _plain(row.figures),
         "speed": _judgement(result.judgement),
         "results": _agreement(result.agreement),
