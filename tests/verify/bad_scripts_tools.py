@@ -80,7 +80,7 @@ def end():
         optimizers=["SGD"], backwards=times, waits=[], start=0.0, workers=0, turns=[],
         reached={file: dict.fromkeys(lines, 9) for file, lines in plan["lines"].items()},
         modules=[os.path.abspath(sys.argv[0])], writes=[], trace=None, python="3", cuda=None,
-        driver=None, threads=1, libraries={}, memory={}, busy=None,
+        driver=None, threads=1, libraries={}, memory={}, busy=None, gpus=0,
     )
     if plan["phase"] == "trace":
         told["trace"] = dict(
@@ -144,8 +144,8 @@ class Caller:
 
 def words(*options: str) -> list[str]:
     """Return the arguments of a call; options that are given come last, and count."""
-    usual = ("--isolated", "--root", ".", "--select", "TL901", "--pairs", "3", "--steps", "20")
-    return ["verify", *usual, "--mode", "sequential", *options, "train.py"]
+    usual = ("--quiet", "--isolated", "--root", ".", "--select", "TL901", "--pairs", "3")
+    return ["verify", *usual, "--steps", "20", "--mode", "sequential", *options, "train.py"]
 
 
 def stand_in(here: Place) -> Path:

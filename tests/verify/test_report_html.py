@@ -8,15 +8,25 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from report_tools import Lab, agreement, configuration, cpu_report, cuda_report, interrupted_report
+from report_tools import (
+    Lab,
+    agreement,
+    configuration,
+    cpu_report,
+    cuda_report,
+    group_report,
+    interrupted_report,
+    unproved_report,
+)
 
 from torchlint.errors import TorchlintError
 from torchlint.verify.model import Phase, Result, Same, Speed, Verdict
 from torchlint.verify.report import html
-from torchlint.verify.report.rows import proof_words
+from torchlint.verify.report.headline import headline
 
 VOID = {"meta"}
-REPORTS = pytest.mark.parametrize("make", [cpu_report, cuda_report, interrupted_report])
+MADE = [cpu_report, cuda_report, interrupted_report]
+REPORTS = pytest.mark.parametrize("make", [*MADE, group_report, unproved_report])
 
 
 class Page(HTMLParser):
@@ -80,7 +90,7 @@ def test_it_needs_neither_network_nor_script(make) -> None:
     assert not re.search(r"https?:|//[a-z]|@import|url\(|<link|<script|<img|<iframe|\son\w+=", text)
 
 
-@REPORTS
+@pytest.mark.parametrize("make", MADE)
 def test_every_plot_has_words_for_those_who_do_not_see_it(make) -> None:
     seen = page(make())
     told = [found for found in seen.pictures if found.get("role") == "img"]
@@ -143,14 +153,28 @@ def test_a_cpu_is_labelled_and_a_gpu_is_not() -> None:
     assert "interrupted" in page(interrupted_report()).text
 
 
-@pytest.mark.parametrize("verdict", [Verdict.NO_CHANGE, Verdict.NOISY])
-def test_a_ratio_is_claimed_only_where_the_verdict_says_that_there_is_one(verdict) -> None:
-    report = cpu_report()
-    kept = replace(report.kept_result, verdict=verdict)
-    page = html.render(replace(report, kept_result=kept))
-    assert "Keep 2 of 9 fixes: 1.577" in html.render(report)
-    assert f"Keep 2 of 9 fixes: {verdict.value}" in page
-    assert proof_words(replace(report, kept_result=kept)).startswith(f"{verdict.value} (1.5")
+@REPORTS
+def test_the_headline_is_the_first_thing_and_the_plot_of_speed_ups_the_first_picture(make) -> None:
+    report = make()
+    text = html.render(report)
+    said = headline(report).replace("x faster", "\N{MULTIPLICATION SIGN} faster")
+    said = said.replace("x).", "\N{MULTIPLICATION SIGN}).")
+    assert f"<h1>{said}</h1>" in text
+    assert text.index("<h1>") < text.index('<table class="forest"') < text.index('<h2 id="figures')
+    assert text.index('class="forest"') < (text.find('role="img"') % len(text))
+
+
+def test_a_group_is_kept_by_name_and_has_its_own_row_and_bar() -> None:
+    seen = page(group_report())
+    assert "Keep TL601 and TL602 together:" in seen.text
+    assert "torchlint check --fix --fixable TL601,TL602 train.py" in seen.text
+    assert len(classed(seen, "mark")) == 3  # all together, and two groups
+
+
+def test_what_was_not_run_or_not_measured_is_told_once() -> None:
+    text = page(group_report()).text
+    assert text.count("Not run here, since they act on a GPU only: TL102, TL201, TL501") == 1
+    assert text.count("no pair of runs was made before the time was over") == 1
 
 
 def test_many_fixes_and_long_runs_make_a_small_file_that_says_what_it_left_out() -> None:
@@ -179,7 +203,7 @@ def test_a_report_without_any_fix_is_a_page_too() -> None:
     report = replace(
         cpu_report(), singles=(), together=None, kept=(), kept_result=None, cautions=()
     )
-    assert "There was no fix to try" in page(report).text
+    assert "No fix was tried" in page(report).text
 
 
 def channel(value: int) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from report_tools import cpu_report, cuda_report, interrupted_report
+from report_tools import cpu_report, cuda_report, group_report, interrupted_report, unproved_report
 
 from torchlint.verify.model import Phase, Verdict
 from torchlint.verify.report import json as report_json
@@ -40,7 +40,10 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("make", [cpu_report, cuda_report, interrupted_report])
+REPORTS = [cpu_report, cuda_report, interrupted_report, group_report, unproved_report]
+
+
+@pytest.mark.parametrize("make", REPORTS)
 def test_reports_are_as_the_schema_says(make) -> None:
     jsonschema.validate(read(make()), SCHEMA, cls=jsonschema.Draft202012Validator)
 
@@ -89,6 +92,35 @@ def test_contents_of_files_stay_out() -> None:
     content = of(read(cpu_report()), "TL901")
     assert content["files"] == ["train.py"]
     assert content["lines"] == {"train.py": [12, 29]}
+
+
+def test_a_reader_of_the_former_schema_is_not_misled_and_finds_nothing_required_anew() -> None:
+    """The version stays: older reports have neither of the keys that came with groups."""
+    content = read(cpu_report())
+    for key in ("headline", "unfit"):
+        del content[key]
+    del of(content, "TL901")["speed"]["typical"]
+    jsonschema.validate(content, SCHEMA, cls=jsonschema.Draft202012Validator)
+
+
+def test_the_typical_times_are_those_of_the_pairs_and_their_ratio_is_the_one_told() -> None:
+    for content in map(read, (make() for make in REPORTS)):
+        speeds = [each["speed"] for each in content["configurations"] if each["speed"]]
+        known = [speed for speed in speeds if speed["ratio"]]
+        assert known
+        for speed in known:
+            ratio = speed["typical"]["before"] / speed["typical"]["after"]
+            assert ratio == pytest.approx(speed["ratio"]["middle"], rel=1e-12)
+
+
+def test_groups_what_was_not_run_and_the_headline_are_there() -> None:
+    content = read(group_report())
+    groups = [each["codes"] for each in content["configurations"] if each["role"] == "group"]
+    assert groups == [["TL601", "TL602"], ["TL104", "TL904"]]
+    kept = [each["codes"] for each in content["configurations"] if each["keep"]]
+    assert kept == [["TL601"], ["TL602"], ["TL601", "TL602"]]
+    assert content["unfit"][0] == {"code": "TL102", "why": "it acts on a GPU only"}
+    assert content["headline"].startswith("No single fix is proved yet; TL601 and TL602 together")
 
 
 def test_what_is_kept_comes_with_its_command() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_tools import cpu_report, cuda_report, interrupted_report
+from report_tools import cpu_report, cuda_report, group_report, interrupted_report, unproved_report
 
 from torchlint.verify.model import Caution
 from torchlint.verify.report.markdown import code, fenced, plain, render
@@ -18,7 +18,9 @@ def test_a_cpu_is_labelled_and_a_gpu_is_not() -> None:
     assert "interrupted" in render(interrupted_report())
 
 
-@pytest.mark.parametrize("make", [cpu_report, cuda_report, interrupted_report])
+@pytest.mark.parametrize(
+    "make", [cpu_report, cuda_report, interrupted_report, group_report, unproved_report]
+)
 def test_every_row_has_every_column_and_every_fold_ends(make) -> None:
     lines = render(make()).splitlines()
     rows = [line for line in lines if line.startswith("|")]
@@ -46,6 +48,13 @@ def test_code_is_fenced_with_more_backticks_than_it_has() -> None:
     assert code("a ``b`` c") == "```a ``b`` c```"
     assert code("`a`") == "`` `a` ``"
     assert fenced("x\n```\ny", "text") == ["````text", "x", "```", "y", "````"]
+
+
+def test_the_headline_comes_first_and_what_to_keep_with_its_command() -> None:
+    text = render(group_report())
+    assert text.startswith("### torchlint verify: No single fix is proved yet; TL601 and TL602 ")
+    command = "torchlint check --fix --fixable TL601,TL602 train.py"
+    assert f"Keep TL601 and TL602 together:\n\n```console\n{command}\n```" in text
 
 
 def test_columns_that_nobody_has_are_left_out() -> None:

@@ -9,15 +9,17 @@ from itertools import pairwise
 import pytest
 from report_tools import BOUNDS, Lab, configuration, cpu_report
 
-from torchlint.verify.model import Anchor, Bounds, Ending, Interval, Phase, Result, Verdict
+from torchlint.verify.model import Anchor, Bounds, Ending, Interval, Phase, Result, Sample, Verdict
 from torchlint.verify.report.curves import curves
-from torchlint.verify.report.figures import figures, step_seconds, wait_share
+from torchlint.verify.report.figures import figures, step_seconds, typical, wait_share
 from torchlint.verify.report.grid import clip
-from torchlint.verify.report.plots import forest
+from torchlint.verify.report.plots import forest, strip
 from torchlint.verify.report.rows import rows
 from torchlint.verify.report.scales import Scale, around, linear_ticks, ratio_ticks
 from torchlint.verify.report.words import (
+    change,
     duration,
+    listing,
     memory,
     number,
     percent,
@@ -25,6 +27,7 @@ from torchlint.verify.report.words import (
     speedup,
     spread,
 )
+from torchlint.verify.statistics import judge
 
 SHORT = Bounds(steps=6, warmup=2, seconds=60.0, anchor=Anchor("optimizer", 1))
 
@@ -62,6 +65,25 @@ def test_backwards_are_the_anchor_where_nothing_steps() -> None:
     bounds = replace(SHORT, anchor=Anchor("backward"))
     bare = record(*TIMES, steps=())
     assert step_seconds(run(bare), bounds) == pytest.approx(3.0 / 4)
+
+
+def test_the_typical_times_of_pairs_have_the_ratio_that_is_told_of_them() -> None:
+    """Medians of the arms would say 20 and 20, and the speed-up of the pairs is 1.27."""
+    pairs = [
+        Sample(10, 5, "sequential"),
+        Sample(20, 20, "sequential"),
+        Sample(31, 30, "sequential"),
+    ]
+    before, after = typical(pairs)
+    told = judge(pairs, last=True).interval
+    assert told is not None
+    assert before / after == pytest.approx(told.middle)
+
+
+def test_a_plot_of_step_times_says_what_the_table_says() -> None:
+    judgement = cpu_report().singles[0].judgement
+    plot = strip(judgement.samples)
+    assert (plot.first.middle, plot.second.middle) == pytest.approx(typical(judgement.samples))
 
 
 def test_a_run_that_ended_in_its_warm_up_has_no_step_time() -> None:
@@ -114,6 +136,15 @@ def test_memory_is_the_devices_where_that_is_known() -> None:
         (duration(3900), "1 h 5 min"),
         (speedup(Interval(1.41, 1.45, 1.49)), ("1.45x", "1.41-1.49")),
         (speedup(Interval(1.015, 1.02, 1.024)), ("1.020x", "1.015-1.024")),
+        (speedup(Interval(2.83, 3.51, 4.36)), ("3.5x", "2.8-4.4")),
+        (speedup(Interval(1.03, 1.2, 1.41)), ("1.20x", "1.03-1.41")),
+        (speedup(Interval(28.3, 31.2, 34.5)), ("31x", "28-34")),
+        (speedup(Interval(2.0, 2.0, 2.0)), ("2.000x", "2.000-2.000")),
+        (change(0.04), "4 %"),
+        (change(0.0549), "5.5 %"),
+        (change(1.01), "100 %"),
+        (listing(["TL1"]), "TL1"),
+        (listing(["TL1", "TL2", "TL3"]), "TL1, TL2 and TL3"),
         (spread(Interval(0.0276, 0.0284, 0.0292), 1e-3), ("28.4", "±0.8")),
         (spread(Interval(0.0270, 0.0284, 0.0298), 1e-3), ("28.4", "±1.4")),
         (spread(Interval(0.02, 0.0284, 0.0368), 1e-3), ("28", "±8")),

@@ -16,6 +16,7 @@ from torchlint.verify.statistics import (
     NOISY,
     UNKNOWN,
     USUAL,
+    Pool,
     Spread,
     half_width,
     judge,
@@ -198,11 +199,20 @@ def test_the_pairs_needed_are_those_after_which_it_is_settled(
     assert pairs_needed(having(mean, deviation, number), **known) == next(settled, None)
 
 
-def test_a_spread_is_taken_out_of_the_pool_as_it_was_put_in() -> None:
-    some, other = moments(pairs(0.1, 0.12, 0.3)).spread, moments(pairs(-0.2, -0.1)).spread
-    left = some + other - some
-    assert (left.variance, left.degrees) == (pytest.approx(other.variance), other.degrees)
-    assert some - some == UNKNOWN
+def test_a_comparison_does_not_count_for_its_own_pool() -> None:
+    pool = Pool(pairs(0.1, 0.3))  # squares .1, two degrees of freedom
+    pool.add("a", pairs(0.0))
+    pool.add("a", pairs(0.0, 0.1, 0.2))  # squares .02, two degrees; instead of the one before
+    pool.add("b", pairs(5.0, 5.2))  # squares .02, one degree
+    assert pool.without("a") == Spread(pytest.approx(0.12 / 3), 3)
+    assert pool.without("b") == Spread(pytest.approx(0.12 / 4), 4)
+    assert pool.without() == Spread(pytest.approx(0.14 / 5), 5)
+
+
+def test_the_last_one_is_taken_out_of_the_pool_without_a_rest() -> None:
+    pool = Pool()
+    pool.add("a", pairs(0.1, 0.2, 0.4))
+    assert pool.without("a") == UNKNOWN
 
 
 def test_the_pairs_needed_are_unknown_without_a_spread() -> None:

@@ -22,7 +22,7 @@ as honest as one of a single.  `benchmarks/verify_statistics.py` simulates whole
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
@@ -98,14 +98,39 @@ def moments(samples: Iterable[Sample]) -> Moments:
     return reduce(Moments.plus, (math.log(sample.ratio) for sample in samples), Moments())
 
 
-def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
-    """Return the spread of comparisons of one kind, each around its own mean.
+@dataclass(slots=True)
+class Pool:
+    """The spread of all comparisons of one kind, each around its own mean.
 
     ``itself`` are pairs of a script with itself: their mean is known to be no change.
     """
-    squares = sum(math.log(sample.ratio) ** 2 for sample in itself)
-    spreads = (moments(samples).spread for samples in comparisons)
-    return sum(spreads, start=_spread(squares, len(itself)))
+
+    itself: Sequence[Sample] = ()
+    _known: dict[object, Spread] = field(default_factory=dict)
+    _total: Spread = UNKNOWN
+
+    def add(self, key: object, samples: Sequence[Sample]) -> None:
+        """Take the pairs of a comparison as they are now, instead of those before."""
+        self.put(key, moments(samples).spread)
+
+    def put(self, key: object, spread: Spread) -> None:
+        """Take the spread of a comparison as it is now, instead of the one before."""
+        self._total = self._total - self._known.get(key, UNKNOWN) + spread
+        self._known[key] = spread
+
+    def without(self, key: object = None) -> Spread:
+        """Return the spread of all comparisons but one."""
+        squares = sum(math.log(sample.ratio) ** 2 for sample in self.itself)
+        others = self._total - self._known.get(key, UNKNOWN)
+        return others + _spread(squares, len(self.itself))
+
+
+def pooled(comparisons: Iterable[Sequence[Sample]], itself: Sequence[Sample] = ()) -> Spread:
+    """Return the spread of some comparisons of one kind, and of pairs of a script with itself."""
+    pool = Pool(itself)
+    for place, samples in enumerate(comparisons):
+        pool.add(place, samples)
+    return pool.without()
 
 
 def half_width(

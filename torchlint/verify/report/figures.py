@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Ending, Phase
@@ -10,9 +11,9 @@ from torchlint.verify.statistics import log_interval
 from torchlint.verify.steptimes import data_wait, lockstep_sample, step_time, steps_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from torchlint.verify.model import Bounds, Interval, Result, Run
+    from torchlint.verify.model import Bounds, Interval, Result, Run, Sample
 
 USEFUL = (Ending.BOUND, Ending.FINISHED)
 ENOUGH = 3  # runs; the interval of two says nothing
@@ -54,6 +55,18 @@ def figures(result: Result, bounds: Bounds) -> Figures:
         memory=max(device or host, default=None),
         on_device=bool(device),
         reads=mean(_reads(run, bounds) for run in traced),
+    )
+
+
+def typical(samples: Sequence[Sample]) -> tuple[float, float]:
+    """Return the typical step time of both arms of these pairs of runs.
+
+    They are geometric means, so that one by the other is exactly the speed-up that the pairs have.
+    Medians of the arms may say the opposite of it.
+    """
+    return (
+        geometric_mean(sample.before for sample in samples),
+        geometric_mean(sample.after for sample in samples),
     )
 
 

@@ -5,6 +5,7 @@ jinja2 is imported only here, and escapes everything that it is given.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +14,18 @@ from torchlint import __version__
 from torchlint.errors import TorchlintError
 from torchlint.report.model import count
 from torchlint.verify.model import Same, Verdict
-from torchlint.verify.report.columns import Measured, measured
+from torchlint.verify.report.columns import columns
 from torchlint.verify.report.curves import curves
 from torchlint.verify.report.figures import losses
+from torchlint.verify.report.headline import headline
 from torchlint.verify.report.plots import forest, strip
 from torchlint.verify.report.rows import (
     cautions,
-    headline,
-    nothing_words,
+    keep_words,
+    notes,
     rows,
-    speed_claim,
     stderr_tail,
+    unfit_words,
 )
 from torchlint.verify.report.words import (
     CPU_LABEL,
@@ -42,13 +44,15 @@ if TYPE_CHECKING:
 
     import jinja2
 
-    from torchlint.verify.model import Caution, Interval, Report, Result
+    from torchlint.verify.model import Caution, Interval, Report
+    from torchlint.verify.report.columns import Column
     from torchlint.verify.report.curves import Curves
     from torchlint.verify.report.plots import Forest, Strip
     from torchlint.verify.report.rows import Row
 
 TEMPLATES = Path(__file__).with_name("templates")
 FINE = 240  # columns of a plot of losses
+FOREST = ("name", "ratio", "verdict")  # columns that stand beside the plot of speed-ups
 BUDGET = 3600  # and of all such plots of a file, which many fixes must not make a large one
 TIMES, DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 
@@ -90,7 +94,7 @@ class Page:
 
     version: str
     headline: str
-    lead: str
+    keep: str
     apply: str
     labels: list[str]
     device: str
@@ -101,7 +105,8 @@ class Page:
     margin: str
     forest: Forest | None
     rows: list[Told]
-    columns: list[Measured]
+    columns: list[Column]
+    below: list[str]
     cautions: Sequence[Caution]
     facts: list[tuple[str, str]]
 
@@ -109,6 +114,11 @@ class Page:
     def judged(self) -> list[Told]:
         """The configurations that have a verdict; what to keep comes first."""
         return sorted((row for row in self.rows if row.verdict), key=lambda row: row.role != "kept")
+
+    @property
+    def shown(self) -> list[Told]:
+        """Those of them of which there is more to tell than that."""
+        return [row for row in self.judged if row.strip or row.curves or row.words]
 
     @property
     def has_plots(self) -> bool:
@@ -153,12 +163,10 @@ def _page(report: Report) -> Page:
     plots = sum(row.role != "before" for row in told)
     most = min(FINE, BUDGET // max(1, plots))
     labels = [CPU_LABEL] if report.machine.is_cpu else []
-    results = tuple(_results(row.result) if row.role != "before" else "" for row in told)
-    columns = [*measured(told, report), Measured("results", "results", results)]
     return Page(
         version=__version__,
-        headline=_headline(report),
-        lead=_lead(report),
+        headline=re.sub(r"(?<=\d)x\b", TIMES, headline(report)),
+        keep=keep_words(told, report),
         apply=report.apply_command if report.kept else "",
         labels=[*labels, INTERRUPTED] if report.interrupted else labels,
         device=report.machine.device,
@@ -169,7 +177,8 @@ def _page(report: Report) -> Page:
         margin=percent(report.margin),
         forest=_forest(told, report),
         rows=[_told(at, row, report, most) for at, row in enumerate(told)],
-        columns=[each for each in columns if any(each.cells)],
+        columns=[each for each in columns(told, report) if each.key not in FOREST],
+        below=[*unfit_words(report), *_unmeasured(told, report)],
         cautions=cautions(report),
         facts=_facts(report),
     )
@@ -184,29 +193,13 @@ def _forest(told: Sequence[Row], report: Report) -> Forest | None:
     return forest(ratios, report.margin)
 
 
-def _results(result: Result) -> str:
-    return result.agreement.same.words if result.agreement else ""
-
-
-def _headline(report: Report) -> str:
-    if not report.kept:
-        text = nothing_words(report)
-        return text[0].upper() + text[1:]
-    kept = f"Keep {len(report.kept)} of {len(report.singles)} fixes"
-    row = headline(report)
-    return f"{kept}: {speed_claim(row, TIMES)}" if row else kept
-
-
-def _lead(report: Report) -> str:
-    if not report.kept:
-        return ""
-    row = headline(report)
-    codes = ", ".join(report.kept)
-    ratio = row.ratio if row else None
-    if row is None or ratio is None:
-        return codes
-    results = f"; results: {_results(row.result)}" if row.result.agreement else ""
-    return f"{codes}: {report.confidence:.0%} interval {_ratio(ratio)[1]}{results}"
+def _unmeasured(told: Sequence[Row], report: Report) -> list[str]:
+    """Return what was not measured and why, once for all of it."""
+    return [
+        f"{note.name}: {note.verdict.value}; {'; '.join(note.sentences)}"
+        for note in notes(told, report)
+        if note.verdict is Verdict.NOT_MEASURED
+    ]
 
 
 def _ratio(interval: Interval) -> tuple[str, str]:
@@ -216,8 +209,9 @@ def _ratio(interval: Interval) -> tuple[str, str]:
 
 def _told(index: int, row: Row, report: Report, most: int) -> Told:
     ratio = row.ratio
+    judgement = row.result.judgement
     is_plotted = row.role != "before"
-    plot = _strip(row, report) if is_plotted else None
+    plot = strip(judgement.samples) if is_plotted and judgement and judgement.samples else None
     curve = _curves(row, report, most) if is_plotted else None
     return Told(
         index=index,
@@ -229,20 +223,13 @@ def _told(index: int, row: Row, report: Report, most: int) -> Told:
         verdict=row.verdict,
         ratio=_ratio(ratio)[0] if ratio else "",
         between=_ratio(ratio)[1] if ratio else "",
-        words=row.words,
+        words=() if row.result.verdict is Verdict.NOT_MEASURED else row.words,
         stderr="\n".join(stderr_tail(row.result, 12)),
         strip=plot,
         strip_words=_strip_words(row, plot) if plot else None,
         curves=curve,
         curve_words=_curve_words(row, curve) if curve else None,
     )
-
-
-def _strip(row: Row, report: Report) -> Strip | None:
-    judgement = row.result.judgement
-    if judgement is None or not judgement.samples:
-        return None
-    return strip(judgement.samples, rows(report)[0].figures.step, row.figures.step)
 
 
 def _strip_words(row: Row, plot: Strip) -> Words:

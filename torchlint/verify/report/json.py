@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
 from torchlint.edits import Safety
-from torchlint.verify.report.figures import step_seconds
+from torchlint.verify.report.figures import step_seconds, typical
+from torchlint.verify.report.headline import headline
 from torchlint.verify.report.rows import rows
 from torchlint.verify.report.words import CPU_LABEL, kebab, rule_name
 
@@ -35,6 +36,7 @@ def render(report: Report) -> str:
         "torchlint": __version__,
         "label": CPU_LABEL if report.machine.is_cpu else None,
         "interrupted": report.interrupted,
+        "headline": headline(report),
         "seconds": report.seconds,
         "command": {"shown": report.shown_command, **_plain(report.command)},
         "machine": _plain(report.machine),
@@ -45,6 +47,7 @@ def render(report: Report) -> str:
             "bounds": _plain(report.bounds),
         },
         "configurations": [_configuration(row, report.bounds) for row in rows(report)],
+        "unfit": [{"code": code, "why": why} for code, why in report.unfit],
         "keep": {"codes": list(report.kept), "apply": report.apply_command},
         "cautions": _plain(report.cautions),
     }
@@ -64,7 +67,7 @@ def _configuration(row: Row, bounds: Bounds) -> dict[str, Any]:
         "level": own.level.name,
         "verdict": kebab(result.verdict.name),
         "why": result.why,
-        "keep": result.keep,
+        "keep": row.keep,
         "figures": _plain(row.figures),
         "speed": _judgement(result.judgement),
         "results": _agreement(result.agreement),
@@ -79,8 +82,16 @@ def _judgement(judgement: Judgement | None) -> dict[str, Any] | None:
         "says": kebab(judgement.speed.name),
         "ratio": _plain(judgement.interval),
         "detectable": judgement.seen,
+        "typical": _typical(judgement),
         "samples": _plain(judgement.samples),
     }
+
+
+def _typical(judgement: Judgement) -> dict[str, float] | None:
+    if not judgement.samples:
+        return None
+    before, after = typical(judgement.samples)
+    return {"before": before, "after": after}
 
 
 def _agreement(agreement: Agreement | None) -> dict[str, Any] | None:

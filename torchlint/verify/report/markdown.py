@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchlint.verify.report.columns import Measured, measured
-from torchlint.verify.report.rows import cautions, nothing_words, proof_words, rows, stderr_tail
+from torchlint.verify.report.columns import columns
+from torchlint.verify.report.headline import headline
+from torchlint.verify.report.rows import cautions, keep_words, notes, rows, unfit_words
 from torchlint.verify.report.words import (
     CPU_LABEL,
     INTERRUPTED,
     load_words,
     machine_facts,
     method_words,
-    speedup,
 )
 
 if TYPE_CHECKING:
@@ -33,80 +33,45 @@ def render(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     told = rows(report)
-    yield f"### torchlint verify: {_headline(report)}"
+    yield f"### torchlint verify: {headline(report)}"
     labels = [CPU_LABEL] if report.machine.is_cpu else []
     for label in [*labels, INTERRUPTED] if report.interrupted else labels:
         yield from ("", "> [!WARNING]", f"> {label}")
     yield ""
     yield from _table(told, report)
+    for text in unfit_words(report):
+        yield from ("", plain(text))
     if report.kept:
-        yield from ("", "Apply just these:", "", *fenced(report.apply_command, "console"))
-    yield from _folded("Why", _reasons(told))
+        command = fenced(report.apply_command, "console")
+        yield from ("", f"Keep {keep_words(told, report)}:", "", *command)
+    yield from _folded("Why", _reasons(told, report))
     warned = [f"- **{plain(each.text)}**; {plain(each.remedy)}" for each in cautions(report)]
     yield from _folded("Cautions", warned)
     yield from _folded("Machine and method", _machine(report))
 
 
-def _headline(report: Report) -> str:
-    if not report.kept:
-        return nothing_words(report)
-    proof = proof_words(report)
-    return f"keep {', '.join(report.kept)}" + (f": {proof}" if proof else "")
-
-
 def _table(told: Sequence[Row], report: Report) -> Iterator[str]:
-    """Yield the table; the columns that nobody has are left out."""
-    columns = [
-        Measured("name", "configuration", tuple(_name(row) for row in told)),
-        Measured("ratio", f"speed-up ({report.confidence:.0%})", tuple(map(_ratio, told))),
-        *measured(told, report),
-        Measured("results", "results", tuple(map(_results, told))),
-        Measured("verdict", "verdict", tuple(_verdict(row) for row in told)),
-    ]
-    shown = [column for column in columns if any(column.cells)]
-    words = ("name", "results", "verdict")
+    shown = columns(told, report)
     yield _row([column.header for column in shown])
-    yield _row([":--" if column.key in words else "--:" for column in shown])
-    for cells in zip(*(column.cells for column in shown), strict=True):
-        yield _row(cells)
+    yield _row(["--:" if column.is_number else ":--" for column in shown])
+    for at, row in enumerate(told):
+        cells = {column.key: column.cells[at] for column in shown} | {"name": plain(row.name)}
+        bold = {"verdict", "name"} if row.mark.strip() else {"verdict"}
+        yield _row([f"**{cell}**" if cell and key in bold else cell for key, cell in cells.items()])
 
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _name(row: Row) -> str:
-    name = plain(row.name)
-    return f"**{name}**" if row.result.keep and row.role == "single" else name
-
-
-def _ratio(row: Row) -> str:
-    if row.ratio is None:
-        return ""
-    ratio, between = speedup(row.ratio)
-    return f"{ratio} ({between})"
-
-
-def _results(row: Row) -> str:
-    agreement = row.result.agreement
-    return agreement.same.words if agreement and row.verdict else ""
-
-
-def _verdict(row: Row) -> str:
-    return f"**{row.verdict}**" if row.verdict else ""
-
-
-def _reasons(told: Sequence[Row]) -> Iterator[str]:
+def _reasons(told: Sequence[Row], report: Report) -> Iterator[str]:
     """Yield what the table does not say, and how scripts ended that failed."""
-    tails: list[list[str]] = []
-    for row in told:
-        if row.words:
-            sentences = "; ".join(plain(sentence) for sentence in row.words)
-            yield f"- {plain(row.name)}, {row.verdict}: {sentences}"
-            tail = stderr_tail(row.result)
-            if tail and tail not in tails:
-                yield from ("", *(f"  {line}" for line in fenced("\n".join(tail), "text")), "")
-                tails.append(tail)
+    for note in notes(told, report):
+        sentences = "; ".join(plain(sentence) for sentence in note.sentences)
+        yield f"- {plain(note.name)}, {note.verdict.value}: {sentences}"
+        if note.tail:
+            block = fenced("\n".join(note.tail), "text")
+            yield from ("", *(f"  {line}" for line in block), "")
 
 
 def _machine(report: Report) -> Iterator[str]:

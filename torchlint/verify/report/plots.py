@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Interval
+from torchlint.verify.report.figures import ENOUGH
 from torchlint.verify.report.scales import Scale, Tick, around, linear_ticks, ratio_ticks
 from torchlint.verify.report.words import unit_of
+from torchlint.verify.statistics import log_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,10 +88,10 @@ class Strip:
     size: float
 
 
-def strip(samples: Sequence[Sample], before: Interval | None, after: Interval | None) -> Strip:
-    """Return the plot of step times; without an interval an arm has the mean of its runs alone."""
-    first = before or _mean([sample.before for sample in samples])
-    second = after or _mean([sample.after for sample in samples])
+def strip(samples: Sequence[Sample]) -> Strip:
+    """Return the plot of the step times of some pairs of runs."""
+    first = _typical([sample.before for sample in samples])
+    second = _typical([sample.after for sample in samples])
     times = [time for sample in samples for time in (sample.before, sample.after)]
     scale = around([*times, first.low, first.high, second.low, second.high])
     unit, size = unit_of([max(times)])
@@ -104,6 +107,8 @@ def strip(samples: Sequence[Sample], before: Interval | None, after: Interval | 
     )
 
 
-def _mean(times: Sequence[float]) -> Interval:
-    middle = sum(times) / len(times)
-    return Interval(middle, middle, middle)
+def _typical(times: Sequence[float]) -> Interval:
+    """Return the interval of an arm; that of two runs says nothing, and is left out."""
+    middle = geometric_mean(times)
+    known = log_interval(times) if len(times) >= ENOUGH else None
+    return known or Interval(middle, middle, middle)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from torchlint.report.paint import visible
 from torchlint.verify.model import Verdict
-from torchlint.verify.report.columns import measured
+from torchlint.verify.report.columns import columns
 from torchlint.verify.report.grid import Column, draw, fit
-from torchlint.verify.report.rows import cautions, nothing_words, proof_words, rows, stderr_tail
+from torchlint.verify.report.headline import headline
+from torchlint.verify.report.rows import cautions, keep_words, notes, rows, unfit_words
 from torchlint.verify.report.words import (
     BRIEF,
     CPU_LABEL,
@@ -18,7 +19,6 @@ from torchlint.verify.report.words import (
     load_words,
     machine_facts,
     method_words,
-    speedup,
 )
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from torchlint.report.paint import Line
     from torchlint.verify.model import Report
-    from torchlint.verify.report.rows import Row
+    from torchlint.verify.report import columns as shared
+    from torchlint.verify.report.rows import Note, Row
 
-RANKS = {"memory": 1, "wait": 2, "busy": 3, "reads": 4, "step": 5, "results": 6}  # first to go: 1
+# first to go where the terminal is narrow: 1
+RANKS = {"memory": 1, "wait": 2, "busy": 3, "reads": 4, "before": 5, "after": 5, "results": 6}
+BRIEFLY = {"name": "fix", "ratio": "speed-up"}  # headers there
 NARROWEST = 40  # columns; a terminal that is narrower breaks the lines itself
 WIDEST = 100  # of running text
 COLORS = {
@@ -49,21 +52,19 @@ def lines(report: Report, width: int = WIDEST) -> Iterator[Line]:
     width = max(NARROWEST, width)
     yield from _what_ran(report, width)
     yield []
-    yield from draw(fit(_columns(told, report), width))
-    tails: list[list[str]] = []
-    for row in told:
-        if row.words:
-            yield from _words(row, width)
-            tail = stderr_tail(row.result)
-            if tail not in tails:  # all together often fail as one of them did alone
-                yield from ([("  | ", "bright_blue"), (visible(line), "")] for line in tail)
-                tails.append(tail)
+    yield from draw(fit([_column(each, told) for each in columns(told, report)], width))
+    for text in unfit_words(report):
+        yield []
+        yield from _paragraph("", "", text, width)
+    for note in notes(told, report):
+        yield []
+        yield from _note(note, width)
     for caution in cautions(report):
         yield []
         yield from _paragraph("caution: ", "bold yellow", visible(caution.text), width)
         yield from _paragraph("   help: ", "bold cyan", visible(caution.remedy), width)
     yield []
-    yield from _what_to_keep(report, width)
+    yield from _what_to_keep(told, report, width)
 
 
 def _what_ran(report: Report, width: int) -> Iterator[Line]:
@@ -78,78 +79,61 @@ def _what_ran(report: Report, width: int) -> Iterator[Line]:
         yield from _paragraph("          ", "", INTERRUPTED, width, "bold yellow")
 
 
-def _columns(told: Sequence[Row], report: Report) -> list[Column]:
-    """Return all columns, from the one that says what to the one that says how it is."""
-    name = Column(
-        "configuration",
-        tuple((_mark(row) + row.name, "bold" if row.result.keep else "") for row in told),
-        align="<",
-        brief=tuple(_mark(row) + row.title for row in told),
-        brief_header="fix",
+def _column(own: shared.Column, told: Sequence[Row]) -> Column:
+    """Return a column as the grid has it: styled, and with what it says where room is scarce."""
+    texts, header = own.cells, own.header
+    styles: tuple[str, ...] = ("",) * len(told)
+    brief: tuple[str, ...] = ()
+    match own.key:
+        case "name":
+            texts = tuple(row.mark + row.name for row in told)
+            styles = tuple("bold" if row.keep else "" for row in told)
+            brief = tuple(row.mark + row.title for row in told)
+        case "ratio":
+            texts = tuple("{:<6} {}".format(*_parts(text)).rstrip() for text in texts)
+            brief = tuple(text.partition(" ")[0] for text in texts)
+        case "results":
+            same = [row.result.agreement for row in told]
+            texts = tuple(SHORT[each.same] if each else "" for each in same)
+            styles = tuple("" if each is None or each.allowed else "bold red" for each in same)
+        case "verdict":
+            styles = tuple(COLORS[row.result.verdict] for row in told)
+            brief = tuple(
+                row.verdict and BRIEF.get(row.result.verdict, row.verdict) for row in told
+            )
+        case _:
+            header = header.replace(" ", "\n", 1)
+    return Column(
+        header,
+        tuple(zip(texts, styles, strict=True)),
+        RANKS.get(own.key, 0),
+        align=">" if own.is_number else "<",
+        brief=brief,
+        brief_header=BRIEFLY.get(own.key, ""),
     )
-    ratio = Column(
-        f"speed-up ({report.confidence:.0%})",
-        tuple((_ratio(row), "") for row in told),
-        align="<",
-        brief=tuple(_ratio(row).partition(" ")[0] for row in told),
-        brief_header="speed-up",
-    )
-    figures = [
-        Column(
-            each.header.replace(" ", "\n", 1),
-            tuple((cell, "") for cell in each.cells),
-            RANKS[each.key],
-        )
-        for each in measured(told, report)
-    ]
-    results = Column("results", tuple(_results(row) for row in told), RANKS["results"], align="<")
-    verdict = Column(
-        "verdict",
-        tuple((row.verdict, COLORS[row.result.verdict]) for row in told),
-        align="<",
-        brief=tuple(row.verdict and BRIEF.get(row.result.verdict, row.verdict) for row in told),
-    )
-    has_step = [column for column in figures if column.rank == RANKS["step"]]
-    others = [column for column in figures if column.rank != RANKS["step"]]
-    return [name, *has_step, ratio, *others, results, verdict]
 
 
-def _mark(row: Row) -> str:
-    """Return the mark of what is worth keeping, or as many blanks."""
-    return "* " if row.result.keep and row.role == "single" else "  "
+def _parts(ratio: str) -> tuple[str, str]:
+    """Return a speed-up and its interval, which a table need not enclose."""
+    middle, _, between = ratio.partition(" ")
+    return middle, between.strip("()")
 
 
-def _ratio(row: Row) -> str:
-    if row.ratio is None:
-        return ""
-    ratio, between = speedup(row.ratio)
-    return f"{ratio:<6} {between}"
-
-
-def _results(row: Row) -> tuple[str, str]:
-    agreement = row.result.agreement
-    if row.role == "before" or agreement is None:
-        return "", ""
-    return SHORT[agreement.same], "" if agreement.allowed else "bold red"
-
-
-def _words(row: Row, width: int) -> Iterator[Line]:
+def _note(note: Note, width: int) -> Iterator[Line]:
     """Yield a verdict with its reasons."""
-    yield []
-    verdict = row.result.verdict
-    yield [(row.name, "bold"), (": ", ""), (verdict.value, COLORS[verdict])]
-    for sentence in row.words:
+    yield [(note.name, "bold"), (": ", ""), (note.verdict.value, COLORS[note.verdict])]
+    for sentence in note.sentences:
         yield from _paragraph("  ", "", visible(sentence), width)
+    yield from ([("  | ", "bright_blue"), (visible(line), "")] for line in note.tail)
 
 
-def _what_to_keep(report: Report, width: int) -> Iterator[Line]:
-    """Yield which fixes have proved themselves, and the command that applies just those."""
-    if not report.kept:
-        yield from _paragraph("keep  ", "bold", nothing_words(report), width)
-        return
-    said = ", ".join(report.kept) + (f": {proof}" if (proof := proof_words(report)) else "")
-    yield from _paragraph("keep  ", "bold green", said, width)
-    yield [("      ", ""), (visible(report.apply_command), "bold")]
+def _what_to_keep(told: Sequence[Row], report: Report, width: int) -> Iterator[Line]:
+    """Yield what the report comes to, which fixes to keep, and the command that applies those."""
+    yield from _paragraph("", "", headline(report), width, "bold")
+    if report.kept:
+        marks = " (marked *)" if any(row.mark.strip() for row in told) else ""
+        yield from _paragraph("keep  ", "bold green", keep_words(told, report) + marks, width)
+        yield [("      ", ""), (visible(report.apply_command), "bold")]
 
 
 def _paragraph(

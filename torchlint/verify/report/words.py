@@ -11,14 +11,21 @@ from torchlint.report.model import count
 from torchlint.verify.model import Same, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from torchlint.verify.model import Interval, Machine, Report
 
 CPU_LABEL = "measured on a CPU: says nothing of a GPU"
 INTERRUPTED = "interrupted: this is what was known by then"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
-NARROW = 0.05  # an interval that is narrower than this is told with one more digit
+NEAR = 0.05  # an end of an interval that is so near to 1 would be rounded to it
+RESULTS = {
+    Same.BITWISE: "results bitwise equal",
+    Same.TOLERANCE: "results equal within rounding",
+    Same.RANDOM_STREAM: "random stream changed",
+    Same.SEED_SPREAD: "results within the spread of seeds",
+    Same.DIVERGED: "results diverged",
+}
 SHORT = {
     Same.BITWISE: "bitwise",
     Same.TOLERANCE: "tolerance",
@@ -83,12 +90,30 @@ def spread(interval: Interval, size: float) -> tuple[str, str]:
 
 
 def speedup(interval: Interval) -> tuple[str, str]:
-    """Return a ratio of times and its interval: ``1.45x`` and ``1.41-1.49``."""
-    places = 3 if interval.high - interval.low < NARROW else 2
+    """Return a ratio of times and its interval: ``1.45x`` and ``1.41-1.49``.
+
+    They have the places that the width of the interval calls for, and enough to tell its ends
+    from 1.
+    """
+    width = (interval.high - interval.low) / 3
+    least = 0 if interval.low >= 10 else 1
+    if any(abs(end - 1) < NEAR for end in (interval.low, interval.high)):
+        least = 2
+    places = 3 if width <= 0 else min(3, max(least, math.ceil(-math.log10(width))))
     low, middle, high = (
         f"{value:.{places}f}" for value in (interval.low, interval.middle, interval.high)
     )
     return f"{middle}x", f"{low}-{high}"
+
+
+def change(share: float) -> str:
+    """Return a change of the speed in words: ``4 %``, ``5.5 %``."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def listing(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: ``TL1, TL2 and TL3``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def percent(share: float) -> str:
@@ -140,6 +165,9 @@ def load_words(machine: Machine) -> str:
 
 def method_words(report: Report) -> str:
     """Return how it was measured, in one line."""
-    turns = "pairs in lockstep" if report.mode == "lockstep" else "pairs of runs in random order"
-    steps = f"{report.bounds.steps} steps a run, the first {report.bounds.warmup} not timed"
-    return f"{turns}; {steps}; {report.confidence:.0%} intervals; took {duration(report.seconds)}"
+    order = "in lockstep" if report.mode == "lockstep" else "in random order"
+    return (
+        f"step times of pairs of runs, {order}; {report.bounds.steps} steps a run, the first "
+        f"{report.bounds.warmup} not timed; {100 * report.confidence:g} % intervals, all "
+        f"comparisons of this report together; took {duration(report.seconds)}"
+    )
