@@ -201,7 +201,7 @@ def test_the_pairs_needed_are_those_after_which_it_is_settled(
 
 def test_a_comparison_does_not_count_for_its_own_pool() -> None:
     pool = Pool(pairs(0.1, 0.3))  # squares .1, two degrees of freedom
-    pool.add("a", pairs(0.0))
+    pool.add("a", pairs(0.0, 0.1))
     pool.add("a", pairs(0.0, 0.1, 0.2))  # squares .02, two degrees; instead of the one before
     pool.add("b", pairs(5.0, 5.2))  # squares .02, one degree
     assert pool.without("a") == Spread(pytest.approx(0.12 / 3), 3)
@@ -213,6 +213,19 @@ def test_the_last_one_is_taken_out_of_the_pool_without_a_rest() -> None:
     pool = Pool()
     pool.add("a", pairs(0.1, 0.2, 0.4))
     assert pool.without("a") == UNKNOWN
+
+
+def test_rounding_makes_no_variance_negative() -> None:
+    # (0.3 x 6 + 1e-18 x 5) / 11 x 11 - 0.3 x 6 is -2.2e-16 in floating point
+    left = Spread(0.3, 6) + Spread(1e-18, 5) - Spread(0.3, 6)
+    assert left == Spread(0.0, 5)
+
+
+def test_there_may_be_too_few_pairs_to_settle_it() -> None:
+    began = having(0.04, 0.01, 2)
+    needed = pairs_needed(began)
+    assert pairs_needed(began, most=2 + needed) == needed
+    assert pairs_needed(began, most=1 + needed) is None
 
 
 def test_the_pairs_needed_are_unknown_without_a_spread() -> None:

@@ -9,7 +9,6 @@ import math
 import random
 import re
 import sys
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -46,6 +45,11 @@ def call(module, monkeypatch, *words: str) -> int:
         return ended.code
 
 
+def pairs(*logs: float) -> list[Sample]:
+    """Return pairs with these log ratios."""
+    return [Sample(math.exp(log), 1.0, "lockstep") for log in logs]
+
+
 def steady(*logs: float):
     """Return noise that is the same for all: the script with itself has the first, twice."""
     return lambda _, size: [iter([0.01, -0.01]), *(iter(logs) for _ in range(size))]
@@ -54,33 +58,39 @@ def steady(*logs: float):
 # -- the simulation ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("spread", [0.02, 0.2])
-def test_a_look_says_what_judge_says(simulation, spread) -> None:
-    rng = random.Random(spread)  # noqa: S311 - noise, no secret
-    itself = [Sample(1.03, 1.0, "lockstep"), Sample(0.99, 1.0, "lockstep")]
-    pool, samples, said = simulation.statistics.Pool(itself), ([], []), set()
+def test_a_look_says_what_judge_says(simulation, spread, seed) -> None:
+    rng = random.Random(seed)  # noqa: S311 - noise, no secret
+    itself = pairs(0.03, -0.01)
+    pool, seen, said = simulation.statistics.Pool(itself), ([], []), set()
     logs = [[rng.gauss(change, spread) for _ in range(40)] for change in (0.0, 0.1)]
     both = [simulation.Comparison(iter(each)) for each in logs]
-    for _ in range(40):
+    for number in range(1, 41):
         for k, one in enumerate(both):
             one.look(10, pool)
-            samples[k].append(Sample(math.exp(logs[k][len(samples[k])]), 1.0, "lockstep"))
-            others = pooled([samples[1 - k]], itself)
-            assert one.speed is judge(samples[k], comparisons=10, spread=others).speed
+            seen[k][:] = pairs(*logs[k][:number])
+            others = pooled([seen[1 - k]], itself)
+            assert one.speed is judge(seen[k], comparisons=10, spread=others).speed
             said.add(one.speed)
     assert len(said) > 1
 
 
-def test_a_report_is_judged_after_every_pair_until_something_is_called(simulation) -> None:
-    logs = (0.0, 0.2, 0.2, 0.2, 0.2, *[0.2] * 35)
-    (called,) = simulation.report(steady(*logs), [0.0], None)
-    first = next(
-        n for n in count(3)
-        if judge([Sample(math.exp(log), 1.0, "lockstep") for log in logs[:n]],
-                 spread=pooled([], [Sample(math.exp(0.01), 1.0, "lockstep")] * 2)).speed
-        is Speed.FASTER
+@pytest.mark.parametrize("size", [1, 10])
+def test_a_report_is_judged_after_every_pair_until_something_is_called(simulation, size) -> None:
+    logs = (0.0, *[0.2] * 39)
+    called = list(simulation.report(steady(*logs), [0.0] * size, None))
+    first = next(  # where all see the same, the pool of the others has the same variance
+        number
+        for number in range(3, 41)
+        if judge(
+            pairs(*logs[:number]),
+            comparisons=size,
+            spread=pooled([pairs(*logs[:number])] * (size - 1), pairs(0.01, -0.01)),
+        ).speed is Speed.FASTER
     )  # fmt: skip
-    assert called.seen.count == first > 3
+    assert len(called) == size
+    assert called[-1].seen.count == first > 3
 
 
 def test_without_giving_up_no_change_is_no_end(simulation) -> None:
@@ -133,6 +143,18 @@ def test_large_changes_are_seen_early_and_small_ones_later(simulation) -> None:
     assert small[0] < 0.5 < small[-1]
 
 
+@pytest.mark.parametrize(("bias", "share"), [(0.2, 1.0), (-0.2, 0.0)])
+def test_power_counts_right_verdicts_of_what_changes_the_speed(simulation, bias, share) -> None:
+    sizes = []
+
+    def noise(rng, size):
+        sizes.append(size)
+        return simulation.real([(math.exp(bias), 1.0)])(rng, size)  # so that all are called
+
+    assert simulation.power(noise, 1.05, 10, 3, "x")[-1] == share  # one in ten has the effect
+    assert sizes == [10] * 3
+
+
 def test_the_tables_are_the_same_every_time(simulation, monkeypatch, capsys) -> None:
     monkeypatch.setattr(simulation, "SIZES", (1, 10, 10))
     tables = []
@@ -168,7 +190,7 @@ def test_a_file_without_pairs_is_an_error(simulation, monkeypatch, capsys, tmp_p
 
 
 class FakeExecutor:
-    """Runs of which each takes ten seconds; scripts named "broken" fail."""
+    """Runs of which each takes ten seconds; "broken" scripts fail, "empty" ones give no times."""
 
     def __init__(self) -> None:
         self.now, self.ran = 0.0, []
@@ -192,7 +214,7 @@ class FakeExecutor:
         assert first == second
         self.now += 10
         self.ran.append((self.kind.name, Phase.TIMING))
-        made = bounds.seconds >= 5
+        made = bounds.seconds >= 5 and "empty" not in self.kind.script
         return tuple(run(record(turns=(0.8,) * 5 if made else ())) for _ in range(2))
 
 
@@ -245,11 +267,19 @@ def test_the_time_budget_is_the_end(collector, collecting) -> None:
     assert (code, len(found["kinds"]["a, lockstep"])) == (3, 3)
 
 
-def test_a_script_that_fails_costs_only_itself(collector, collecting, capsys) -> None:
-    code, found = collecting(collector.Kind("broken.py"), collector.Kind("a.py"))
+@pytest.mark.parametrize(
+    ("name", "why"), [("broken", "no such thing"), ("empty", "3 pairs of runs without a time")]
+)
+def test_a_script_that_fails_costs_only_itself(collector, collecting, capsys, name, why) -> None:
+    fake = FakeExecutor()
+    code, found = collecting(
+        collector.Kind(f"{name}.py"), collector.Kind("a.py"), end=200, fake=fake
+    )
     assert code == 1
     assert set(found["kinds"]) == {"a, lockstep"}
-    assert "broken, lockstep: given up" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"{name}, lockstep: given up" in told
+    assert why in told
 
 
 def test_pairs_of_two_machines_do_not_mix(collector, collecting) -> None:
