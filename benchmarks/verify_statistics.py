@@ -60,7 +60,7 @@ def normal(spread: float) -> Noise:
 
 
 def mixed(*spreads: float) -> Noise:
-    """Return noise of several sizes: the script itself has the first, comparisons all in turn."""
+    """Return noise of several sizes in turn: the script with itself has the first."""
 
     def one(rng: random.Random, spread: float) -> Iterator[float]:
         return drawn(lambda: rng.gauss(0, spread))
@@ -117,12 +117,13 @@ def drawn(draw: Callable[[], float]) -> Iterator[float]:
 
 NOISES: Mapping[str, Noise] = {
     **{f"{spread:.0%}": normal(spread) for spread in SPREADS},
+    "10%": normal(0.10),
     "2 %, 8 % by turns": mixed(0.02, 0.08),
     "before is shared": shared(0.04),
     "heavy tails, 4 %": heavy(0.04),
     "2 %, outliers 10 %": disturbed(0.02, 0.1),
 }
-HELD = tuple(NOISES)[: len(SPREADS)]  # to what is allowed
+HELD = tuple(NOISES)[: len(SPREADS)]  # to what is allowed; the others show where the rule ends
 
 
 # -- reports -------------------------------------------------------------------------------------

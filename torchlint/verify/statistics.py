@@ -15,8 +15,10 @@ other comparisons of its kind,
 with m the comparisons that the report may judge, fixed before the first pair.  From three pairs on
 it is faster where x - h > ln 1.02 and slower where x + h < -ln 1.02.  The pooled variance keeps
 three pairs that lie together by luck from settling anything; m keeps a report of many comparisons
-as honest as one of a single.  `benchmarks/verify_statistics.py` simulates whole reports: at most
-1 % of them call something faster or slower that is neither.
+as honest as one of a single.  `benchmarks/verify_statistics.py` simulates whole reports: where
+pairs spread by 6 % or less, at most 1 % of the reports call something faster or slower that is
+neither.  A report of one single comparison is false more often where pairs spread more than that,
+or more than those of the script with itself.
 """
 
 from __future__ import annotations
