@@ -117,6 +117,7 @@ class Timing:
             return lockstep_sample(*self.executor.lockstep(ITSELF, ITSELF, bounds))
         runs = [self.executor.run(ITSELF, Phase.TIMING, bounds) for _ in range(2)]
         self.rng.shuffle(runs)
+        assert bounds.anchor is not None
         return sequential_sample(runs[0], runs[1], bounds.anchor, bounds.warmup)
 
 
