@@ -94,20 +94,39 @@ def proved(kept: Kept, singles: Mapping[str, Result], sets: Mapping[Codes, Resul
     """
     own = _result(kept.codes, singles, sets)
     is_timed = own is not None and own.verdict in {Verdict.FASTER, Verdict.NO_CHANGE}
-    gains = dict(_proved_gains(singles, sets))
-    most = max(gains.values(), default=0.0)
-    near = [codes for codes in gains if gains[codes] >= most - math.log(MISSING)]
-    if not kept.codes and not near:
+    faster = dict(_faster(singles, sets))
+    best = max(faster.values(), key=gain, default=None)
+    if own is not None and is_timed and _is_near(own, best):
         return kept
-    if is_timed and own is not None and gain(own) >= most - math.log(MISSING):
-        return kept
-    alone = [code for code, result in singles.items() if is_proven(result)]
+    near = [codes for codes, result in faster.items() if _is_near(result, best)]
     near = near or ([kept.codes] if is_timed else [(code,) for code in kept.codes[:1]])
-    best = min(near, key=lambda codes: (len(set(codes) - set(alone)), -gains.get(codes, 0.0)))
-    others = ", ".join(best)
-    untried = f"not tried together with {others}, as the time was over"
-    reasons = {code: untried for code in kept.codes if code not in best}
-    return Kept(best, {c: w for c, w in (reasons | dict(kept.left_out)).items() if c not in best})
+    if not near:
+        return kept
+    alone = {code for code, result in singles.items() if is_proven(result)}
+    found = min(near, key=lambda each: (len(set(each) - alone), -_gain_of(faster.get(each))))
+    untried = f"not tried together with {', '.join(found)}, as the time was over"
+    reasons = {**dict.fromkeys(kept.codes, untried), **kept.left_out}
+    return Kept(found, {code: why for code, why in reasons.items() if code not in found})
+
+
+def _is_near(result: Result, best: Result | None) -> bool:
+    """Whether a result is as good as the best one, as far as anybody can tell.
+
+    An interval reaches some seven standard errors at three pairs: half of it is a wide margin.
+    """
+    if best is None:
+        return True
+    widths = [_width(each) for each in (result, best)]
+    return gain(best) - gain(result) <= max(math.log(MISSING), *(width / 2 for width in widths))
+
+
+def _width(result: Result) -> float:
+    interval = result.judgement.interval if result.judgement else None
+    return math.log(interval.high / interval.middle) if interval else 0.0
+
+
+def _gain_of(result: Result | None) -> float:
+    return gain(result) if result else 0.0
 
 
 def _result(
@@ -116,15 +135,15 @@ def _result(
     return singles.get(codes[0]) if len(codes) == 1 else sets.get(codes)
 
 
-def _proved_gains(
+def _faster(
     singles: Mapping[str, Result], sets: Mapping[Codes, Result]
-) -> Iterator[tuple[Codes, float]]:
-    """Yield what is faster, alone or as a set in which nothing does harm, with its log gain."""
+) -> Iterator[tuple[Codes, Result]]:
+    """Yield what is faster, alone or as a set in which nothing does harm alone."""
     harmful = {code for code, result in singles.items() if result.verdict in HARMFUL}
     alone = [((code,), result) for code, result in singles.items()]
     for codes, result in (*sets.items(), *alone):
         if result.verdict is Verdict.FASTER and harmful.isdisjoint(codes):
-            yield codes, gain(result)
+            yield codes, result
 
 
 def smallest_failing(codes: Codes, works: Callable[[Codes], bool | None]) -> Codes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ PILOT_SHARE = 0.3  # of the time, after which the first run ends with the steps 
 SEED = 1_000_003  # what is added to every seed, to see how far another one leads
 TRACE_STEPS = 50  # of a trace run, at most
 ITSELF = 2  # pairs of the script with itself: how much they vary tells what a change has to exceed
+ROOM = 10  # pairs that there has to be time for; in fewer, too few looks are taken to need it
 BLOCK = 3  # configurations that share a run of the script as it is, one after the other
 SINGLES = 6  # fixes that are timed alone, of which the length of the runs has to take account
 
@@ -188,7 +190,7 @@ class Session:
         A run in which the script fails by itself is made again, with fewer steps.
         """
         while not (self.is_over or known.unexercised or known.failed or known.traces()):
-            if len(self.before.traces()) < 2:
+            if not self.before.traces():
                 self.launches.run(self.before, Phase.TRACE, self._traced())
                 continue
             after = self.launches.run(known, Phase.TRACE, self._traced())
@@ -204,18 +206,18 @@ class Session:
         return replace(bounds, steps=min(bounds.steps, TRACE_STEPS), warmup=0)
 
     def _agreement(self, configuration: Configuration, after: Run) -> Agreement:
-        before, again = self.before.traces()[:2]
+        """Compare two traces; where they differ, with how much the script differs from itself."""
+        before = self.before.traces()[0]
+        agreement = partial(agree.agreement, level=configuration.level, safety=configuration.safety)
+        if (same := agreement(before, before, None, after)).same is Same.BITWISE:
+            return same
+        while len(self.before.traces()) < 2:
+            self.launches.run(self.before, Phase.TRACE, self._traced())
+        again = self.before.traces()[1]
         if self.other_seed is None and agree.needs_other_seed(before, again, after):
             reseeded = replace(self._traced(), reseed=SEED)
             self.other_seed = self.launches.run(self.before, Phase.TRACE, reseeded)
-        return agree.agreement(
-            before,
-            again,
-            self.other_seed,
-            after,
-            level=configuration.level,
-            safety=configuration.safety,
-        )
+        return agreement(before, again, self.other_seed, after)
 
     def works(self, known: Known) -> bool | None:
         """Whether a configuration runs, and computes what it may compute, as its trace says.
@@ -343,8 +345,8 @@ class Session:
         missing = ITSELF - len(self.itself.get("lockstep", ()))
         if missing <= 0 or not self.launches.spent.get("lockstep"):
             return False
-        open_pairs = max(self.limits.fewest - len(each.samples), 1)
-        return self.left >= (missing + open_pairs) * self.launches.cost("lockstep", 2)
+        room = ROOM if self.expected > 1 else ITSELF + self.limits.fewest
+        return self.left >= room * self.launches.cost("lockstep", 2)
 
     def _with_itself(self) -> None:
         self.tries += 1

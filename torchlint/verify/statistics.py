@@ -40,6 +40,7 @@ FEWEST, MOST = 3, 40  # pairs
 USUAL = 15  # pairs after which it is enough that a change of NOISY would have shown
 ENOUGH = 1.05  # no change of this size is left: there is nothing more to look for
 NOISY = 1.15  # a change must be this large to show: nothing can be said
+WIDEST = 300.0  # half an interval of which nobody needs to know more: its ends are still numbers
 PRIOR = 4  # degrees of freedom that the pooled variance counts for, at most
 
 
@@ -177,6 +178,7 @@ def judge(
     half = half_width(samples, comparisons, spread)
     if half is None:
         return Judgement(Speed.OPEN, None, None, tuple(samples))
+    half = min(half, WIDEST)
     middle = fmean(_logs(samples))
     interval = Interval(math.exp(middle - half), math.exp(middle), math.exp(middle + half))
     seen = math.expm1(half) + MARGIN - 1
