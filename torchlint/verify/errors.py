@@ -36,15 +36,15 @@ def check_pilot(pilot: Run) -> Anchor:
     if anchor is not None and made >= NEEDED:
         return anchor
     steps = f"{made or 'no'} optimizer {'step' if made == 1 else 'steps'}"
-    if pilot.ending is not Ending.FINISHED:
-        problem = f"the script made {steps} in {pilot.seconds:.0f} s; at least {NEEDED} are needed"
-        remedy = "give it arguments that make it smaller, or more --time-budget"
-    elif pilot.records:
-        problem = f"the script made {steps}; at least {NEEDED} are needed"
-        remedy = "give it arguments with which it trains longer, such as --epochs"
-    else:
+    if not pilot.records and pilot.ending is not Ending.TIMEOUT:
         problem = "the script ended without a single optimizer step or backward pass"
         remedy = "name the script that trains, with the arguments with which it does"
+    elif pilot.ending is not Ending.FINISHED:
+        problem = f"the script made {steps} in {pilot.seconds:.0f} s; at least {NEEDED} are needed"
+        remedy = "give it arguments that make it smaller, or more --time-budget"
+    else:
+        problem = f"the script made {steps}; at least {NEEDED} are needed"
+        remedy = "give it arguments with which it trains longer, such as --epochs"
     raise ScriptError(_with_words(problem, pilot, remedy))
 
 

@@ -8,7 +8,7 @@ the script as it is went further.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchlint.verify.errors import fails_by_itself
@@ -51,9 +51,8 @@ class Launches:
         return self.limits.seconds - (self.clock() - self.started)
 
     def cost(self, what: str, runs: int) -> float:
-        """Return how long a trace or a pair takes: as they took so far, else as the pilot says."""
-        spent = self.spent.get(what)
-        return fmean(spent) if spent else runs * self.how.bounds.expected
+        """Return how long a trace or a pair takes, by those that were taken and by the pilot."""
+        return median([*self.spent.get(what, ()), runs * self.how.bounds.expected])
 
     def took(self, what: str, began: float) -> float:
         """Remember how long something took, and return it."""

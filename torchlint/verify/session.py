@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import fmean
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -304,7 +304,7 @@ class Session:
         return Option(
             place=place,
             pairs=count,
-            seconds=fmean(each.seconds) if each.seconds else cost(self._mode(each), 2),
+            seconds=median(each.seconds) if each.seconds else cost(self._mode(each), 2),
             trace=0.0 if each.second.traces() else cost("trace", 1),
             needed=None if needed is None else max(needed, self.limits.fewest - count),
             gain=each.gain,
@@ -342,11 +342,14 @@ class Session:
         """Whether a pair of the script with itself is next, once something else has its first."""
         if self._mode(each) != "lockstep" or self.tries >= 2 * ITSELF:
             return False
-        missing = ITSELF - len(self.itself.get("lockstep", ()))
-        if missing <= 0 or not self.launches.spent.get("lockstep"):
+        return bool(self.launches.spent.get("lockstep")) and self._has_room("lockstep")
+
+    def _has_room(self, mode: str) -> bool:
+        """Whether pairs of the script with itself are missing, and there is time for them."""
+        if len(self.itself.get(mode, ())) >= ITSELF:
             return False
         room = ROOM if self.expected > 1 else ITSELF + self.limits.fewest
-        return self.left >= room * self.launches.cost("lockstep", 2)
+        return self.left >= room * self.launches.cost(mode, 2)
 
     def _with_itself(self) -> None:
         self.tries += 1
@@ -371,8 +374,7 @@ class Session:
         """Run each configuration once, in random order; the script as it is twice at first."""
         involved = {id(known): known for each in block for known in (each.first, each.second)}
         order, bounds, began = list(involved.values()), self.how.bounds, self.clock()
-        room = self.left - (len(order) + 1) * self.launches.cost("sequential", 2) / 2
-        if len(self.itself.get("sequential", ())) < ITSELF and room > 0:
+        if self._has_room("sequential"):
             order.append(self.before)
         runs: dict[int, list[Run]] = {}
         for known in self.rng.sample(order, len(order)):
