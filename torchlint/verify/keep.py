@@ -112,12 +112,12 @@ def proved(kept: Kept, singles: Mapping[str, Result], sets: Mapping[Codes, Resul
 def _is_near(result: Result, best: Result | None) -> bool:
     """Whether a result is as good as the best one, as far as anybody can tell.
 
-    An interval reaches some seven standard errors at three pairs: half of it is a wide margin.
+    An interval reaches some five standard errors: the mean of both is a few of a difference.
     """
     if best is None:
         return True
-    widths = [_width(each) for each in (result, best)]
-    return gain(best) - gain(result) <= max(math.log(MISSING), *(width / 2 for width in widths))
+    margin = (_width(result) + _width(best)) / 2
+    return gain(best) - gain(result) <= max(math.log(MISSING), margin)
 
 
 def _width(result: Result) -> float:

@@ -98,19 +98,25 @@ class Launches:
         """Keep a run, unless it fails as the script does by itself; learn how far that goes."""
         made = steps_made(run, self.how.anchor)
         self._note(known, run, made)
-        if run.ending in BAD and self._is_own(known, run, made):
-            self._fail(run, made)
+        if run.ending in BAD and (is_own := self._is_own(known, run, made)) is not False:
+            if is_own:
+                self._fail(run, made)
             return
         known.runs.append(run)
         if run.ending is Ending.FINISHED:
             self._shorten(made)
 
-    def _is_own(self, known: Known, run: Run, made: int) -> bool:
-        """Whether a failure is the script's own: run as far, it fails without fixes as well."""
+    def _is_own(self, known: Known, run: Run, made: int) -> bool | None:
+        """Whether a failure is the script's own: run as far, it fails without fixes as well.
+
+        None where there is no time to find out.
+        """
         if known is self.before:
             return True
         if run.ending is Ending.TIMEOUT or self._went_beyond(made):
             return False
+        if self.left <= 0:
+            return None
         bounds = self.how.bounds
         further = replace(bounds, steps=made + 1, warmup=min(bounds.warmup, max(made, 1)))
         self._say(self.before, Phase.TIMING, 1)

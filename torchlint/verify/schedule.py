@@ -24,6 +24,8 @@ Codes: TypeAlias = tuple[str, ...]
 
 SHARE = 0.5  # of the time left: what one that leads may still take, once it has its first pairs
 MISSING = math.log(1.03)  # a gain of a set that its fixes alone do not explain is looked for
+HINT = 0.5  # of the gain of all together that a fix seems to have: it is looked for no more
+LARGE = math.log(1.5)  # a gain that even the step times of single runs show
 GROUPS = 6  # sets that are measured beside the fixes alone and all together, at most
 ALIKE = math.log(1.25)  # costs that differ by less count as equal
 
@@ -34,7 +36,8 @@ class Option:
 
     ``place`` says which it is; one that ``leads`` goes before the others.  ``seconds`` are those of
     a pair, ``trace`` those of the trace that has to come before the first one.  ``needed`` pairs
-    would settle it, None where nobody knows; ``gain`` is the log ratio so far.
+    would settle it, None where nobody knows; ``gain`` is the log ratio so far.  ``hint`` is the
+    share that it seems to have in the gain of all together, by the step times of traces.
     """
 
     place: int
@@ -44,6 +47,7 @@ class Option:
     needed: int | None = None
     gain: float = 0.0
     leads: bool = False
+    hint: float = 0.0
 
     @property
     def next(self) -> float:
@@ -58,14 +62,19 @@ class Option:
         return self.trace + max(needed, 1) * self.seconds
 
 
-def ranked(options: Sequence[Option], left: float, fewest: int = FEWEST) -> list[Option]:
+def ranked(
+    options: Sequence[Option], left: float, fewest: int = FEWEST, *, searches: bool = False
+) -> list[Option]:
     """Return the options in the order in which they are gone on with; what cannot end is missing.
 
-    ``left`` are the seconds until the time is over, ``fewest`` the pairs before any verdict.
+    ``left`` are the seconds until the time is over, ``fewest`` the pairs before any verdict.  With
+    ``searches`` there is a large gain whose fix is not known: traces, which are cheaper than pairs,
+    are made until one hints at it.
     """
     fit = [each for each in options if each.next <= left]
     leading = [each for each in fit if each.leads and _may_lead(each, left, fewest)]
     fresh = [each for each in fit if not each.pairs and each not in leading]
+    fresh.sort(key=_promise if searches else lambda each: (each.trace > 0, -each.hint))
     begun = [each for each in fit if each.pairs and each not in leading]
     near = sorted((each for each in begun if each.cost <= left), key=_nearness)
     far = sorted((each for each in begun if each.cost > left), key=_nearness)
@@ -81,6 +90,12 @@ def _may_lead(option: Option, left: float, fewest: int) -> bool:
 
 def _nearness(option: Option) -> tuple[int, float]:
     return round(math.log(max(option.cost, 1e-9)) / ALIKE), -abs(option.gain)
+
+
+def _promise(option: Option) -> tuple[int, float]:
+    if option.hint >= HINT:
+        return 0, -option.hint
+    return (1, 0.0) if option.trace else (2, -option.hint)
 
 
 def _is_large(option: Option) -> bool:

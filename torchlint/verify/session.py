@@ -18,10 +18,10 @@ from torchlint.verify import agree, schedule, statistics
 from torchlint.verify.errors import check_pilot
 from torchlint.verify.known import PATIENCE, Comparison, Known, Limits, Measuring
 from torchlint.verify.launches import Launches
-from torchlint.verify.model import Bounds, Ending, Phase, Same
+from torchlint.verify.model import Bounds, Ending, Phase, Same, Speed
 from torchlint.verify.pilot import Turns, bounds_of, turns_of
 from torchlint.verify.schedule import Option
-from torchlint.verify.steptimes import lockstep_sample, sequential_sample
+from torchlint.verify.steptimes import lockstep_sample, sequential_sample, usual_step
 from torchlint.verify.verdict import result_of, unexercised
 
 if TYPE_CHECKING:
@@ -205,16 +205,23 @@ class Session:
         bounds = self.how.bounds
         return replace(bounds, steps=min(bounds.steps, TRACE_STEPS), warmup=0)
 
-    def _agreement(self, configuration: Configuration, after: Run) -> Agreement:
-        """Compare two traces; where they differ, with how much the script differs from itself."""
+    def _agreement(self, configuration: Configuration, after: Run) -> Agreement | None:
+        """Compare two traces; where they differ, with how much the script differs from itself.
+
+        None where the time is over before that is known.
+        """
         before = self.before.traces()[0]
         agreement = partial(agree.agreement, level=configuration.level, safety=configuration.safety)
         if (same := agreement(before, before, None, after)).same is Same.BITWISE:
             return same
         while len(self.before.traces()) < 2:
+            if self.is_over:
+                return None
             self.launches.run(self.before, Phase.TRACE, self._traced())
         again = self.before.traces()[1]
         if self.other_seed is None and agree.needs_other_seed(before, again, after):
+            if self.is_over:
+                return None
             reseeded = replace(self._traced(), reseed=SEED)
             self.other_seed = self.launches.run(self.before, Phase.TRACE, reseeded)
         return agreement(before, again, self.other_seed, after)
@@ -225,10 +232,9 @@ class Session:
         None where the time was over before.
         """
         self.trace(known)
-        agreement = known.agreement
-        if not (known.traces() or known.failed or known.unexercised):
-            return None
-        return not known.failed and agreement is not None and is_as_declared(agreement)
+        if known.failed or known.unexercised:
+            return False
+        return None if known.agreement is None else is_as_declared(known.agreement)
 
     def may_be_timed(self, known: Known) -> bool:
         """Whether the speed of a configuration is worth knowing; its trace says so."""
@@ -256,10 +262,13 @@ class Session:
         turn.
         """
         block = self._next([each for each in wanted if self._is_wanted(each)])
+        if block and self._searches() and not block[0].second.traces():
+            self.trace(block[0].second)
+            return not self.is_over
         for each in block:
             self.trace(each.second)
         ready = [each for each in block if each.second.traces() and self._is_wanted(each)]
-        if not ready:
+        if not ready or self.is_over:
             return bool(block) and not self.is_over
         if self._wants_itself(ready[0]):
             self._with_itself()
@@ -283,7 +292,8 @@ class Session:
     def _next(self, wanted: Sequence[Comparison]) -> list[Comparison]:
         """Return what is gone on with: one in lockstep, else some that share a run."""
         options = [self._option(place, each) for place, each in enumerate(wanted)]
-        ranked = schedule.ranked(options, self.left, self.limits.fewest)
+        searches = self._searches()
+        ranked = schedule.ranked(options, self.left, self.limits.fewest, searches=searches)
         if not ranked:
             first = not any(each.samples for each in self.comparisons.values())
             return list(wanted[:1]) if first and not self.is_over else []
@@ -309,7 +319,38 @@ class Session:
             needed=None if needed is None else max(needed, self.limits.fewest - count),
             gain=each.gain,
             leads=each.leads,
+            hint=self._hint(each.second),
         )
+
+    def _searches(self) -> bool:
+        """Whether all together have a large gain, and the fixes alone do not explain it yet."""
+        together = self._together
+        if together is None or together.judgement is None:
+            return False
+        alone = (each for each in self.comparisons.values() if len(each.codes) == 1)
+        explained = sum(max(each.gain, 0.0) for each in alone)
+        is_faster = together.judgement.speed is Speed.FASTER
+        return is_faster and together.gain - explained > schedule.LARGE
+
+    @property
+    def _together(self) -> Comparison | None:
+        """The comparison of most fixes with the script as it is."""
+        found = [each for (first, _), each in self.comparisons.items() if not first]
+        largest = max(found, key=lambda each: len(each.codes), default=None)
+        return largest if largest and len(largest.codes) > 1 else None
+
+    def _hint(self, known: Known) -> float:
+        """Return the share of a fix in the gain of all together, by the step times of traces."""
+        together = self._together
+        if together is None or not known.traces() or not self.before.traces():
+            return 0.0
+        anchor = self.how.anchor
+        all_known = (self.before, together.second, known)
+        traces = [each.traces()[:1] for each in all_known]
+        times = [usual_step(run, anchor) for found in traces for run in found]
+        if len(times) < len(all_known) or times[0] <= times[1]:
+            return 0.0
+        return (times[0] - times[2]) / (times[0] - times[1])
 
     def _mode(self, each: Comparison) -> str:
         """Return how a comparison is timed: never in turns where a fix brings workers."""

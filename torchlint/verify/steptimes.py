@@ -7,7 +7,7 @@ median does not see it.
 from __future__ import annotations
 
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Sample
@@ -48,6 +48,12 @@ def step_time(run: Run, anchor: Anchor, warmup: int, steps: int | None = None) -
         if len(ends := ends_of_steps(record, anchor)[max(warmup - 1, 0) : steps]) > 1
     ]
     return max(times, default=None)
+
+
+def usual_step(run: Run, anchor: Anchor) -> float:
+    """Return the median length of the steps of a run, 0 for too few: a hint, and no measurement."""
+    lengths = [length for record in run.records for length in durations(record, anchor)]
+    return median(lengths) if lengths else 0.0
 
 
 def sequential_sample(before: Run, after: Run, anchor: Anchor, warmup: int) -> Sample | None:
