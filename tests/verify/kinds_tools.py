@@ -118,13 +118,13 @@ def tried(
 
 def _seen(session: Session, codes: tuple[str, ...]) -> Tried:
     known = session.with_codes(codes)
-    once = session._run(session.before, Phase.TRACE, session._traced())
+    once = session.launches.run(session.before, Phase.TRACE, session._traced())
     session.before.runs.append(once)  # stands for the second one too
     session.trace(known)
     after = known.traces()[0] if known.traces() else None
     timed = None
     if not known.unexercised and not known.failed:
-        timed = session._run(known, Phase.TIMING, session.how.bounds)
+        timed = session.launches.run(known, Phase.TIMING, session.how.bounds)
     return Tried(
         session, session.how.anchor, session.how.pilot, once, after, timed, known.agreement,
         known.unexercised, tuple(sorted(known.configuration.files)),

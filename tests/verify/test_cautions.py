@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from statistics_tools import agreement, configuration, judged, record, run
 
-from torchlint.verify.cautions import cautions
+from torchlint.verify.cautions import cautions, own_failure
 from torchlint.verify.model import Anchor, Bounds, Ending, Machine, Phase, Trace
 from torchlint.verify.verdict import result_of
 
@@ -86,6 +86,13 @@ def test_writes_outside() -> None:
     paths = tuple(f"/data/{name}" for name in "edcba")
     found = kinds(after=(run(record(*[0.1] * 39, writes=paths), rss=2**30),))
     assert found["writes-outside"].endswith("project: /data/a, /data/b, /data/c and 2 more")
+
+
+def test_a_script_that_fails_by_itself() -> None:
+    failed = run(record(*[0.1] * 48), ending=Ending.FAILED, code=1, stderr="a\nValueError: no\n")
+    told = own_failure(failed, OPTIMIZER)
+    assert told.text == "the script fails by itself at step 50 (exit code 1): ValueError: no"
+    assert told.remedy == "mend it; runs were ended before that step"
 
 
 def test_time_and_noise() -> None:

@@ -11,7 +11,7 @@ import pytest
 from statistics_tools import agreement, configuration, judged
 
 from torchlint.edits import Safety
-from torchlint.verify.keep import choose, is_proven, smallest_failing
+from torchlint.verify.keep import Kept, choose, is_proven, proved, smallest_failing
 from torchlint.verify.model import Interval, Judgement, Same, Speed, Verdict
 from torchlint.verify.verdict import result_of
 
@@ -148,6 +148,66 @@ def test_time_that_is_over_while_the_failing_are_looked_for() -> None:
     assert kept.codes == ("TL2",)
     assert kept.left_out["TL3"] == "fails or changes results together with TL1, TL2"
     assert "as the time was over" in kept.left_out["TL0"]
+
+
+def told(ratio: float | None, *codes: str, spread: float = 0.002, **known):
+    judgement = judged(ratio, spread) if ratio else None
+    made = configuration(*codes, safety=known.get("safety", Safety.UNSAFE))
+    return result_of(made, [], known.get("same", agreement()), judgement)
+
+
+def test_a_group_is_kept_where_no_fix_alone_explains_it() -> None:
+    singles = {code: told(None, code) for code in ("A", "B", "C")}
+    sets = {("A", "B", "C"): told(1.3, "A", "B", "C")}
+    assert proved(Kept((), {}), singles, sets).codes == ("A", "B", "C")
+    half = {("A", "B"): told(1.29, "A", "B"), ("B", "C"): told(1.1, "B", "C")}
+    assert proved(Kept((), {}), singles, sets | half).codes == ("A", "B")
+
+
+def test_a_fix_that_explains_the_gain_of_a_group_is_kept_alone() -> None:
+    singles = {"A": told(1.29, "A"), "B": told(None, "B")}
+    sets = {("A", "B"): told(1.3, "A", "B")}
+    assert proved(Kept(("A",), {}), singles, sets).codes == ("A",)
+    singles["A"] = told(1.1, "A")
+    assert proved(Kept(("A",), {}), singles, sets).codes == ("A", "B")
+    unsure = {"A": told(1.24, "A", spread=0.05), "B": told(None, "B")}
+    assert proved(Kept(("A",), {}), unsure, sets).codes == ("A",)
+
+
+def test_what_was_not_timed_together_is_not_recommended_together() -> None:
+    singles = {"A": told(1.2, "A"), "B": told(1.3, "B"), "C": told(None, "C")}
+    kept = proved(Kept(("A", "B"), {}), singles, {})
+    assert kept.codes == ("B",)
+    assert kept.left_out == {"A": "not tried together with B, as the time was over"}
+    timed = {("A", "B"): told(1.5, "A", "B")}
+    assert proved(Kept(("A", "B"), {}), singles, timed).codes == ("A", "B")
+    slower = {("A", "B"): told(0.8, "A", "B")}
+    assert proved(Kept(("A", "B"), {}), singles, slower).codes == ("B",)
+
+
+def test_a_group_with_a_fix_that_does_harm_alone_is_not_kept() -> None:
+    changes = told(None, "B", same=agreement(Same.DIVERGED, allowed=False))
+    singles = {"A": told(None, "A"), "B": changes}
+    assert proved(Kept((), {}), singles, {("A", "B"): told(1.5, "A", "B")}).codes == ()
+
+
+def test_safe_fixes_that_cost_nothing_are_kept_as_they_were_timed() -> None:
+    singles = {code: told(1.0, code, safety=Safety.SAFE) for code in ("A", "B")}
+    timed = {("A", "B"): told(1.0, "A", "B", safety=Safety.SAFE)}
+    assert proved(Kept(("A", "B"), {}), singles, timed).codes == ("A", "B")
+    assert proved(Kept(("A", "B"), {}), singles, {}).codes == ("A",)
+
+
+def test_one_that_fails_alone_is_found_among_many() -> None:
+    codes = tuple(f"TL{k}" for k in range(16))
+    tried = []
+
+    def works(some) -> bool:
+        tried.append(some)
+        return "TL11" not in some
+
+    assert smallest_failing(codes, works) == ("TL11",)
+    assert len(tried) <= 8
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

@@ -15,8 +15,8 @@ TOLD = {
     "version": 1, "rank": 0, "world": 2, "ended": "bound", "device": "CPU", "torch": "2.13.0",
     "steps": [[1.0, 2.5]], "optimizers": ["SGD"], "backwards": [0.5], "waits": [[0.25, 0.125]],
     "start": 0.0, "workers": 2, "turns": [0.5], "reached": {"train.py": {"3": 7}},
-    "modules": ["/copy/train.py"], "writes": [], "trace": None, "python": "3.11.7", "cuda": None, "gpus": 0,
-    "driver": None, "threads": 1, "libraries": {"numpy": "2.4"}, "memory": {}, "busy": None,
+    "modules": ["/copy/train.py"], "writes": [], "trace": None, "python": "3.11.7", "cuda": None,
+    "gpus": 0, "driver": None, "threads": 1, "libraries": {"numpy": "2.4"}, "memory": {}, "busy": None,
 }  # fmt: skip
 TRACE = {
     "losses": [1.5, math.nan, None, math.inf], "batches": ["aa"], "initial": "00",

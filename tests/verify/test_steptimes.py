@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -14,6 +15,7 @@ from torchlint.verify.steptimes import (
     sequential_sample,
     step_time,
     steps_made,
+    usual_step,
 )
 
 OPTIMIZER = Anchor("optimizer", 0)
@@ -75,12 +77,23 @@ def test_a_pair_is_compared_over_the_steps_that_both_made() -> None:
 
 def test_turns_are_paired_without_the_first() -> None:
     before, after = run(record(turns=(90, 8, 24, 7))), run(record(turns=(9, 4, 4)))
-    assert lockstep_sample(before, after, size=8) == Sample(2.0, 0.5, "lockstep")
+    assert lockstep_sample(before, after) == Sample(2.0, 0.5, "lockstep")
 
 
 def test_an_odd_turn_is_dropped_where_there_are_enough() -> None:
     before = run(record(turns=(90, 80, 8, 8, 8, 8)))
-    assert lockstep_sample(before, before, size=8) == Sample(1.0, 1.0, "lockstep")
+    assert lockstep_sample(before, before) == Sample(1.0, 1.0, "lockstep")
+
+
+def test_a_turn_has_as_many_steps_as_its_run_says() -> None:
+    before = replace(run(record(turns=(90, 8, 24, 7))), turn=16)
+    after = replace(run(record(turns=(9, 4, 4))), turn=2)
+    assert lockstep_sample(before, after) == Sample(1.0, 2.0, "lockstep")
+
+
+def test_a_hint_is_the_usual_step() -> None:
+    assert usual_step(run(record(9, 1, 1, 7)), OPTIMIZER) == 4
+    assert usual_step(run(), OPTIMIZER) == 0
 
 
 def test_one_turn_is_no_sample() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def test_a_failure_is_told_with_the_last_words_of_the_script() -> None:
     )
     late = run(ending=Ending.TIMEOUT, code=None, seconds=61.0)
     assert verdict([late], None, None)[1] == "the script with it did not come to an end in 61 s"
+    known = replace(late, expected=8.0)
+    assert verdict([known], None, None)[1] == (
+        "the script with it did not come to an end in 61 s (expected 8 s)"
+    )
+    lost = result_of(ONE, [run()], agreement(), None, is_lost=True)
+    assert lost.why == "not timed: its runs ended before steps were made that can be compared"
 
 
 def test_a_safe_fix_that_changes_results_is_a_bug() -> None:
@@ -78,11 +85,11 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
         ),
         (
             judged(1.5, count=2, last=True), Verdict.NOT_MEASURED,
-            "not measured: only 2 pairs of runs were made before the time was over",
+            "not settled: the budget was enough for 2 pairs of runs only",
         ),
         (
             judged(1, count=0), Verdict.NOT_MEASURED,
-            "not measured: no pair of runs was made before the time was over",
+            "not timed: the budget went to what was nearer to a verdict",
         ),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchlint.verify.errors import how, last_words
 from torchlint.verify.model import Caution, Ending, Phase, Verdict
 from torchlint.verify.steptimes import step_time, steps_made
 
@@ -35,6 +36,14 @@ def cautions(
     )
 
 
+def own_failure(run: Run, anchor: Anchor) -> Caution:
+    """Return the caution of a script that fails by itself, with and without fixes."""
+    said = last_words(run, 1)
+    text = f"the script fails by itself at step {steps_made(run, anchor) + 1} ({how(run)})"
+    text += f": {said[0]}" if said else ""
+    return Caution("fails-by-itself", text, "mend it; runs were ended before that step")
+
+
 def _of_the_machine(machine: Machine) -> Iterator[Caution]:
     if machine.is_cpu:
         text = "measured on a CPU: nothing here is evidence for a GPU"
@@ -59,7 +68,8 @@ def _of_steps(
         yield Caution("ended-early", text, "give it arguments with which it trains for longer")
     if (left := min(early, bounds.steps) - bounds.warmup) < FEW:
         text = f"only {max(left, 0)} steps of each run were timed"
-        yield Caution("few-steps", text, "ask for more with --steps")
+        remedy = "give it arguments with which it trains longer, or ask for more with --steps"
+        yield Caution("few-steps", text, remedy)
 
 
 def _of_repeating(before: Result) -> Iterator[Caution]:
@@ -111,7 +121,8 @@ def _of_time(results: Sequence[Result]) -> Iterator[Caution]:
     left = [result for result in results if result.verdict is Verdict.NOT_MEASURED]
     if left:
         names = ", ".join(result.configuration.name for result in left)
-        yield Caution("time-over", f"the time was over before {names}", "give more --time-budget")
+        text = f"the budget was too short for a verdict on {names}"
+        yield Caution("time-over", text, "give more --time-budget")
     noisy = [result for result in results if result.verdict is Verdict.NOISY]
     if noisy:
         names = ", ".join(result.configuration.name for result in noisy)

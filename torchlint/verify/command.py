@@ -7,6 +7,8 @@ import os
 import shlex
 import shutil
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from torchlint.verify.plan import Fixer, Request, apply, command_of
 from torchlint.verify.report import html, json, markdown, table
 from torchlint.verify.report.progress import watching
 from torchlint.verify.session import Limits, Session
+from torchlint.verify.steptimes import NEEDED
 from torchlint.verify.verification import verification
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ _CHECK: dict[str, Any] = {
 
 def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
     """Verify the fixes of a script's project as the command line says; return the exit code."""
-    working = Path.cwd()
+    working, started = Path.cwd(), time.monotonic()
     limits = _limits(options)
     command = command_of(_request(words, options), working)
     layer, pinned = command_line({**_CHECK, **options, "exclude": ()}, working)
@@ -52,8 +55,9 @@ def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
     if not singles:
         print("Nothing to verify: none of the selected rules has a fix for this project.")
         return DONE
+    left = max(limits.seconds - (time.monotonic() - started), 1.0)
     try:
-        report = _measured(command, fixer, singles, limits, options)
+        report = _measured(command, fixer, singles, replace(limits, seconds=left), options)
     except KeyboardInterrupt:
         print("interrupted in the first run: nothing is known yet", file=sys.stderr)
         return INTERRUPTED
@@ -123,6 +127,8 @@ def _request(words: Sequence[str], options: Mapping[str, Any]) -> Request:
 
 def _limits(options: Mapping[str, Any]) -> Limits:
     fewest, most = pairs(options["pairs"])
+    if (options["steps"] or NEEDED) < NEEDED:
+        raise UsageError(f"--steps takes at least {NEEDED}: the first ones are not timed")
     return Limits(seconds(options["time_budget"]), fewest, most, options["steps"])
 
 

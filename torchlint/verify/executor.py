@@ -106,24 +106,27 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
 
     def lockstep(
         self, first: Configuration, second: Configuration, bounds: Bounds
-    ) -> tuple[Run, Run]:
+    ) -> tuple[Run | None, Run | None]:
         """Run two at once that take turns; the records hold the lengths of the turns.
 
-        Both make the same even number of turns, unless one dies or hangs: that ends the other too.
-        Chance says which is first.  Together they have twice ``bounds.seconds``.
+        Both make the same even number of turns, unless one dies or hangs: that ends the other too,
+        or keeps it from being started, which gives None.  Chance says which is first.  Each has
+        ``bounds.seconds`` to come to its first turn, both together have twice that for the turns.
 
         Raises:
             TorchlintError: as for `run`.
             KeyboardInterrupt: as for `run`.
 
         """
-        turns, bounds = lockstep.turns_in(bounds), lockstep.widened(bounds)
+        turns, seconds, bounds = (
+            lockstep.turns_in(bounds), bounds.seconds, lockstep.widened(bounds)
+        )  # fmt: skip
         order = [0, 1]
         self._rng.shuffle(order)
         runs: dict[int, Run] = {}
         with contextlib.ExitStack() as stack:
-            trials, arms = {}, []
-            deadline = time.monotonic() + bounds.seconds
+            trials: dict[int, _Trial] = {}
+            arms: list[lockstep.Arm] = []
             for place in order:
                 trials[place] = trial = stack.enter_context(
                     self._started((first, second)[place], Phase.TIMING, bounds, in_turns=True)
@@ -131,14 +134,16 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
                 assert trial.channel is not None
                 arms.append(lockstep.Arm(trial.live, trial.channel))
                 # One after the other: what a warm-up chooses must not depend on the other arm.
-                arms[-1].arrive(deadline)
-            lockstep.take_turns((arms[0], arms[1]), turns, deadline)
-            for place, arm in zip(order, arms, strict=True):
+                arms[-1].arrive(time.monotonic() + seconds)
+                if arms[-1].is_over:
+                    break
+            lockstep.take_turns(arms, turns, time.monotonic() + 2 * seconds)
+            for place, arm in zip(order, arms, strict=False):
                 watch = _Watch(trials[place].workspace.records)
                 latest = time.monotonic() + RECORD
                 in_time = not arm.is_late and arm.live.wait(latest, watch.is_complete)
                 runs[place] = _finish(trials[place], in_time=in_time)
-        return runs[0], runs[1]
+        return runs.get(0), runs.get(1)
 
     @contextlib.contextmanager
     def _started(
@@ -163,7 +168,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
                 root=workspace.root,
                 original=workspace.original,
                 lines=configuration.lines,
-                turns=channel.turns if channel else None,
+                turns=channel.turns(bounds) if channel else None,
             )
             before = frozenset(workspace.stamps())
             live = launch(
@@ -173,7 +178,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
                 plan,
             )
             stack.callback(live.end)
-            yield _Trial(configuration.name, phase, workspace, live, before, channel)
+            yield _Trial(configuration.name, phase, bounds, workspace, live, before, channel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,7 @@ class _Trial:
 
     configuration: str
     phase: Phase
+    bounds: Bounds
     workspace: Workspace
     live: Live
     before: frozenset[Stamp]
@@ -232,6 +238,8 @@ def _finish(trial: _Trial, *, in_time: bool) -> Run:
         records=records,
         way=trial.workspace.way,
         touched=tuple(sorted({name for name, *_ in trial.before ^ trial.workspace.stamps()})),
+        turn=trial.bounds.turn,
+        expected=trial.bounds.expected,
     )
 
 

@@ -1,9 +1,12 @@
-"""Which fixes to keep: those that proved themselves alone, unless they do harm together.
+"""Which fixes to keep: what was proved, alone or together.
 
-Kept is what is proven.  A fix that makes the script faster is; so is one that is safe, leaves the
-results as they were and makes nothing slower: it costs nothing here, and may gain on another
-machine.  A fix that may change results has to be faster to be worth that; one that is too noisy to
-judge, or was not measured, is proven nothing of.
+A fix that makes the script faster alone is proved; so is one that is safe, leaves the results as
+they were and makes nothing slower: it costs nothing here, and may gain on another machine.  A fix
+that may change results has to be faster to be worth that; one that is too noisy to judge, or was
+not measured, is proved nothing of.  Several are kept together only if they were timed together.
+
+Where fixes are faster together and it is not known which of them gains, the set is kept as it was
+timed: the smallest one that gains as much.
 
 Fixes that are good alone can spoil each other.  What fails together is found with delta debugging
 over cheap trace runs (A. Zeller and R. Hildebrandt, Simplifying and isolating failure-inducing
@@ -22,13 +25,14 @@ from torchlint.edits import Safety
 from torchlint.verify.model import Same, Speed, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchlint.verify.model import Judgement, Result
 
 Codes: TypeAlias = tuple[str, ...]
 
 MISSING = 1.03  # times slower together than expected: worth looking for the one that does it
+HARMFUL = frozenset({Verdict.FAILED, Verdict.CHANGES_RESULTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,13 @@ def choose(
     left_out: dict[str, str] = {}
     while len(codes) > 1 and not (fine := works(codes)):
         if fine is None:
-            best = max(codes, key=lambda code: (_gain(singles[code]), -codes.index(code)))
+            best = max(codes, key=lambda code: (gain(singles[code]), -codes.index(code)))
             untried = f"not tried together with {best}, as the time was over"
             left_out |= dict.fromkeys(_without(codes, best), untried)
             codes = (best,)
             break
         culprits = smallest_failing(codes, works)
-        worst = min(culprits, key=lambda code: (_gain(singles[code]), -codes.index(code)))
+        worst = min(culprits, key=lambda code: (gain(singles[code]), -codes.index(code)))
         others = ", ".join(code for code in culprits if code != worst)
         left_out[worst] = f"fails or changes results together with {others}"
         codes = _without(codes, worst)
@@ -81,16 +85,78 @@ def choose(
     return Kept(codes, left_out)
 
 
+def proved(kept: Kept, singles: Mapping[str, Result], sets: Mapping[Codes, Result]) -> Kept:
+    """Return what is recommended: ``kept``, if that was timed and gains as much as anything does.
+
+    ``kept`` is what `choose` gave, ``sets`` are the results of the sets that were timed.  Else it
+    is the set or the fix that was proved to gain the most; of those that gain as much, the one with
+    the fewest fixes that are not proved alone.
+    """
+    own = _result(kept.codes, singles, sets)
+    is_timed = own is not None and own.verdict in {Verdict.FASTER, Verdict.NO_CHANGE}
+    faster = dict(_faster(singles, sets))
+    best = max(faster.values(), key=gain, default=None)
+    if own is not None and is_timed and _is_near(own, best):
+        return kept
+    near = [codes for codes, result in faster.items() if _is_near(result, best)]
+    near = near or ([kept.codes] if is_timed else [(code,) for code in kept.codes[:1]])
+    if not near:
+        return kept
+    alone = {code for code, result in singles.items() if is_proven(result)}
+    found = min(near, key=lambda each: (len(set(each) - alone), -_gain_of(faster.get(each))))
+    untried = f"not tried together with {', '.join(found)}, as the time was over"
+    reasons = {**dict.fromkeys(kept.codes, untried), **kept.left_out}
+    return Kept(found, {code: why for code, why in reasons.items() if code not in found})
+
+
+def _is_near(result: Result, best: Result | None) -> bool:
+    """Whether a result is as good as the best one, as far as anybody can tell.
+
+    An interval reaches some five standard errors: the mean of both is a few of a difference.
+    """
+    if best is None:
+        return True
+    margin = (_width(result) + _width(best)) / 2
+    return gain(best) - gain(result) <= max(math.log(MISSING), margin)
+
+
+def _width(result: Result) -> float:
+    interval = result.judgement.interval if result.judgement else None
+    return math.log(interval.high / interval.middle) if interval else 0.0
+
+
+def _gain_of(result: Result | None) -> float:
+    return gain(result) if result else 0.0
+
+
+def _result(
+    codes: Codes, singles: Mapping[str, Result], sets: Mapping[Codes, Result]
+) -> Result | None:
+    return singles.get(codes[0]) if len(codes) == 1 else sets.get(codes)
+
+
+def _faster(
+    singles: Mapping[str, Result], sets: Mapping[Codes, Result]
+) -> Iterator[tuple[Codes, Result]]:
+    """Yield what is faster, alone or as a set in which nothing does harm alone."""
+    harmful = {code for code, result in singles.items() if result.verdict in HARMFUL}
+    alone = [((code,), result) for code, result in singles.items()]
+    for codes, result in (*sets.items(), *alone):
+        if result.verdict is Verdict.FASTER and harmful.isdisjoint(codes):
+            yield codes, result
+
+
 def smallest_failing(codes: Codes, works: Callable[[Codes], bool | None]) -> Codes:
     """Return fixes that fail together, of which none can be left out: `ddmin`.
 
-    ``codes`` fail together; each alone works.  When the time is over, what is left is returned.
+    ``codes`` fail together; one of them may fail alone.  When the time is over, what is left is
+    returned.
     """
     parts = 2
-    while len(codes) > 2:
+    while len(codes) > 1:
         size = math.ceil(len(codes) / parts)
         chunks = [codes[k : k + size] for k in range(0, len(codes), size)]
-        if failing := _first_failing([chunk for chunk in chunks if len(chunk) > 1], works):
+        if failing := _first_failing(chunks, works):
             codes, parts = failing, 2
             continue
         rests = [tuple(c for c in codes if c not in chunk) for chunk in chunks]
@@ -118,7 +184,7 @@ def _leave_out(
     What is missing is what interactions can cost, so a fix that alone gains more need not be tried.
     Those that gain nothing are left out together first, then by halves.
     """
-    gains = {code: _gain(singles[code]) for code in codes}
+    gains = {code: gain(singles[code]) for code in codes}
     together = compare((), codes)
     if together.interval is None or together.speed in {Speed.NOISY, Speed.OPEN}:
         return codes
@@ -130,8 +196,8 @@ def _leave_out(
     while groups and missing > math.log(MISSING):
         group = groups.pop(0)
         others = tuple(code for code in codes if code not in group)
-        gain = sum(gains[code] for code in group)
-        if not others or gain >= missing:
+        share = sum(gains[code] for code in group)
+        if not others or share >= missing:
             continue
         judgement = compare(codes, others)
         if judgement.speed is not Speed.FASTER or judgement.interval is None:
@@ -141,12 +207,12 @@ def _leave_out(
             groups[:0] = [group[:half], group[half:]]
             continue
         codes = others
-        missing -= gain + math.log(judgement.interval.middle)
+        missing -= share + math.log(judgement.interval.middle)
         left_out[group[0]] = "the others are faster without it"
     return codes
 
 
-def _gain(result: Result) -> float:
+def gain(result: Result) -> float:
     """Return the logarithm of how many times faster a fix alone is; 0 where it was not seen."""
     if result.verdict is not Verdict.FASTER or result.judgement is None:
         return 0.0

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.verify.record import Turns
-from torchlint.verify.steptimes import TURN, WARM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from torchlint.verify.model import Bounds
@@ -27,13 +26,13 @@ def turns_in(bounds: Bounds) -> int:
 
     Even, since only then each arm is as often first after a switch as the other.
     """
-    return max(2, (bounds.steps - bounds.warmup) // TURN // 2 * 2)
+    return max(2, (bounds.steps - bounds.warmup) // (bounds.warm + bounds.turn) // 2 * 2)
 
 
 def widened(bounds: Bounds) -> Bounds:
     """Return bounds with time for two runs, in which it is us who say which turn is the last."""
     warmup = max(1, bounds.warmup)
-    steps = warmup + (turns_in(bounds) + 1) * (WARM + TURN)
+    steps = warmup + (turns_in(bounds) + 1) * (bounds.warm + bounds.turn)
     return replace(bounds, steps=steps, warmup=warmup, seconds=2 * bounds.seconds)
 
 
@@ -50,10 +49,9 @@ class Channel:
     going: int  # file descriptors
     coming: int
 
-    @property
-    def turns(self) -> Turns:
-        """What the worker is told."""
-        return Turns(TURN, self.go, self.done, WARM)
+    def turns(self, bounds: Bounds) -> Turns:
+        """Return what the worker is told."""
+        return Turns(bounds.turn, self.go, self.done, bounds.warm)
 
 
 @contextlib.contextmanager
@@ -116,13 +114,12 @@ class Arm:
         return True
 
 
-def take_turns(arms: tuple[Arm, Arm], turns: int, deadline: float) -> None:
-    """Let both make so many turns in the order ABBA, then end them; stop early if one is over."""
-    a, b = arms
-    order = [a, b, b, a] * (turns // 2)
+def take_turns(arms: Sequence[Arm], turns: int, deadline: float) -> None:
+    """Let two make so many turns in the order ABBA, then end them; stop early if one is over."""
+    order = [arms[0], arms[-1], arms[-1], arms[0]] * (turns // 2)
     for arm, following in zip(order, [*order[1:], None], strict=True):
-        if a.is_over or b.is_over:
+        if any(each.is_over for each in arms):
             break
         arm.turn(deadline, goes_on=following is arm)
-    a.dismiss()
-    b.dismiss()
+    for arm in arms:
+        arm.dismiss()

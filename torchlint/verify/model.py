@@ -8,6 +8,7 @@ event of the anchor, the optimizer that steps least often.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -79,8 +80,10 @@ class Bounds:
     """When a run ends, and which of its steps are looked at.
 
     A run ends after ``steps`` steps; those up to ``warmup`` are not timed.  After ``seconds`` it
-    is killed.  ``anchor`` is None in the pilot, which learns it.  ``reseed`` is added to every seed
-    that the script sets, and set where it sets none (trace runs only).
+    is killed; after ``enough`` it ends with the steps that it made.  ``anchor`` is None in the
+    pilot, which learns it.  ``reseed`` is added to every seed that the script sets, and set where
+    it sets none (trace runs only).  A turn of lockstep is ``warm`` steps and ``turn`` timed ones.
+    ``expected`` is how many seconds the run should take, by the pilot; 0 where nobody knows.
     """
 
     steps: int
@@ -88,6 +91,10 @@ class Bounds:
     seconds: float
     anchor: Anchor | None = None
     reseed: int = 0
+    turn: int = 8
+    warm: int = 1
+    enough: float = math.inf
+    expected: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,8 @@ class Run:
     ``records`` are ordered by rank.  ``code`` is the exit code (negative: a signal).  ``stderr`` is
     the script's own last lines there.  ``rss`` is the peak of the resident memory of all its
     processes together.  ``way`` is how it got a copy of the project; ``touched`` is data of the
-    user's, linked into the copy, that changed while it ran.
+    user's, linked into the copy, that changed while it ran.  ``turn`` is how many steps of a turn
+    of lockstep were timed; ``expected`` the seconds that it should have taken, 0 where unknown.
     """
 
     configuration: str
@@ -187,6 +195,8 @@ class Run:
     records: tuple[Record, ...]
     way: Literal["overlay", "copy"] = "copy"
     touched: tuple[str, ...] = ()
+    turn: int = 8
+    expected: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +377,11 @@ class Executor(Protocol):
 
     def lockstep(
         self, first: Configuration, second: Configuration, bounds: Bounds
-    ) -> tuple[Run, Run]:
-        """Run two at once that take turns; the records hold the lengths of the turns."""
+    ) -> tuple[Run | None, Run | None]:
+        """Run two at once that take turns; the records hold the lengths of the turns.
+
+        One is None where it was not started, as the other did not come to its first turn.
+        """
 
 
 class Progress(Protocol):

@@ -1,19 +1,27 @@
-"""The runs of one verification: which were made, what they say, and which is next."""
+"""One verification step by step: what is known, which comparison is next, and its pair of runs."""
 
 from __future__ import annotations
 
 import random
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from torchlint.verify import agree, statistics
+from torchlint.errors import UsageError
+from torchlint.registry import find
+from torchlint.rule import Needs, rule_code
+from torchlint.verify import agree, schedule, statistics
 from torchlint.verify.errors import check_pilot
+from torchlint.verify.known import PATIENCE, Comparison, Known, Limits, Measuring
+from torchlint.verify.launches import Launches
 from torchlint.verify.model import Bounds, Ending, Phase, Same, Speed
 from torchlint.verify.pilot import Turns, bounds_of, turns_of
-from torchlint.verify.steptimes import lockstep_sample, sequential_sample
+from torchlint.verify.schedule import Option
+from torchlint.verify.steptimes import lockstep_sample, sequential_sample, usual_step
 from torchlint.verify.verdict import result_of, unexercised
 
 if TYPE_CHECKING:
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
         Anchor,
         Configuration,
         Executor,
-        Judgement,
         Progress,
         Result,
         Run,
@@ -33,68 +40,20 @@ if TYPE_CHECKING:
     )
     from torchlint.verify.plan import Fixer
 
+__all__ = ["Comparison", "Known", "Limits", "Session"]
+
 PILOT_STEPS = 40  # optimizer steps of the first run, where none are asked for
+PILOT_SHARE = 0.3  # of the time, after which the first run ends with the steps that it made
 SEED = 1_000_003  # what is added to every seed, to see how far another one leads
 TRACE_STEPS = 50  # of a trace run, at most
-LATE = 0.1  # of the time: what the traces that choose the fixes to keep may begin late
-PATIENCE = 2  # pairs of runs without a sample, after which a comparison is given up
+ITSELF = 2  # pairs of the script with itself: how much they vary tells what a change has to exceed
+ROOM = 10  # pairs that there has to be time for; in fewer, too few looks are taken to need it
+BLOCK = 3  # configurations that share a run of the script as it is, one after the other
+SINGLES = 6  # fixes that are timed alone, of which the length of the runs has to take account
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is measured: seconds for everything, pairs of runs, and steps of a run."""
-
-    seconds: float
-    fewest: int
-    most: int
-    steps: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Measuring:
-    """How runs are made, as the pilot run says: when they end, and whether they take turns."""
-
-    pilot: Run
-    anchor: Anchor
-    bounds: Bounds
-    turns: Turns
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of one configuration so far; ``unexercised`` says why its fixes do not run."""
-
-    configuration: Configuration
-    runs: list[Run] = field(default_factory=list)
-    agreement: Agreement | None = None
-    unexercised: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether a run of it ended with an error, or found no end."""
-        return any(run.ending in (Ending.FAILED, Ending.TIMEOUT) for run in self.runs)
-
-    def traces(self) -> list[Run]:
-        """Return its trace runs."""
-        return [run for run in self.runs if run.phase is Phase.TRACE]
-
-
-@dataclass(slots=True)
-class Comparison:
-    """Two configurations whose step times are compared."""
-
-    first: Known
-    second: Known
-    samples: list[Sample] = field(default_factory=list)
-    lost: int = 0  # pairs of runs that gave no sample
-    judgement: Judgement | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether more samples could tell more."""
-        if self.first.failed or self.second.failed or self.lost > PATIENCE:
-            return False
-        return self.judgement is None or self.judgement.speed is Speed.OPEN
+def _quiet(_what: str, _told: Mapping[str, Any]) -> None:
+    """Tell nobody."""
 
 
 @dataclass(slots=True)
@@ -103,7 +62,9 @@ class Session:
 
     ``mode`` is "auto", or how runs are to be timed; with ``keep_going`` configurations whose
     results changed are timed as well.  ``tree`` is the user's project, where runs see a copy of it
-    at another place.
+    at another place.  ``note`` is told of every run and pair when it is over: "run" or "pair", and
+    what is known of it, in values that JSON has.  ``started`` is when the time began to count, by
+    the clock; `begin` sets it where it is not given.
     """
 
     executor: Executor
@@ -115,23 +76,33 @@ class Session:
     tree: Path | None = None
     clock: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
+    note: Callable[[str, Mapping[str, Any]], None] = _quiet
+    started: float | None = None
     known: dict[tuple[str, ...], Known] = field(default_factory=dict)
     comparisons: dict[tuple[tuple[str, ...], tuple[str, ...]], Comparison] = field(
         default_factory=dict
     )
-    started: float = 0.0
-    runs: int = 0
-    planned: int = 0
+    itself: dict[str, list[Sample]] = field(default_factory=dict)  # by the mode
+    tries: int = 0  # to take a pair of the script with itself in lockstep
+    unfit: list[tuple[str, str]] = field(default_factory=list)
+    expected: int = 1  # comparisons that may be judged
     other_seed: Run | None = None
-    how: Measuring = field(init=False)
+    launches: Launches = field(init=False)
+
+    @property
+    def how(self) -> Measuring:
+        """How runs are made, as the pilot said and later ones corrected."""
+        return self.launches.how
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time is over."""
+        return self.launches.left
 
     @property
     def is_over(self) -> bool:
         """Whether the time is over after which nothing new is begun."""
-        return self._is_over(0.0)
-
-    def _is_over(self, late: float) -> bool:
-        return self.clock() - self.started >= self.limits.seconds * (1 + late)
+        return self.left <= 0
 
     @property
     def before(self) -> Known:
@@ -139,26 +110,35 @@ class Session:
         return self.known[()]
 
     def begin(self, singles: Sequence[Configuration]) -> tuple[Configuration, ...]:
-        """Run the script once as it is, and learn how it steps and what it imports.
+        """Run the script once as it is, and learn how it steps, what it imports and runs on.
 
-        Returns the configurations again, without the files that the script does not import.
+        Returns the configurations again, without the files that the script does not import, and
+        without those that cannot act on this machine: ``unfit`` names them.
 
         Raises:
-            TorchlintError: it fails, or never steps.
+            TorchlintError: it fails, or makes too few steps.
 
         """
-        self.started = self.clock()
-        before = replace(self.fixer.before(), lines=_all_lines(singles))
-        self.known = {(): Known(before)}
-        # the pilot, two traces as it is, one of each fix and of all, and the rounds of timing
-        self.planned = 4 + len(singles) + self.limits.fewest * (len(singles) + 2)
-        asked = Bounds(self.limits.steps or PILOT_STEPS, 0, self.limits.seconds)
-        pilot = self._run(self.before, Phase.PILOT, asked)
-        anchor = check_pilot(pilot)
+        started = self.clock() if self.started is None else self.started
+        before = Known(replace(self.fixer.before(), lines=_all_lines(singles)))
+        self.known = {(): before}
+        self.launches = Launches(
+            self.executor, self.limits, self.tell, self.note, self.clock, started, before,
+            adapts=self.mode == "auto",
+        )  # fmt: skip
         seconds, steps = self.limits.seconds, self.limits.steps
-        bounds = bounds_of(pilot, anchor, asked=steps, seconds=seconds, runs=self.planned)
-        self.how = Measuring(pilot, anchor, bounds, self._turns(pilot, anchor))
-        return tuple(self._imported(singles))
+        enough = PILOT_SHARE * seconds
+        asked = Bounds(steps or PILOT_STEPS, 0, max(self.left, 1.0), enough=enough)
+        pilot = self.launches.pilot(asked)
+        anchor = check_pilot(pilot)
+        # two traces as it is, one of each fix and of all, pairs with itself, and rounds of timing
+        timed = min(len(singles), SINGLES)
+        runs = 4 + timed + 2 * ITSELF + self.limits.fewest * (timed + 2)
+        bounds = bounds_of(pilot, anchor, asked=steps, seconds=seconds, runs=runs)
+        self.launches.how = Measuring(pilot, anchor, bounds, self._turns(pilot, anchor, bounds))
+        fit = tuple(self._fit(self._imported(singles)))
+        self.expected = schedule.comparisons(len(fit))
+        return fit
 
     def _imported(self, singles: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield what the fixes do to the files that the script imports."""
@@ -173,12 +153,27 @@ class Session:
             elif not found.isdisjoint(one.files):
                 yield self.fixer.with_codes(one.codes)
 
-    def _turns(self, pilot: Run, anchor: Anchor) -> Turns:
+    def _fit(self, singles: Iterable[Configuration]) -> Iterator[Configuration]:
+        """Yield what can act on this machine, and take note of what cannot."""
+        gpus = max((record.gpus for record in self.how.pilot.records), default=0)
+        for one in singles:
+            if lacking := {needs_of(code).lacking(gpus) for code in one.codes} - {""}:
+                self.unfit += [(code, min(lacking)) for code in one.codes]
+            else:
+                yield one
+
+    def _turns(self, pilot: Run, anchor: Anchor, bounds: Bounds) -> Turns:
         """Return how runs are timed: as asked for, else as the pilot allows."""
-        if self.mode == "auto":
-            launcher = self.fixer.command.launcher
-            return turns_of(pilot, anchor, launcher=launcher, memory=free_memory())
-        return Turns("lockstep" if self.mode == "lockstep" else "sequential", "asked for by --mode")
+        if self.mode != "auto":
+            is_lockstep = self.mode == "lockstep"
+            return Turns("lockstep" if is_lockstep else "sequential", "asked for by --mode")
+        return turns_of(
+            pilot,
+            anchor,
+            launcher=self.fixer.command.launcher,
+            memory=free_memory(),
+            steps=bounds.steps - bounds.warmup if pilot.ending is Ending.FINISHED else None,
+        )
 
     def with_codes(self, codes: Sequence[str], name: str = "") -> Known:
         """Return what is known of the configuration with the fixes of some rules."""
@@ -189,122 +184,266 @@ class Session:
             self.known[made.codes] = Known(made, unexercised=why)
         return self.known[made.codes]
 
-    def trace(self, known: Known, late: float = 0.0) -> None:
+    def trace(self, known: Known) -> None:
         """Compare what a configuration computes with what the script computes as it is.
 
-        It may begin by a share of the time ``late``.
+        A run in which the script fails by itself is made again, with fewer steps.
         """
-        if known.unexercised or known.traces() or self._is_over(late):
-            return
-        while len(self.before.traces()) < 2:
-            self._run(self.before, Phase.TRACE, self._traced())
-        after = self._run(known, Phase.TRACE, self._traced())
-        known.unexercised = unexercised(known.configuration, self.how.pilot, [after], self.tree)
-        if not known.failed:
-            known.agreement = self._agreement(known.configuration, after)
-
-    def _agreement(self, configuration: Configuration, after: Run) -> Agreement:
-        before, again = self.before.traces()[:2]
-        if self.other_seed is None and agree.needs_other_seed(before, again, after):
-            reseeded = replace(self._traced(), reseed=SEED)
-            self.other_seed = self._run(self.before, Phase.TRACE, reseeded)
-        return agree.agreement(
-            before,
-            again,
-            self.other_seed,
-            after,
-            level=configuration.level,
-            safety=configuration.safety,
-        )
-
-    def works(self, known: Known) -> bool | None:
-        """Whether a configuration runs, and computes what it may compute, as its trace says.
-
-        None where the time is over, and a little more: without the trace of what was measured fix
-        by fix, none of them could be recommended beside another.
-        """
-        self.trace(known, LATE)
-        agreement = known.agreement
-        if not (known.traces() or known.failed or known.unexercised):
-            return None
-        return not known.failed and agreement is not None and is_as_declared(agreement)
-
-    def may_be_timed(self, known: Known) -> bool:
-        """Whether the speed of a configuration is worth knowing."""
-        if known.failed or known.unexercised or known.agreement is None:
-            return False
-        return self.keep_going or is_as_declared(known.agreement)
-
-    def compare(self, first: Known, second: Known) -> Comparison:
-        """Return the comparison of two configurations, which is new or not."""
-        key = first.configuration.codes, second.configuration.codes
-        return self.comparisons.setdefault(key, Comparison(first, second))
-
-    def time(self, wanted: Sequence[Comparison]) -> None:
-        """Take pairs of runs until every comparison is settled or the time is over.
-
-        What stands first is settled first where runs go in lockstep, so that a short time gives
-        some verdicts rather than a few pairs of everything; one after the other, all
-        comparisons share the runs of the script as it is.
-        """
-        while (left := [each for each in wanted if each.is_open]) and not self.is_over:
-            self._round(left)
-            self._judge(left)
-        self._judge([each for each in wanted if each.is_open], last=True)
-
-    def _judge(self, comparisons: Iterable[Comparison], *, last: bool = False) -> None:
-        fewest, most = self.limits.fewest, self.limits.most
-        for each in comparisons:
-            each.judgement = statistics.judge(each.samples, fewest=fewest, most=most, last=last)
-
-    def _round(self, left: Sequence[Comparison]) -> None:
-        """Take a pair of the first comparison in lockstep, else of each, in random order.
-
-        A configuration is run but once for all of them.
-        """
-        if self.how.turns.mode == "lockstep":
-            self._in_lockstep(left[0])
-            return
-        block = {id(known): known for each in left for known in (each.first, each.second)}
-        order = self.rng.sample(list(block.values()), len(block))
-        runs: dict[int, Run] = {}
-        for known in order:
-            if not self.is_over:
-                runs[id(known)] = self._run(known, Phase.TIMING, self.how.bounds)
-        for each in left:
-            before, after = runs.get(id(each.first)), runs.get(id(each.second))
-            if before and after:
-                warmup = self.how.bounds.warmup
-                _take(each, sequential_sample(before, after, self.how.anchor, warmup))
-
-    def _in_lockstep(self, comparison: Comparison) -> None:
-        first, second = comparison.first, comparison.second
-        self._say(second, Phase.TIMING, 2)
-        pair = self.executor.lockstep(first.configuration, second.configuration, self.how.bounds)
-        first.runs.append(pair[0])
-        second.runs.append(pair[1])
-        _take(comparison, lockstep_sample(*pair))
-
-    def _run(self, known: Known, phase: Phase, bounds: Bounds) -> Run:
-        self._say(known, phase, 1)
-        run = self.executor.run(known.configuration, phase, bounds)
-        known.runs.append(run)
-        return run
+        while not (self.is_over or known.unexercised or known.failed or known.traces()):
+            if not self.before.traces():
+                self.launches.run(self.before, Phase.TRACE, self._traced())
+                continue
+            after = self.launches.run(known, Phase.TRACE, self._traced())
+            if known.traces():
+                why = unexercised(known.configuration, self.how.pilot, [after], self.tree)
+                known.unexercised = why
+                if not known.failed:
+                    known.agreement = self._agreement(known.configuration, after)
 
     def _traced(self) -> Bounds:
         """Return the bounds of a trace run, all of whose steps are looked at."""
         bounds = self.how.bounds
         return replace(bounds, steps=min(bounds.steps, TRACE_STEPS), warmup=0)
 
-    def _say(self, known: Known, phase: Phase, runs: int) -> None:
-        left = self.limits.seconds - (self.clock() - self.started)
-        self.tell(
-            f"{phase.value}, {known.configuration.name}",
-            self.runs,
-            max(self.planned, self.runs + runs),
-            max(left, 0.0),
+    def _agreement(self, configuration: Configuration, after: Run) -> Agreement | None:
+        """Compare two traces; where they differ, with how much the script differs from itself.
+
+        None where the time is over before that is known.
+        """
+        before = self.before.traces()[0]
+        agreement = partial(agree.agreement, level=configuration.level, safety=configuration.safety)
+        if (same := agreement(before, before, None, after)).same is Same.BITWISE:
+            return same
+        while len(self.before.traces()) < 2:
+            if self.is_over:
+                return None
+            self.launches.run(self.before, Phase.TRACE, self._traced())
+        again = self.before.traces()[1]
+        if self.other_seed is None and agree.needs_other_seed(before, again, after):
+            if self.is_over:
+                return None
+            reseeded = replace(self._traced(), reseed=SEED)
+            self.other_seed = self.launches.run(self.before, Phase.TRACE, reseeded)
+        return agreement(before, again, self.other_seed, after)
+
+    def works(self, known: Known) -> bool | None:
+        """Whether a configuration runs, and computes what it may compute, as its trace says.
+
+        None where the time was over before.
+        """
+        self.trace(known)
+        if known.failed or known.unexercised:
+            return False
+        return None if known.agreement is None else is_as_declared(known.agreement)
+
+    def may_be_timed(self, known: Known) -> bool:
+        """Whether the speed of a configuration is worth knowing; its trace says so."""
+        if known.failed or known.unexercised or known.agreement is None:
+            return False
+        return self.keep_going or is_as_declared(known.agreement)
+
+    def compare(self, first: Known, second: Known, *, leads: bool = False) -> Comparison:
+        """Return the comparison of two configurations, which is new or not."""
+        key = first.configuration.codes, second.configuration.codes
+        found = self.comparisons.setdefault(key, Comparison(first, second))
+        found.leads = found.leads or leads
+        return found
+
+    def time(self, wanted: Sequence[Comparison]) -> None:
+        """Take pairs of runs until every comparison is settled or the time is over."""
+        while self.step(wanted):
+            pass
+        self.settle(wanted)
+
+    def step(self, wanted: Sequence[Comparison]) -> bool:
+        """Do what `schedule` says is next; False where nothing is left that can end in time.
+
+        That is a pair of runs, or some that share one.  What was not traced yet is, when it is its
+        turn.
+        """
+        block = self._next([each for each in wanted if self._is_wanted(each)])
+        if block and self._searches() and not block[0].second.traces():
+            self.trace(block[0].second)
+            return not self.is_over
+        for each in block:
+            self.trace(each.second)
+        ready = [each for each in block if each.second.traces() and self._is_wanted(each)]
+        if not ready or self.is_over:
+            return bool(block) and not self.is_over
+        if self._wants_itself(ready[0]):
+            self._with_itself()
+            return True
+        if self._mode(ready[0]) == "lockstep":
+            self._in_lockstep(ready[0])
+        else:
+            self._in_sequence([each for each in ready if self._mode(each) == "sequential"])
+        self._judge(ready)
+        return True
+
+    def settle(self, wanted: Iterable[Comparison]) -> None:
+        """Judge what is open by the pairs that there are: no more will come."""
+        self._judge([each for each in wanted if each.is_open], last=True)
+
+    def _is_wanted(self, each: Comparison) -> bool:
+        known = each.second
+        is_known = bool(known.traces()) or known.failed or bool(known.unexercised)
+        return each.is_open and (not is_known or self.may_be_timed(known))
+
+    def _next(self, wanted: Sequence[Comparison]) -> list[Comparison]:
+        """Return what is gone on with: one in lockstep, else some that share a run."""
+        options = [self._option(place, each) for place, each in enumerate(wanted)]
+        searches = self._searches()
+        ranked = schedule.ranked(options, self.left, self.limits.fewest, searches=searches)
+        if not ranked:
+            first = not any(each.samples for each in self.comparisons.values())
+            return list(wanted[:1]) if first and not self.is_over else []
+        chosen, seconds = ranked[:1], ranked[0].next
+        for option in ranked[1:] if not chosen[0].leads else ():
+            alike = bool(option.pairs) == bool(chosen[0].pairs)
+            more = option.trace + option.seconds / 2
+            if alike and len(chosen) < BLOCK and seconds + more <= self.left:
+                chosen.append(option)
+                seconds += more
+        block = [wanted[option.place] for option in chosen]
+        return block[:1] if self._mode(block[0]) == "lockstep" else block
+
+    def _option(self, place: int, each: Comparison) -> Option:
+        count, most = len(each.samples), self.limits.most
+        needed = statistics.pairs_needed(each.samples, self.expected, self._spread(each), most=most)
+        cost = self.launches.cost
+        return Option(
+            place=place,
+            pairs=count,
+            seconds=median(each.seconds) if each.seconds else cost(self._mode(each), 2),
+            trace=0.0 if each.second.traces() else cost("trace", 1),
+            needed=None if needed is None else max(needed, self.limits.fewest - count),
+            gain=each.gain,
+            leads=each.leads,
+            hint=self._hint(each.second),
         )
-        self.runs += runs
+
+    def _searches(self) -> bool:
+        """Whether all together have a large gain, and the fixes alone do not explain it yet."""
+        together = self._together
+        if together is None or together.judgement is None:
+            return False
+        alone = (each for each in self.comparisons.values() if len(each.codes) == 1)
+        explained = sum(max(each.gain, 0.0) for each in alone)
+        is_faster = together.judgement.speed is Speed.FASTER
+        return is_faster and together.gain - explained > schedule.LARGE
+
+    @property
+    def _together(self) -> Comparison | None:
+        """The comparison of most fixes with the script as it is."""
+        found = [each for (first, _), each in self.comparisons.items() if not first]
+        largest = max(found, key=lambda each: len(each.codes), default=None)
+        return largest if largest and len(largest.codes) > 1 else None
+
+    def _hint(self, known: Known) -> float:
+        """Return the share of a fix in the gain of all together, by the step times of traces."""
+        together = self._together
+        if together is None or not known.traces() or not self.before.traces():
+            return 0.0
+        anchor = self.how.anchor
+        all_known = (self.before, together.second, known)
+        traces = [each.traces()[:1] for each in all_known]
+        times = [usual_step(run, anchor) for found in traces for run in found]
+        if len(times) < len(all_known) or times[0] <= times[1]:
+            return 0.0
+        return (times[0] - times[2]) / (times[0] - times[1])
+
+    def _mode(self, each: Comparison) -> str:
+        """Return how a comparison is timed: never in turns where a fix brings workers."""
+        if self.mode == "auto" and each.second.has_workers:
+            return "sequential"
+        return self.how.turns.mode
+
+    def _spread(self, each: Comparison) -> statistics.Spread:
+        """Return how much pairs of this kind vary, as the others say."""
+        kind = self._mode(each), each.second.has_workers
+        others = [
+            other.samples
+            for other in self.comparisons.values()
+            if other is not each and (self._mode(other), other.second.has_workers) == kind
+        ]
+        return statistics.pooled(others, self.itself.get(kind[0], ()))
+
+    def _judge(self, comparisons: Iterable[Comparison], *, last: bool = False) -> None:
+        for each in comparisons:
+            each.judgement = statistics.judge(
+                each.samples,
+                comparisons=self.expected,
+                spread=self._spread(each),
+                fewest=self.limits.fewest,
+                most=self.limits.most,
+                last=last,
+            )
+
+    def _wants_itself(self, each: Comparison) -> bool:
+        """Whether a pair of the script with itself is next, once something else has its first."""
+        if self._mode(each) != "lockstep" or self.tries >= 2 * ITSELF:
+            return False
+        return bool(self.launches.spent.get("lockstep")) and self._has_room("lockstep")
+
+    def _has_room(self, mode: str) -> bool:
+        """Whether pairs of the script with itself are missing, and there is time for them."""
+        if len(self.itself.get(mode, ())) >= ITSELF:
+            return False
+        room = ROOM if self.expected > 1 else ITSELF + self.limits.fewest
+        return self.left >= room * self.launches.cost(mode, 2)
+
+    def _with_itself(self) -> None:
+        self.tries += 1
+        first, second = self.launches.turns(self.before, self.before)
+        if first and second:
+            self._keep_itself(lockstep_sample(first, second))
+
+    def _keep_itself(self, sample: Sample | None) -> None:
+        if sample:
+            found = self.itself.setdefault(sample.mode, [])
+            found.append(sample)
+            self._note((), (), sample, len(found))
+
+    def _in_lockstep(self, comparison: Comparison) -> None:
+        began, steps = self.clock(), self.how.bounds.steps
+        first, second = self.launches.turns(comparison.first, comparison.second)
+        comparison.seconds.append(self.clock() - began)
+        sample = lockstep_sample(first, second) if first and second else None
+        self._keep(comparison, sample, was_shortened=self.how.bounds.steps < steps)
+
+    def _in_sequence(self, block: Sequence[Comparison]) -> None:
+        """Run each configuration once, in random order; the script as it is twice at first."""
+        involved = {id(known): known for each in block for known in (each.first, each.second)}
+        order, bounds, began = list(involved.values()), self.how.bounds, self.clock()
+        if self._has_room("sequential"):
+            order.append(self.before)
+        runs: dict[int, list[Run]] = {}
+        for known in self.rng.sample(order, len(order)):
+            run = self.launches.run(known, Phase.TIMING, self.how.bounds)
+            runs.setdefault(id(known), []).append(run)
+        seconds = 2 * (self.clock() - began) / len(order)
+        self.launches.spent.setdefault("sequential", []).append(seconds)
+        anchor, warmup = self.how.anchor, self.how.bounds.warmup
+        for each in block:
+            each.seconds.append(seconds)
+            pair = runs[id(each.first)][0], runs[id(each.second)][0]
+            sample = sequential_sample(*pair, anchor, warmup)
+            self._keep(each, sample, was_shortened=self.how.bounds.steps < bounds.steps)
+        if len(twice := runs.get(id(self.before), [])) > 1:
+            self._keep_itself(sequential_sample(twice[0], twice[1], anchor, warmup))
+
+    def _keep(self, each: Comparison, sample: Sample | None, *, was_shortened: bool) -> None:
+        if sample is None:  # once more, where the runs turned out to be too long for the script
+            each.lost += not was_shortened
+            return
+        each.samples.append(sample)
+        self._note(each.first.configuration.codes, each.codes, sample, len(each.samples))
+
+    def _note(
+        self, first: Sequence[str], second: Sequence[str], sample: Sample, count: int
+    ) -> None:
+        told = {"before": sample.before, "after": sample.after, "mode": sample.mode}
+        self.note("pair", {"first": [*first], "second": [*second], **told, "pairs": count})
 
     def result(self, known: Known) -> Result:
         """Return all that is known of a configuration, compared with the script as it is."""
@@ -315,7 +454,16 @@ class Session:
             known.agreement,
             comparison.judgement if comparison else None,
             known.unexercised,
+            is_lost=comparison is not None and comparison.lost > PATIENCE,
         )
+
+
+def needs_of(code: str) -> Needs:
+    """Return what a rule's fix needs to act at all: nothing, for one that nobody knows."""
+    try:
+        return find(rule_code(code)).needs
+    except UsageError:
+        return Needs.NOTHING
 
 
 def is_as_declared(agreement: Agreement) -> bool:
@@ -329,13 +477,6 @@ def is_as_declared(agreement: Agreement) -> bool:
 def free_memory() -> int:
     """Return the bytes of memory that are free for new processes."""
     return int(psutil.virtual_memory().available)
-
-
-def _take(comparison: Comparison, sample: Sample | None) -> None:
-    if sample is None:
-        comparison.lost += 1
-    else:
-        comparison.samples.append(sample)
 
 
 def _all_lines(configurations: Iterable[Configuration]) -> Mapping[str, frozenset[int]]:

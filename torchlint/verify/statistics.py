@@ -42,6 +42,7 @@ FEWEST, MOST = 3, 40  # pairs
 USUAL = 15  # pairs after which it is enough that a change of NOISY would have shown
 ENOUGH = 1.05  # no change of this size is left: there is nothing more to look for
 NOISY = 1.15  # a change must be this large to show: nothing can be said
+WIDEST = 300.0  # half an interval of which nobody needs to know more: its ends are still numbers
 PRIOR = 4  # degrees of freedom that the pooled variance counts for, at most
 
 
@@ -233,6 +234,7 @@ def judge(
     half = half_width(seen, comparisons, spread)
     if half is None:
         return Judgement(Speed.OPEN, None, None, tuple(samples))
+    half = min(half, WIDEST)
     interval = Interval(*(math.exp(seen.mean + by) for by in (-half, 0.0, half)))
     speed = settled(seen, half, fewest=fewest, most=most, last=last)
     return Judgement(speed, interval, math.expm1(half) + MARGIN - 1, tuple(samples))

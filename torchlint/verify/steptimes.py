@@ -7,7 +7,7 @@ median does not see it.
 from __future__ import annotations
 
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from torchlint.verify.model import Sample
@@ -15,10 +15,7 @@ from torchlint.verify.model import Sample
 if TYPE_CHECKING:
     from torchlint.verify.model import Anchor, Record, Run
 
-TURN = 8  # timed steps of a turn in lockstep
-# Steps before those.  The first one of a turn reads anew what the other process has driven out of
-# the caches: 0.4 ms more on a Xeon with 2 cores, where the steps after it took 0.7 ms.
-WARM = 1
+NEEDED = 4  # steps that a script has to make: the first is start-up, and fewer than 3 say nothing
 
 
 def ends_of_steps(record: Record, anchor: Anchor) -> tuple[float, ...]:
@@ -53,6 +50,12 @@ def step_time(run: Run, anchor: Anchor, warmup: int, steps: int | None = None) -
     return max(times, default=None)
 
 
+def usual_step(run: Run, anchor: Anchor) -> float:
+    """Return the median length of the steps of a run, 0 for too few: a hint, and no measurement."""
+    lengths = [length for record in run.records for length in durations(record, anchor)]
+    return median(lengths) if lengths else 0.0
+
+
 def sequential_sample(before: Run, after: Run, anchor: Anchor, warmup: int) -> Sample | None:
     """Return the pair's step times over the steps that both made, or None where one made none."""
     steps = min(steps_made(before, anchor), steps_made(after, anchor))
@@ -61,7 +64,7 @@ def sequential_sample(before: Run, after: Run, anchor: Anchor, warmup: int) -> S
     return Sample(first, second, "sequential") if first and second else None
 
 
-def lockstep_sample(before: Run, after: Run, size: int = TURN) -> Sample | None:
+def lockstep_sample(before: Run, after: Run) -> Sample | None:
     """Return the pair's step times over the turns that both made, or None for too few.
 
     The first turn begins with cold caches and is dropped; where enough are left, so is the next
@@ -74,8 +77,8 @@ def lockstep_sample(before: Run, after: Run, size: int = TURN) -> Sample | None:
         turns = turns[1:]
     if not turns:
         return None
-    first, second = (fmean(lengths) / size for lengths in zip(*turns, strict=True))
-    return Sample(first, second, "lockstep")
+    first, second = map(fmean, zip(*turns, strict=True))
+    return Sample(first / before.turn, second / after.turn, "lockstep")
 
 
 def data_wait(run: Run, anchor: Anchor, warmup: int) -> float | None:

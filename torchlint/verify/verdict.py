@@ -22,6 +22,7 @@ MAY = {
     Level.E2: "the random stream or the precision",
     Level.E3: "what is computed",
 }
+UNTIMED = "not timed: the budget went to what was nearer to a verdict"
 SPEEDS = {
     Speed.FASTER: Verdict.FASTER,
     Speed.SLOWER: Verdict.SLOWER,
@@ -37,12 +38,16 @@ def result_of(
     agreement: Agreement | None,
     judgement: Judgement | None,
     unexercised: str = "",
+    *,
+    is_lost: bool = False,
 ) -> Result:
     """Return all that is known of a configuration; whether to keep it is said later.
 
-    ``unexercised`` is what `unexercised` gave.
+    ``unexercised`` is what `unexercised` gave; ``is_lost``: pairs were run and gave no step times.
     """
     verdict, why = _verdict(configuration, runs, agreement, judgement, unexercised)
+    if is_lost and verdict is Verdict.NOT_MEASURED:
+        why = "not timed: its runs ended before steps were made that can be compared"
     step = log_interval([sample.after for sample in judgement.samples]) if judgement else None
     return Result(configuration, verdict, why, judgement, agreement, tuple(runs), False, step)
 
@@ -62,13 +67,14 @@ def _verdict(
     if agreement and not (agreement.allowed and agreement.same is not Same.DIVERGED):
         return Verdict.CHANGES_RESULTS, _change(configuration, agreement)
     if agreement is None or judgement is None:
-        return Verdict.NOT_MEASURED, "not measured: the time was over before"
+        return Verdict.NOT_MEASURED, UNTIMED
     return SPEEDS[judgement.speed], speed_words(judgement)
 
 
 def _failure(run: Run) -> str:
     if run.ending is Ending.TIMEOUT:
-        return f"the script with it did not come to an end in {run.seconds:.0f} s"
+        expected = f" (expected {run.expected:.0f} s)" if run.expected else ""
+        return f"the script with it did not come to an end in {run.seconds:.0f} s{expected}"
     said = [line.strip() for line in run.stderr.splitlines() if line.strip()]
     return f"the script with it fails ({how(run)})" + (f": {said[-1]}" if said else "")
 
@@ -92,9 +98,10 @@ def speed_words(judgement: Judgement) -> str:
     """Return what the samples say of the speed, with the interval or what would have shown."""
     interval, seen = judgement.interval, judgement.seen
     if judgement.speed is Speed.OPEN or interval is None or seen is None:
-        count = len(judgement.samples)
-        made = f"only {count} pairs of runs were" if count else "no pair of runs was"
-        return f"not measured: {made} made before the time was over"
+        if not (count := len(judgement.samples)):
+            return UNTIMED
+        pairs = "one pair" if count == 1 else f"{count} pairs"
+        return f"not settled: the budget was enough for {pairs} of runs only"
     share = f"{100 * seen:.{0 if seen > 0.0995 else 1}f} %"
     match judgement.speed:
         case Speed.FASTER:
