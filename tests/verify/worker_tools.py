@@ -114,8 +114,9 @@ class Project:
 
     def _variables(self) -> dict[str, str]:
         own = os.environ.copy()
-        own.pop("PYTHONPATH", None)
-        path = os.pathsep.join([str(INJECT), *filter(None, [self.environment.get("PYTHONPATH")])])
+        inherited = own.pop("PYTHONPATH", None)  # by it packages may be found, torch itself too
+        path = [self.environment.get("PYTHONPATH"), inherited]
+        path = os.pathsep.join([str(INJECT), *filter(None, path)])
         return {
             **own,
             "OMP_NUM_THREADS": "1",
