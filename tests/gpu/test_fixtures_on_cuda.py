@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from gpu_tools import ROOT
+from gpu_tools import ROOT, fake_cuda
+from pairs_tools import compiles, run_pairs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from gpu_tools import Cuda
 
 FIXTURES = ROOT / "fixtures"
@@ -36,15 +40,13 @@ def level_of(pair: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def given(cuda: Cuda, tmp_path_factory) -> dict[str, Any]:
-    """All pairs in one process: each start takes seconds."""
+def given(cuda: Cuda, tmp_path_factory) -> Mapping[str, Any]:
+    """All pairs, most of them in one process: each start takes seconds."""
     pairs = PAIRS if cuda.is_real else sorted(SHOWN)
-    output = tmp_path_factory.mktemp("pairs") / "pairs.pt"
-    done = cuda.python(Path(__file__).with_name("run_pairs.py"), FIXTURES, output, *pairs)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return torch.load(output, map_location="cpu", weights_only=True)
+    return run_pairs(cuda, FIXTURES, pairs, tmp_path_factory.mktemp("pairs"))
 
 
+@pytest.mark.xdist_group("pairs")
 @pytest.mark.parametrize(
     ("cuda", "pair"),
     [
@@ -92,3 +94,33 @@ def difference(one: Any, other: Any) -> float:
 
 def test_every_pair_says_what_its_fix_may_change() -> None:
     assert {level_of(pair) for pair in PAIRS} == {"E0", "E1", "E2", "E3"}
+
+
+MADE_UP = {
+    "a_works": "def run(): return [1.0], {}",
+    "b_fails": "def run(): raise ValueError('of this pair')",
+    "c_dies": "import os\ndef run(): os._exit(7)",
+    "d_hangs": "import time\ndef run(): time.sleep(100)",
+    "e_works": "def run(): return [2.0], {}",
+}
+
+
+def test_a_pair_that_hangs_dies_or_fails_costs_only_itself(tmp_path: Path) -> None:
+    for pair, text in MADE_UP.items():
+        (tmp_path / pair).mkdir()
+        for side in "before", "after":
+            (tmp_path / pair / f"{side}.py").write_text(text)
+    output = tmp_path / "output"
+    output.mkdir()
+    given = run_pairs(fake_cuda(), tmp_path, list(MADE_UP), output, limit=2)
+    assert given["a_works"] == (([1.0], {}),) * 3
+    assert "ValueError: of this pair" in given["b_fails"]
+    assert "ended (7)" in given["c_dies"]
+    assert re.search("Timeout(.|\n)*before.py.*in run", given["d_hangs"])
+    assert given["e_works"] == (([2.0], {}),) * 3
+
+
+def test_pairs_that_compile_are_known() -> None:
+    found = {pair for pair in PAIRS if compiles(FIXTURES / pair)}
+    assert "no_torch_compile" in found
+    assert not found & SHOWN
