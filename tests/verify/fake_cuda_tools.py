@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
+
+NOTICE = (
+    "Synchronization debug mode is a prototype feature and does not yet detect all "
+    "synchronizing operations (Triggered internally at fake.cpp:1.)"
+)
 
 
 class Cuda:
@@ -14,6 +20,7 @@ class Cuda:
         self.calls: list[str] = []
         self.mode = "default"
         self.started = True
+        self.noticed = False
 
     def is_initialized(self) -> bool:
         return self.started
@@ -41,6 +48,9 @@ class Cuda:
 
     def set_sync_debug_mode(self, mode: str) -> None:
         self.mode = mode
+        if not self.noticed:  # torch tells it once a process
+            self.noticed = True
+            warnings.warn(NOTICE, stacklevel=2)
 
     def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802  torch's name
         assert enable_timing
@@ -60,12 +70,13 @@ class Event:
 
 
 class Profile:
-    """Stands for `torch.profiler.profile`; its kernels are (start, length, device)."""
+    """Stands for `torch.autograd.profiler.profile`; its kernels are (start, length, device)."""
 
     kernels: tuple[tuple[int, int, str], ...] = ()
+    cuda: Any = None
 
-    def __init__(self, activities: list[str]) -> None:
-        assert activities == ["CUDA"]
+    def __init__(self, *, use_cpu: bool, use_device: str, use_kineto: bool) -> None:
+        assert (use_cpu, use_device, use_kineto) == (False, "cuda", True)
         events = [
             SimpleNamespace(
                 start_ns=lambda start=start: start,
@@ -74,16 +85,25 @@ class Profile:
             )
             for start, length, device in self.kernels
         ]
-        results = SimpleNamespace(events=lambda: events)
-        self.profiler = SimpleNamespace(kineto_results=results)
+        self.kineto_results = SimpleNamespace(events=lambda: events)
 
     def __enter__(self) -> Profile:  # noqa: PYI034  Self is newer than Python 3.10
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        if self.cuda is not None:
+            self.cuda.synchronize()
+
+
+def warning_profile(*_words: object, **_named: object) -> None:
+    """Stand for `torch.profiler.profile`, which is not to be used: it warns."""
+    raise UserWarning("Profiler clears events at the end of each cycle")
 
 
 def fake_torch() -> Any:
-    profiler = SimpleNamespace(ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=Profile)
-    return SimpleNamespace(cuda=Cuda(), mps=None, profiler=profiler)
+    return SimpleNamespace(
+        cuda=Cuda(),
+        mps=None,
+        profiler=SimpleNamespace(profile=warning_profile),
+        autograd=SimpleNamespace(profiler=SimpleNamespace(profile=Profile)),
+    )

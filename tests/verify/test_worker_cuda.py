@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import pytest
 from fake_cuda_tools import Profile, fake_torch
 
+from torchlint.verify.inject._torchlint_worker import versions as versions_module
 from torchlint.verify.inject._torchlint_worker.busy import Busy, covered
 from torchlint.verify.inject._torchlint_worker.device import Device
 from torchlint.verify.inject._torchlint_worker.plan import Turns
 from torchlint.verify.inject._torchlint_worker.reads import Reads
 from torchlint.verify.inject._torchlint_worker.syncs import Syncs
+from torchlint.verify.inject._torchlint_worker.trace import Trace
+from torchlint.verify.inject._torchlint_worker.versions import versions
 from torchlint.verify.inject._torchlint_worker.window import Window
 
 SECOND = 10**9
@@ -97,38 +100,66 @@ def test_kernels_that_overlap_count_once(spans, length) -> None:
     assert covered(spans) == length
 
 
+def plan(**more: object) -> SimpleNamespace:
+    return SimpleNamespace(**{"warmup": 0, "steps": 50, "root": "/", **more})
+
+
 def test_busy_is_the_share_of_the_window_with_kernels(torch, monkeypatch) -> None:
     monkeypatch.setattr(
         Profile, "kernels", ((0, SECOND, "CUDA"), (0, SECOND, "CUDA"), (0, 9 * SECOND, "CPU"))
     )
-    busy = Busy(torch)
+    busy = Busy(torch, plan())
     busy.open()
     busy.began -= 4 * SECOND
     busy.close(torch.cuda.synchronize, 2 * SECOND)
     assert busy.share == pytest.approx(0.5, rel=0.05)
 
 
-def test_only_the_first_steps_are_profiled(torch, monkeypatch) -> None:
-    monkeypatch.setattr(Profile, "kernels", ((0, 1, "CUDA"),))
-    busy = Busy(torch)
-    busy.open()
-    for _ in range(19):
-        busy.step(torch.cuda.synchronize, 0)
-    assert busy.share is None
-    busy.step(torch.cuda.synchronize, 0)
-    assert busy.share is not None
-    busy.close(torch.cuda.synchronize, 0)
+@pytest.mark.parametrize(
+    ("steps", "warmup", "first"), [(50, 0, 30), (24, 0, 4), (8, 0, 1), (8, 2, 2), (50, 40, 40)]
+)
+def test_the_busy_share_is_that_of_the_last_steps_and_not_of_the_warm_up(
+    torch, steps, warmup, first
+) -> None:
+    assert Busy(torch, plan(steps=steps, warmup=warmup)).first == first
 
 
-def test_a_profiler_of_the_script_has_precedence(torch) -> None:
+def test_the_profiler_begins_at_that_step_of_a_trace(torch, tmp_path) -> None:
+    torch.__file__ = str(tmp_path / "torch" / "__init__.py")
+    device = Device(torch)
+    trace = Trace(torch, plan(root=str(tmp_path)))
+    opened = []
+    for count in range(1, 51):
+        trace.window_step(device, count)
+        opened.append(trace.busy.profile is not None)
+    assert opened == [False] * 29 + [True] * 21
+
+
+@pytest.mark.parametrize("error", [RuntimeError("already enabled"), UserWarning("an error by -W")])
+def test_a_profiler_of_the_script_and_warnings_as_errors_leave_the_share_unknown(
+    torch, error
+) -> None:
     def fails(**_kinds):
-        raise RuntimeError("Profiler is already enabled")
+        raise error
 
-    torch.profiler.profile = fails
-    busy = Busy(torch)
+    torch.autograd.profiler.profile = fails
+    busy = Busy(torch, plan())
     busy.open()
     busy.close(torch.cuda.synchronize, 0)
     assert busy.share is None
+
+
+def test_the_synchronize_of_the_profiler_is_not_a_read_of_the_script(
+    torch, syncs, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(Profile, "cuda", torch.cuda)
+    device = Device(torch)
+    trace = Trace(torch, plan(root=str(tmp_path)))
+    trace.syncs.keep()
+    trace.window_step(device, trace.busy.first)
+    trace.window_closes(device)
+    assert torch.cuda.calls == ["synchronize"] * 3  # ours twice, the profiler's once
+    assert trace.reads.content() == []
 
 
 @pytest.fixture
@@ -138,7 +169,7 @@ def syncs(torch, tmp_path, monkeypatch):
     for name in ("_showwarnmsg", "filterwarnings", "simplefilter", "resetwarnings"):
         monkeypatch.setattr(warnings, name, getattr(warnings, name))
     with warnings.catch_warnings():
-        yield Syncs(torch, Reads(torch, SimpleNamespace(root=str(tmp_path))))
+        yield Syncs(torch, Reads(torch, plan(root=str(tmp_path))))
 
 
 def test_nothing_is_done_before_the_script_uses_cuda(torch, syncs) -> None:
@@ -158,6 +189,31 @@ def test_a_warning_of_a_synchronisation_is_counted_and_not_shown(torch, syncs, c
     assert (read["call"], read["count"]) == ("sync", 3)
     assert read["file"] == __file__
     assert capsys.readouterr().err == ""
+
+
+def test_the_notice_of_torch_is_neither_counted_nor_shown_nor_an_error(
+    torch, syncs, capsys
+) -> None:
+    warnings.simplefilter("error")
+    syncs.keep()
+    assert torch.cuda.noticed
+    assert syncs.reads.content() == []
+    assert capsys.readouterr().err == ""
+
+
+def test_what_was_shown_once_is_not_shown_again(syncs, monkeypatch) -> None:
+    """Python forgets what it has shown when filters are changed by its own functions."""
+    shown = []
+    monkeypatch.setattr(warnings, "_showwarnmsg", shown.append)
+    warnings.simplefilter("default")
+
+    def script() -> None:
+        warnings.warn("once by its line", stacklevel=1)
+
+    script()
+    syncs.keep()
+    script()
+    assert [str(each.message) for each in shown] == ["once by its line"]
 
 
 def test_other_warnings_are_shown_as_ever(syncs) -> None:
@@ -182,3 +238,33 @@ def test_what_the_worker_itself_waits_for_is_not_counted(torch, syncs) -> None:
     torch.cuda.synchronize()
     warnings.warn(WARNING, stacklevel=1)
     assert syncs.reads.content() == []
+
+
+def asked_driver(torch, **more: bool) -> str | None:
+    torch.__version__, torch.version = "2", SimpleNamespace(cuda="13.0")
+    torch.get_num_threads = lambda: 1
+    return versions(torch, cuda=True, **more)["driver"]
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path, monkeypatch):
+    """A machine that does not tell its driver by a file, as a virtual one."""
+    monkeypatch.setattr(versions_module, "_DRIVER", str(tmp_path / "absent"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho asked >> $0.log\necho 570.86.15\necho 570.86.15\n")
+    tool.chmod(0o755)
+    return tool
+
+
+def test_the_driver_of_a_virtual_machine_is_asked_of_nvidia_smi(torch, nvidia_smi) -> None:
+    assert asked_driver(torch) == "570.86.15"
+
+
+def test_nvidia_smi_is_asked_by_one_run_only_and_may_be_absent_or_broken(torch, nvidia_smi) -> None:
+    assert asked_driver(torch, ask=False) is None
+    assert not nvidia_smi.with_suffix(".log").exists()
+    nvidia_smi.write_text("#!/bin/sh\nexit 9\n")
+    assert asked_driver(torch) is None
+    nvidia_smi.unlink()
+    assert asked_driver(torch) is None

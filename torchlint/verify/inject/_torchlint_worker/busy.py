@@ -1,4 +1,4 @@
-"""The share of a window in which the GPU had work, from the kernels that the profiler saw."""
+"""The share of time in which the GPU had work, from the kernels that the profiler saw."""
 
 from __future__ import annotations
 
@@ -8,35 +8,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .plan import Plan
+
 _STEPS = 20  # that are profiled at most: each has thousands of kernels
 
 
-class Busy:
-    """Profiles a few steps of a trace run on CUDA; where that cannot be, the share stays None."""
+def profiler(torch: Any) -> Any:
+    """Return the profiler of a GPU's kernels, not yet begun; on a build without CUDA it raises.
 
-    def __init__(self, torch: Any) -> None:
+    `torch.profiler.profile` would warn, and under ``-W error`` that would end the script.
+    """
+    return torch.autograd.profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True)
+
+
+class Busy:
+    """Profiles the last steps of a trace run on CUDA; where that cannot be, the share stays None.
+
+    The last ones, as a warm-up is slower and busy with other things.  The profiler stays attached
+    to the device when it has ended: that is why no timed run ever has one.
+    """
+
+    def __init__(self, torch: Any, plan: Plan) -> None:
         self.torch = torch
+        self.first = max(1, plan.warmup, plan.steps - _STEPS)  # looked at from this step's end on
         self.share: float | None = None
         self.profile: Any = None
         self.began = 0
-        self.left = _STEPS
 
     def open(self) -> None:
         """Begin, with nothing under way on the device."""
         try:
-            kinds = self.torch.profiler.ProfilerActivity
-            profile = self.torch.profiler.profile(activities=[kinds.CUDA])
+            profile = profiler(self.torch)
             profile.__enter__()
-        except (AttributeError, RuntimeError, AssertionError):  # the script has its own profiler
+        except Exception:  # noqa: BLE001  # the script has its own profiler, or there is none
             return
         self.profile = profile
         self.began = perf_counter_ns()
-
-    def step(self, wait: Any, spent: int) -> None:
-        """Count a step; the last one ends the profile."""
-        self.left -= 1
-        if self.left == 0:
-            self.close(wait, spent)
 
     def close(self, wait: Any, spent: int) -> None:
         """End; ``wait`` waits for the device, ``spent`` are the nanoseconds of our own hooks."""
@@ -45,8 +52,11 @@ class Busy:
             return
         wait()
         length = perf_counter_ns() - self.began - spent
-        profile.__exit__(None, None, None)
-        spans = [_span(each) for each in profile.profiler.kineto_results.events() if _is_work(each)]
+        try:
+            profile.__exit__(None, None, None)
+        except Exception:  # noqa: BLE001  # the script may have ended it
+            return
+        spans = [_span(each) for each in profile.kineto_results.events() if _is_work(each)]
         if spans and length > 0:
             self.share = min(1.0, covered(spans) / length)
 

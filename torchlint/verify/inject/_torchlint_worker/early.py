@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .lines import Lines
     from .plan import Plan
 
+_QUIET = ("KINETO_LOG_LEVEL", "6")  # the profiler of torch, which only traces use, tells errors
+
 
 class Early:
     """What is known before torch is: ``start`` is a time in nanoseconds."""
@@ -51,6 +53,7 @@ def get_ready(path: str, start: int) -> None:
             from .seeds import seed_early  # noqa: PLC0415  # only traces are made repeatable
 
             seed_early(plan.reseed)
+            os.environ.setdefault(*_QUIET)
         after_import("safetensors", functools.partial(guard_safetensors, judge=early.guard))
         after_import("torch", early.torch_came)
 

@@ -31,7 +31,7 @@ class Trace:
         self.torch = torch
         self.reads = Reads(torch, plan)
         self.syncs = Syncs(torch, self.reads)
-        self.busy = Busy(torch)
+        self.busy = Busy(torch, plan)
         self.clear()
 
     def clear(self) -> None:
@@ -87,19 +87,18 @@ class Trace:
             with self.unseen():
                 self.initial[id(optimizer)] = optimizer, self._hash(_parameters(optimizer))
 
-    def window_opens(self, device: Device) -> None:
-        """Look from here on how busy the device is."""
-        self.spent = 0
-        if device.is_cuda():
-            self.busy.open()
-
-    def window_step(self, device: Device) -> None:
-        """Look at a step: only the first ones are profiled."""
-        self.busy.step(device.wait, self.spent)
+    def window_step(self, device: Device, count: int) -> None:
+        """Look at the end of a step: from a certain one on, how busy the device is."""
+        if count == self.busy.first and device.is_cuda():
+            with self.unseen():
+                device.wait()
+                self.busy.open()
+            self.spent = 0
 
     def window_closes(self, device: Device) -> None:
-        """Look no further."""
-        self.busy.close(device.wait, self.spent)
+        """Look no further; the profiler synchronizes, which is not a read of the script."""
+        with self.unseen():
+            self.busy.close(device.wait, self.spent)
 
     def content(self, state: State) -> dict[str, Any]:
         """Return this part of the record."""

@@ -33,8 +33,8 @@ class Window:
             self._open(times)
         else:
             self.state.device.mark()
-            if self.state.trace is not None:
-                self.state.trace.window_step(self.state.device)
+        if self.state.trace is not None:
+            self.state.trace.window_step(self.state.device, count)
         if self.turn:
             made = (count - self.first) % self.turn.length
             if made == 0:
@@ -62,8 +62,6 @@ class Window:
 
     def _open(self, times: list[int]) -> None:
         self.state.device.open()
-        if self.state.trace is not None:
-            self.state.trace.window_opens(self.state.device)
         self.times = times
         times[-1] = perf_counter_ns()
 
