@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).parent / "fake" / "site-packages"
+LIMIT = 540.0  # seconds of a process
+CARRIED = ("libcst", "yaml", "_yaml")  # what a bare machine gets beside the checkout
 
 
 @dataclass(frozen=True)
@@ -33,27 +37,64 @@ class Cuda:
     @property
     def whole_environment(self) -> dict[str, str]:
         """The variables for a process that is not started by the worker's own tools."""
-        path = [self.environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "rules")]
-        path = os.pathsep.join(filter(None, path))
-        return {**os.environ, **self.environment, "PYTHONPATH": path}
+        given = [self.environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "rules")]
+        inherited = os.environ.get("PYTHONPATH")  # on a bare machine libcst is found there alone
+        path = os.pathsep.join(filter(None, [*given, inherited]))
+        threads = os.environ.get("OMP_NUM_THREADS", "2")  # tests run beside each other
+        return {"OMP_NUM_THREADS": threads, **os.environ, **self.environment, "PYTHONPATH": path}
+
+    def start(
+        self, *words: str | Path, folder: Path | None = None, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start Python in this environment, in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            env=self.whole_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            start_new_session=True,
+        )
 
     def python(
         self, *words: str | Path, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run Python to its end in this environment."""
-        return subprocess.run(
-            [sys.executable, *map(str, words)],
-            env=self.whole_environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=540,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-        )
+        process = self.start(*words, folder=folder)
+        try:
+            told = process.communicate(timeout=LIMIT)
+        except BaseException:
+            process.send_signal(signal.SIGTERM)  # torchlint ends its runs upon it
+            raise
+        return subprocess.CompletedProcess(words, process.returncode, *told)
 
 
 def fake_cuda(**more: str) -> Cuda:
-    """Return the pretended GPU; nothing is compiled for it."""
+    """Return the pretended GPU; nothing is compiled for it, as that is no part of the pretence.
+
+    Nothing is installed there: what the machine has is found on PYTHONPATH only, as `carried` says.
+    """
     path = os.pathsep.join((str(FAKE), str(EAGER)))
-    return Cuda("Fake GPU", {"PYTHONPATH": path, "TORCHDYNAMO_DISABLE": "1", **more})
+    hidden = "torchlint,torchlint_rules,jsonschema," + ",".join(CARRIED)
+    return Cuda(
+        "Fake GPU",
+        {
+            "PYTHONPATH": path,
+            "TORCHDYNAMO_DISABLE": "1",
+            "FAKE_CUDA_HIDES": hidden,
+            **more,
+        },
+    )
+
+
+def carry(folder: Path) -> str:
+    """Put links to what is carried to a bare machine into a folder; return it for PYTHONPATH."""
+    for name in CARRIED:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            what = origin.parent if spec.submodule_search_locations else origin
+            (folder / what.name).symlink_to(what)
+    return str(folder)

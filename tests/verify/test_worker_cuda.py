@@ -149,8 +149,9 @@ def test_a_profiler_of_the_script_and_warnings_as_errors_leave_the_share_unknown
     assert busy.share is None
 
 
+@pytest.mark.usefixtures("syncs")  # takes back what is put into `warnings`
 def test_the_synchronize_of_the_profiler_is_not_a_read_of_the_script(
-    torch, syncs, tmp_path, monkeypatch
+    torch, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr(Profile, "cuda", torch.cuda)
     device = Device(torch)
@@ -257,7 +258,8 @@ def nvidia_smi(tmp_path, monkeypatch):
     return tool
 
 
-def test_the_driver_of_a_virtual_machine_is_asked_of_nvidia_smi(torch, nvidia_smi) -> None:
+@pytest.mark.usefixtures("nvidia_smi")
+def test_the_driver_of_a_virtual_machine_is_asked_of_nvidia_smi(torch) -> None:
     assert asked_driver(torch) == "570.86.15"
 
 

@@ -63,7 +63,7 @@ def _asked(tool: str) -> str | None:
     try:
         told = subprocess.run(  # noqa: S603  # the driver's own tool
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            universal_newlines=True, timeout=_PATIENCE, check=True,
+            text=True, timeout=_PATIENCE, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
