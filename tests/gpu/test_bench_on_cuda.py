@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("bench")  # with --dist loadgroup one process has them all
 CODES = ("TL301", "TL201")
 
 

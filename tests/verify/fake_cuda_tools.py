@@ -105,5 +105,7 @@ def fake_torch() -> Any:
         cuda=Cuda(),
         mps=None,
         profiler=SimpleNamespace(profile=warning_profile),
-        autograd=SimpleNamespace(profiler=SimpleNamespace(profile=Profile)),
+        autograd=SimpleNamespace(
+            profiler=SimpleNamespace(profile=Profile), _profiler_enabled=lambda: False
+        ),
     )

@@ -135,10 +135,15 @@ def test_the_profiler_begins_at_that_step_of_a_trace(torch, tmp_path) -> None:
     assert opened == [False] * 29 + [True] * 21
 
 
-@pytest.mark.parametrize("error", [RuntimeError("already enabled"), UserWarning("an error by -W")])
-def test_a_profiler_of_the_script_and_warnings_as_errors_leave_the_share_unknown(
-    torch, error
-) -> None:
+def test_a_profiler_of_the_script_is_left_alone(torch) -> None:
+    torch.autograd._profiler_enabled = lambda: True
+    busy = Busy(torch, plan())
+    busy.open()
+    assert busy.profile is None
+
+
+@pytest.mark.parametrize("error", [RuntimeError("none here"), UserWarning("an error by -W")])
+def test_without_a_profiler_or_with_warnings_as_errors_the_share_is_unknown(torch, error) -> None:
     def fails(**_kinds):
         raise error
 

@@ -98,7 +98,7 @@ class Project:
         process = subprocess.Popen(
             [*(command or (sys.executable,)), "train.py"],
             cwd=self.copy,
-            env=self._variables(),
+            env=self.variables(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -113,7 +113,7 @@ class Project:
                 each.kill()
         return Ran(process.returncode, out, err, read_records(self.records))
 
-    def _variables(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         own = os.environ.copy()
         given = [self.environment.get("PYTHONPATH"), own.pop("PYTHONPATH", None)]
         if not self.is_plain:

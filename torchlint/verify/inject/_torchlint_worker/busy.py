@@ -38,9 +38,11 @@ class Busy:
     def open(self) -> None:
         """Begin, with nothing under way on the device."""
         try:
+            if self.torch.autograd._profiler_enabled():  # noqa: SLF001  # the script's own
+                return
             profile = profiler(self.torch)
             profile.__enter__()
-        except Exception:  # noqa: BLE001  # the script has its own profiler, or there is none
+        except Exception:  # noqa: BLE001  # there is none: the script has to go on
             return
         self.profile = profile
         self.began = perf_counter_ns()
