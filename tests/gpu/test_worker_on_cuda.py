@@ -32,6 +32,22 @@ for step in range(100):
     optimizer.step()
     {more}
 """
+PROFILED = """
+import torch
+own = torch.autograd.profiler.profile
+torch.autograd.profiler.profile = lambda *words, **named: print("profiled") or own(*words, **named)
+"""
+PROFILER = """
+import torch
+from torchlint.verify.inject._torchlint_worker.busy import profiler
+inputs = torch.ones(64, 64, device="cuda")
+with profiler(torch) as profile:
+    for _ in range(20):
+        inputs = inputs @ inputs * 0.01
+    torch.cuda.synchronize()
+kinds = [str(event.device_type()) for event in profile.kineto_results.events()]
+print(sum("CUDA" in kind for kind in kinds))
+"""
 SLEEP = 0.01  # seconds
 
 
@@ -141,10 +157,32 @@ def test_warnings_of_the_script_are_its_own(project) -> None:
     assert told.err.count("mine") == 2  # the text of the warning, and the line that has it
 
 
-def test_the_share_of_time_with_work_is_read_off_the_profiler(project) -> None:
+def test_warnings_as_errors_do_not_end_a_script_whose_gpu_is_profiled(tmp_path, cuda) -> None:
+    """Nor is anything told on its stderr, nor what the profiler waits for counted as its read."""
+    project = Project(tmp_path, {**cuda.environment, "PYTHONWARNINGS": "error"})
     done = project.run(script(), Phase.TRACE, replace(STEPS, steps=30))
+    assert (done.code, done.err) == (0, "")
+    assert done.only.ended == "bound"
     assert done.only.busy is not None
     assert 0 < done.only.busy <= 1
+    assert done.only.trace is not None
+    loop = line_of(script(), "for step")
+    assert not [read for read in done.only.trace.reads if read.line >= loop]
+
+
+def test_timed_runs_have_no_profiler_as_it_stays_attached(project) -> None:
+    text = script().replace("import torch", PROFILED, 1)
+    done = project.run(text, Phase.TIMING, STEPS)
+    assert (done.code, done.out) == (0, ""), done.err
+    done = project.run(text, Phase.TRACE, STEPS)
+    assert "profiled" in done.out
+
+
+def test_the_profiler_of_the_worker_sees_kernels(cuda) -> None:
+    """The very function: on a build for CUDA, with a GPU, it is called for real here."""
+    done = cuda.python("-W", "error", "-c", PROFILER)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 0
 
 
 def test_losses_and_parameters_are_compared_across_runs(project) -> None:
