@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib.util
 import os
+import signal
 import subprocess
 import sys
-import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eager_tools import EAGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).parent / "fake" / "site-packages"
-GUARDIAN = Path(__file__).with_name("guardian.py")
-STRICT = {"PYTHONWARNINGS": "error"}  # what warns, fails: users run tests like this
+LIMIT = 540.0  # seconds of a process
+CARRIED = ("libcst", "yaml", "_yaml")  # what a bare machine gets beside the checkout
 
 
 @dataclass(frozen=True)
@@ -28,58 +28,77 @@ class Cuda:
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    is_real: bool = True
 
-    def with_(self, **more: str) -> Cuda:
-        """Return the same with more variables."""
-        return Cuda(self.name, {**self.environment, **more}, self.is_real)
+    @property
+    def is_real(self) -> bool:
+        """Whether there is a GPU."""
+        return "FAKE_CUDA_HIDES" not in self.environment
+
+    @property
+    def strict(self) -> Cuda:
+        """The same, where every warning is an error."""
+        return replace(self, environment={**self.environment, "PYTHONWARNINGS": "error"})
 
     @property
     def whole_environment(self) -> dict[str, str]:
-        """The variables for a process that is not started by the worker's own tools.
+        """The variables for a process that is not started by the worker's own tools."""
+        given = [self.environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "rules")]
+        inherited = os.environ.get("PYTHONPATH")  # on a bare machine libcst is found there alone
+        path = os.pathsep.join(filter(None, [*given, inherited]))
+        threads = os.environ.get("OMP_NUM_THREADS", "1")  # tests run beside each other
+        return {"OMP_NUM_THREADS": threads, **os.environ, **self.environment, "PYTHONPATH": path}
 
-        What this process inherited stays: where nothing is installed, packages are found by it.
-        """
-        path = [self.environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "rules")]
-        path = os.pathsep.join(filter(None, [*path, os.environ.get("PYTHONPATH")]))
-        few = {"OMP_NUM_THREADS": "1"}  # several of these tests may run at once
-        return {**few, **os.environ, **self.environment, "PYTHONPATH": path}
+    def start(
+        self, *words: str | Path, folder: Path | None = None, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start Python in this environment, in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            env=self.whole_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            start_new_session=True,
+        )
 
     def python(
         self, *words: str | Path, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run Python to its end in this environment."""
-        return subprocess.run(
-            [sys.executable, *map(str, words)],
-            env=self.whole_environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=540,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-        )
+        process = self.start(*words, folder=folder)
+        try:
+            told = process.communicate(timeout=LIMIT)
+        except BaseException:
+            process.send_signal(signal.SIGTERM)  # torchlint ends its runs upon it
+            raise
+        return subprocess.CompletedProcess(words, process.returncode, *told)
 
 
 def fake_cuda(**more: str) -> Cuda:
-    """Return the pretended GPU; nothing is compiled for it."""
-    path = os.pathsep.join((str(FAKE), str(EAGER)))
-    return Cuda("Fake GPU", {"PYTHONPATH": path, **more}, is_real=False)
+    """Return the pretended GPU; nothing is compiled for it, as that is no part of the pretence.
 
-
-@contextlib.contextmanager
-def guarded() -> Iterator[None]:
-    """Let all processes that are started from here on end with this one, also if it is killed.
-
-    They inherit a mark.  A process in a session of its own sees our end of a pipe close, then kills
-    what bears the mark: no signal to this process's group or session reaches it.
+    Nothing is installed there: what the machine has is found on PYTHONPATH only, as `carried` says.
     """
-    mark = f"TORCHLINT_TEST_RUN_{uuid.uuid4().hex}"
-    words = [sys.executable, "-I", "-S", str(GUARDIAN), mark]
-    guardian = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
-    os.environ[mark] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[mark]
-        guardian.communicate()
+    path = os.pathsep.join((str(FAKE), str(EAGER)))
+    hidden = "torchlint,torchlint_rules,jsonschema," + ",".join(CARRIED)
+    return Cuda(
+        "Fake GPU",
+        {
+            "PYTHONPATH": path,
+            "FAKE_CUDA_HIDES": hidden,
+            **more,
+        },
+    )
+
+
+def carry(folder: Path) -> str:
+    """Put links to what is carried to a bare machine into a folder; return it for PYTHONPATH."""
+    for name in CARRIED:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            what = origin.parent if spec.submodule_search_locations else origin
+            (folder / what.name).symlink_to(what)
+    return str(folder)

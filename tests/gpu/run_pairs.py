@@ -1,13 +1,16 @@
-"""Run pairs of fixtures in one process: ``python run_pairs.py FOLDER OUTPUT SECONDS PAIR...``.
+"""Run pairs of fixtures, as many as are asked for: ``python run_pairs.py FOLDER OUTPUT``.
 
-For each pair a file in OUTPUT holds what ``run()`` gave before, before once more, and after, as
-soon as it is there; or ``PAIR.txt`` holds a traceback.  A pair that takes longer ends the process.
+Reads the name of a pair from a line of stdin and answers with a line when OUTPUT holds what
+``run()`` gave before, before once more, and after (``PAIR.pt``), or a traceback (``PAIR.txt``).
+SIGUSR2 has the stacks written to stderr.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import importlib
+import os
+import signal
 import sys
 import traceback
 import warnings
@@ -16,36 +19,31 @@ from pathlib import Path
 import torch
 
 
-def run(pair: str) -> tuple[object, object, object]:
+def run(pair: str, output: Path) -> None:
     try:
         before = importlib.import_module(f"{pair}.before")
         first, again = before.run(), before.run()
-        return first, again, importlib.import_module(f"{pair}.after").run()
+        outcome = first, again, importlib.import_module(f"{pair}.after").run()
+        torch.save(outcome, output / f"{pair}.part")
+        (output / f"{pair}.part").rename(output / f"{pair}.pt")
+    except BaseException:  # noqa: BLE001 - the test shows it
+        (output / f"{pair}.txt").write_text(traceback.format_exc())
     finally:  # a script may choose for the whole process
         torch.set_float32_matmul_precision("highest")
         torch.backends.cudnn.benchmark = False
 
 
-def save(pair: str, output: Path, seconds: float) -> None:
-    with (output / f"{pair}.txt").open("w") as told:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=told)
-        try:
-            torch.save(run(pair), output / "part")
-        except Exception:  # noqa: BLE001 - the test shows it
-            traceback.print_exc(file=told)
-        else:
-            (output / "part").replace(output / f"{pair}.pt")
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-
 def main() -> None:
-    folder, output, seconds, *pairs = sys.argv[1:]
+    faulthandler.register(signal.SIGUSR2, all_threads=True)
+    folder, output = sys.argv[1:]
     sys.path.append(folder)
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)  # others run beside it
-    for pair in pairs:
-        save(pair, Path(output), float(seconds))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a script prints is no answer
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        run(line.strip(), Path(output))
+        print(line.strip(), file=answers, flush=True)
 
 
 if __name__ == "__main__":

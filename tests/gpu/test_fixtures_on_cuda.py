@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from gpu_tools import ROOT, fake_cuda
-from pairs_tools import compiles, run_pairs
+from gpu_tools import ROOT, Cuda
+from pairs_tools import Failed, Pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from gpu_tools import Cuda
 
 FIXTURES = ROOT / "fixtures"
 PAIRS = sorted(path.parent.name for path in FIXTURES.glob("*/before.py"))
@@ -29,6 +27,7 @@ SHOWN = {
     "synchronize_in_loop",
     "tf32_disabled",
 }
+GROUPS = 3
 LEVELS = {"all_together": "E2", "all_together_float32": "E2"}  # they declare none themselves
 
 
@@ -39,26 +38,47 @@ def level_of(pair: str) -> str:
     return declared[0].split('"')[1] if declared else LEVELS[pair]
 
 
+def compiles(pair: str) -> bool:
+    """Whether a pair compiles its model, which takes long, and changes what runs after it."""
+    files = (FIXTURES / pair).glob("*.py")
+    return any(re.search(r"\.compile\(", file.read_text()) for file in files)
+
+
+def group_of(pair: str) -> str:
+    """Return the pairs that one process of pytest-xdist is to run (`--dist loadgroup`)."""
+    return f"compiled-{pair}" if compiles(pair) else f"pairs-{sum(map(ord, pair)) % GROUPS}"
+
+
 @pytest.fixture(scope="module")
-def given(cuda: Cuda, tmp_path_factory) -> Mapping[str, Any]:
-    """All pairs, most of them in one process: each start takes seconds."""
-    pairs = PAIRS if cuda.is_real else sorted(SHOWN)
-    return run_pairs(cuda, FIXTURES, pairs, tmp_path_factory.mktemp("pairs"))
+def pairs(cuda: Cuda, tmp_path_factory) -> Iterator[Pairs]:
+    """One process for all of them: each start takes seconds."""
+    running = Pairs(cuda, FIXTURES, tmp_path_factory.mktemp("pairs"))
+    yield running
+    running.close()
 
 
-@pytest.mark.xdist_group("pairs")
 @pytest.mark.parametrize(
     ("cuda", "pair"),
     [
-        *(pytest.param("gpu", pair, marks=pytest.mark.gpu) for pair in PAIRS),
-        *(("fake", pair) for pair in sorted(SHOWN)),
+        pytest.param(
+            device,
+            pair,
+            marks=[*marks, pytest.mark.xdist_group(f"{device}-{group_of(pair)}")],
+        )
+        for device, chosen, marks in (
+            ("gpu", sorted(PAIRS, key=lambda pair: (compiles(pair), pair)), [pytest.mark.gpu]),
+            ("fake", sorted(SHOWN), []),
+        )
+        for pair in chosen
     ],
     indirect=["cuda"],
     scope="session",
 )
-def test_a_fix_changes_on_a_gpu_what_its_pair_declares(given, pair) -> None:
-    assert isinstance(given[pair], tuple), given[pair]
-    before, again, after = given[pair]
+def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> None:
+    try:
+        before, again, after = pairs.run(pair, alone=cuda.is_real and compiles(pair))
+    except Failed as failed:
+        pytest.fail(f"{pair}: {failed}", pytrace=False)
     assert before[0]
     finite = torch.tensor([*before[0], *after[0]]).isfinite()
     assert finite.all()
@@ -96,31 +116,40 @@ def test_every_pair_says_what_its_fix_may_change() -> None:
     assert {level_of(pair) for pair in PAIRS} == {"E0", "E1", "E2", "E3"}
 
 
-MADE_UP = {
-    "a_works": "def run(): return [1.0], {}",
-    "b_fails": "def run(): raise ValueError('of this pair')",
-    "c_dies": "import os\ndef run(): os._exit(7)",
-    "d_hangs": "import time\ndef run(): time.sleep(100)",
-    "e_works": "def run(): return [2.0], {}",
-}
+HANGS = "import time\ndef run():\n    time.sleep(600)\n"
+DIES = "import os\ndef run():\n    os._exit(7)\n"
+FAILS = "def run():\n    raise ValueError('bad pair')\n"
+WORKS = "def run():\n    print('noise')\n    return [1.0], {}\n"
 
 
-def test_a_pair_that_hangs_dies_or_fails_costs_only_itself(tmp_path: Path) -> None:
-    for pair, text in MADE_UP.items():
-        (tmp_path / pair).mkdir()
-        for side in "before", "after":
-            (tmp_path / pair / f"{side}.py").write_text(text)
-    output = tmp_path / "output"
+def test_a_pair_that_hangs_dies_or_fails_is_missing_alone(tmp_path) -> None:
+    """Each with the reason in the test's own text; those before and after it are there."""
+    fixtures, output = tmp_path / "fixtures", tmp_path / "output"
     output.mkdir()
-    given = run_pairs(fake_cuda(), tmp_path, list(MADE_UP), output, limit=2)
-    assert given["a_works"] == (([1.0], {}),) * 3
-    assert "ValueError: of this pair" in given["b_fails"]
-    assert "ended (7)" in given["c_dies"]
-    assert re.search("Timeout(.|\n)*before.py.*in run", given["d_hangs"])
-    assert given["e_works"] == (([2.0], {}),) * 3
+    texts = {"works": WORKS, "hangs": HANGS, "dies": DIES, "fails": FAILS, "too": WORKS}
+    for name, text in texts.items():
+        (fixtures / name).mkdir(parents=True)
+        (fixtures / name / "before.py").write_text(text)
+        (fixtures / name / "after.py").write_text(text)
+    pairs = Pairs(Cuda("none"), fixtures, output, limit=5)
+    try:
+        assert pairs.run("works")[2] == ([1.0], {})
+        with pytest.raises(Failed, match="ValueError: bad pair"):
+            pairs.run("fails")
+        assert pairs.started == 1
+        with pytest.raises(Failed, match=r"(?s)no end within 5 s.*before\.py.* in run"):
+            pairs.run("hangs")
+        with pytest.raises(Failed, match="its process ended with 7"):
+            pairs.run("dies")
+        assert pairs.run("too")[0] == ([1.0], {})
+        assert (output / "works.pt").exists()  # saved as it was done
+    finally:
+        pairs.close()
 
 
-def test_pairs_that_compile_are_known() -> None:
-    found = {pair for pair in PAIRS if compiles(FIXTURES / pair)}
-    assert "no_torch_compile" in found
-    assert not found & SHOWN
+def test_each_pair_runs_in_one_process_of_xdist_and_those_that_compile_come_last() -> None:
+    last = sorted(PAIRS, key=compiles)[-3:]
+    assert "no_torch_compile" in last
+    groups = {group_of(pair) for pair in PAIRS}
+    assert len({group for group in groups if group.startswith("pairs-")}) == GROUPS
+    assert group_of("no_torch_compile") == "compiled-no_torch_compile"

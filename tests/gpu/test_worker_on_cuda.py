@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from gpu_tools import STRICT
 from worker_tools import Project, Ran
 
 from torchlint.verify.model import Anchor, Bounds, Phase
@@ -44,6 +43,17 @@ WAITING = {
     "loss.to('cpu')": "sync",
     "torch.cuda.synchronize()": "synchronize",
 }
+PROFILER = """
+import torch
+from torchlint.verify.inject._torchlint_worker.busy import profiler
+inputs = torch.ones(64, 64, device="cuda")
+with profiler(torch) as profile:
+    for _ in range(20):
+        inputs = inputs @ inputs * 0.01
+    torch.cuda.synchronize()
+kinds = [str(event.device_type()) for event in profile.kineto_results.events()]
+print(sum("CUDA" in kind for kind in kinds))
+"""
 RUNNING_AHEAD = ("total = loss.detach() * 2", "torch.ones(1).to('cuda', non_blocking=True)")
 
 
@@ -55,7 +65,7 @@ def project(tmp_path_factory, cuda: Cuda) -> Project:
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory, cuda: Cuda) -> Project:
     """Where each warning is an error: torch's about the worker's own doing too."""
-    return Project(tmp_path_factory.mktemp("strict"), {**cuda.environment, **STRICT})
+    return Project(tmp_path_factory.mktemp("strict"), cuda.strict.environment)
 
 
 def script(*more: str) -> str:
@@ -147,6 +157,17 @@ def test_the_worker_is_not_heard_where_warnings_are_errors(traced) -> None:
 def test_the_share_of_time_with_work_is_read_off_the_profiler(traced) -> None:
     assert traced.only.busy is not None
     assert 0 < traced.only.busy <= 1
+
+
+def test_the_profiler_of_the_worker_sees_kernels(cuda) -> None:
+    """The very function: with a GPU, it is called for real here."""
+    done = cuda.strict.python("-c", PROFILER)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 0
+
+
+def test_timed_runs_have_no_profiler_as_it_stays_attached(timed) -> None:
+    assert timed.only.busy is None
 
 
 def test_the_script_may_make_errors_of_warnings_late(tmp_path, cuda) -> None:
