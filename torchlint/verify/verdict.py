@@ -30,6 +30,8 @@ SPEEDS = {
     Speed.OPEN: Verdict.NOT_MEASURED,
 }
 
+ADVICE = "Set TORCHDYNAMO_VERBOSE"  # of torch, for its developers, below an error of its compiler
+
 
 def result_of(
     configuration: Configuration,
@@ -69,7 +71,8 @@ def _verdict(
 def _failure(run: Run) -> str:
     if run.ending is Ending.TIMEOUT:
         return f"the script with it did not come to an end in {run.seconds:.0f} s"
-    said = [line.strip() for line in run.stderr.splitlines() if line.strip()]
+    lines = (line.strip() for line in run.stderr.splitlines())
+    said = [line for line in lines if line and not line.startswith(ADVICE)]
     return f"the script with it fails ({how(run)})" + (f": {said[-1]}" if said else "")
 
 
