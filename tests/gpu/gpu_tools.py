@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
@@ -71,7 +70,7 @@ class Cuda:
         try:
             told = process.communicate(timeout=LIMIT)
         except BaseException:
-            process.send_signal(signal.SIGTERM)  # torchlint ends its runs upon it
+            process.terminate()  # torchlint ends its runs upon it; the supervisor what it leaves
             raise
         return subprocess.CompletedProcess(words, process.returncode, *told)
 

@@ -153,10 +153,14 @@ def test_without_a_profiler_the_share_is_not_known(tmp_path) -> None:
     assert done.only.busy is None
 
 
-@pytest.mark.parametrize("profiler", ["", "old-profiler"])
-def test_the_share_is_that_of_kernels_each_moment_counted_once(tmp_path, profiler) -> None:
+@pytest.mark.parametrize(
+    ("profiler", "steps"),
+    [("", 30), ("old-profiler", 270)],
+    ids=["ended-by-the-worker", "ended-by-itself"],  # after 100 steps, with a profiler under way
+)
+def test_the_share_is_that_of_kernels_each_moment_counted_once(tmp_path, profiler, steps) -> None:
     project = Project(tmp_path, fake_cuda(FAKE_CUDA=profiler).environment)
-    busy = project.run(script(), Phase.TRACE, replace(STEPS, steps=30)).only.busy
+    busy = project.run(script(), Phase.TRACE, replace(STEPS, steps=steps)).only.busy
     assert busy is not None
     assert 0.4 < busy < 1  # a half, and more of what is left when our own time is taken off
 

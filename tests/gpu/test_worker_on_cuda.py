@@ -19,7 +19,8 @@ TRACE = replace(STEPS, steps=16, warmup=0)
 BIG = 2**28  # bytes
 # A step costs the host next to nothing and the GPU 10 ms or more: 2e7 cycles at 2 GHz or less.
 SCRIPT = """
-import atexit, time, warnings
+import os, time, warnings
+print(os.environ.get('KINETO_LOG_LEVEL'))
 import torch
 model = torch.nn.Linear(4, 2).to("cuda")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -99,7 +100,7 @@ def test_steps_are_timed_on_the_clock_of_the_device(timed) -> None:
 def test_the_host_runs_ahead_within_a_window(timed) -> None:
     """Nothing waits between its ends: what waited would be as long for the host as for the GPU."""
     assert timed.only.ended == "bound"
-    assert float(timed.out) < 0.9 * 50 * SLEEP  # only the window's beginning waited
+    assert float(timed.out.split()[-1]) < 0.9 * 50 * SLEEP  # only the window's beginning waited
 
 
 def test_the_name_and_the_versions_are_those_of_the_gpu(timed, cuda) -> None:
@@ -133,6 +134,7 @@ def traced(strict, text) -> Ran:
 def reads(ran: Ran) -> dict[int, tuple[str, int]]:
     assert ran.code == 0, ran.err
     assert ran.only.trace is not None
+    assert {read.file for read in ran.only.trace.reads} == {"train.py"}  # not the worker's own
     return {read.line: (read.call, read.count) for read in ran.only.trace.reads}
 
 
@@ -152,6 +154,7 @@ def test_steps_that_do_not_wait_are_not_counted(traced, text) -> None:
 def test_the_worker_is_not_heard_where_warnings_are_errors(traced) -> None:
     """Torch warns of the profiler and of the sync debug mode: a script would fail by that."""
     assert (traced.code, traced.err) == (0, "")
+    assert traced.out == "6\n"  # of kineto, which logs on stderr
 
 
 def test_the_share_of_time_with_work_is_read_off_the_profiler(traced) -> None:
@@ -184,9 +187,10 @@ def test_the_script_may_make_errors_of_warnings_late(tmp_path, cuda) -> None:
 
 def test_losses_and_parameters_are_compared_across_runs(tmp_path, traced, cuda, text) -> None:
     first = traced.only.trace
-    again = Project(tmp_path, cuda.environment).run(text, Phase.TRACE, TRACE)
+    chosen = {**cuda.environment, "KINETO_LOG_LEVEL": "5"}
+    again = Project(tmp_path, chosen).run(text, Phase.TRACE, TRACE)
     assert first is not None
     assert len(first.losses) == TRACE.steps
     assert None not in first.losses
     assert first == again.only.trace
-    assert again.err == ""
+    assert (again.out, again.err) == ("5\n", "")  # what the user has set stays
