@@ -14,6 +14,7 @@ from torchlint.verify.model import Anchor, Bounds, Phase
 if TYPE_CHECKING:
     from gpu_tools import Cuda
 
+pytestmark = pytest.mark.xdist_group("worker")  # with --dist loadgroup one process has them all
 STEPS = Bounds(steps=8, warmup=2, seconds=120, anchor=Anchor("optimizer"))
 TRACE = replace(STEPS, steps=16, warmup=0)
 BIG = 2**28  # bytes

@@ -10,7 +10,7 @@ import pytest
 from fake_cuda_tools import Profile, fake_torch
 
 from torchlint.verify.inject._torchlint_worker import versions
-from torchlint.verify.inject._torchlint_worker.busy import Busy, covered
+from torchlint.verify.inject._torchlint_worker.busy import Busy, covered, profiler
 from torchlint.verify.inject._torchlint_worker.device import Device
 from torchlint.verify.inject._torchlint_worker.plan import Turns
 from torchlint.verify.inject._torchlint_worker.reads import Reads
@@ -139,6 +139,15 @@ def test_a_profiler_of_the_script_that_came_later_is_left_alone(torch, monkeypat
     Profile.on = 0
     busy.close(nothing, 0)
     assert (busy.share, Profile.on) == (None, 0)
+
+
+def test_the_profiler_is_asked_for_as_this_torch_knows_it() -> None:
+    """Without a GPU it is refused for that alone; with one, the tests of a GPU call it for real."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises((AssertionError, UserWarning), match=r"CUDA|activities"):
+        profiler(torch)
 
 
 @pytest.mark.parametrize("error", [UserWarning("is an error"), AssertionError(), TypeError()])
