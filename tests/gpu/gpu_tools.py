@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,12 @@ class Cuda:
     @property
     def is_real(self) -> bool:
         """Whether there is a GPU."""
-        return not self.environment
+        return "FAKE_CUDA_HIDES" not in self.environment
+
+    @property
+    def strict(self) -> Cuda:
+        """The same, where every warning is an error."""
+        return replace(self, environment={**self.environment, "PYTHONWARNINGS": "error"})
 
     @property
     def whole_environment(self) -> dict[str, str]:

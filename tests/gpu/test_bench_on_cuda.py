@@ -15,7 +15,7 @@ def told(cuda, tmp_path_factory):
     file = tmp_path_factory.mktemp("bench") / "bench.json"
     budget = "15s" if cuda.is_real else "5s"
     words = ("--device", "cuda", "--time-budget", budget, "--json", file)
-    done = cuda.python("-m", "torchlint", "bench", *CODES, *words)
+    done = cuda.strict.python("-m", "torchlint", "bench", *CODES, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(file.read_text())
 

@@ -31,7 +31,7 @@ def report(cuda: Cuda, tmp_path_factory) -> dict[str, Any]:
     script = folder / "clipping.py"
     script.write_bytes(SCRIPT.read_bytes())
     file = folder / "report.json"
-    done = cuda.python(
+    done = cuda.strict.python(
         "-m", "torchlint", "verify", script.name, "--root", folder, "--isolated", "--json", file,
         "--select", "TL301", "--mode", "lockstep", "--time-budget", "120s", *FEW,
         "--", *ENDLESS, folder=folder,

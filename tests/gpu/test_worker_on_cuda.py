@@ -159,7 +159,7 @@ def test_warnings_of_the_script_are_its_own(project) -> None:
 
 def test_warnings_as_errors_do_not_end_a_script_whose_gpu_is_profiled(tmp_path, cuda) -> None:
     """Nor is anything told on its stderr, nor what the profiler waits for counted as its read."""
-    project = Project(tmp_path, {**cuda.environment, "PYTHONWARNINGS": "error"})
+    project = Project(tmp_path, cuda.strict.environment)
     done = project.run(script(), Phase.TRACE, replace(STEPS, steps=30))
     assert (done.code, done.err) == (0, "")
     assert done.only.ended == "bound"
