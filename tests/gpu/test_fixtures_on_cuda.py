@@ -78,6 +78,8 @@ def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> Non
     try:
         before, again, after = pairs.run(pair, alone=cuda.is_real and compiles(pair))
     except Failed as failed:
+        if shows_the_race(pair, str(failed)):
+            return
         pytest.fail(f"{pair}: {failed}", pytrace=False)
     assert before[0]
     finite = torch.tensor([*before[0], *after[0]]).isfinite()
@@ -95,6 +97,11 @@ def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> Non
             assert means[0] == pytest.approx(means[1], rel=0.2)
         case "E3":
             pass
+
+
+def shows_the_race(pair: str, failure: str) -> bool:
+    """Whether `before` failed as it read what had not arrived: such a number is no class."""
+    return pair in RACES and "one_hot" in failure and "before.py" in failure
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -153,3 +160,10 @@ def test_each_pair_runs_in_one_process_of_xdist_and_those_that_compile_come_last
     groups = {group_of(pair) for pair in PAIRS}
     assert len({group for group in groups if group.startswith("pairs-")}) == GROUPS
     assert group_of("no_torch_compile") == "compiled-no_torch_compile"
+
+
+def test_a_race_may_end_its_own_pair_by_an_error_and_no_other() -> None:
+    failure = 'File "before.py", line 43\n  nn.functional.one_hot(classes, 2)\nRuntimeError'
+    assert shows_the_race("nonblocking_d2h_race", failure)
+    assert not shows_the_race("nonblocking_d2h_race", failure.replace("before", "after"))
+    assert not shows_the_race("synchronize_in_loop", failure)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from worker_tools import Project
 
@@ -62,3 +64,40 @@ def test_only_traces_draw_random_numbers_as_eager_code_does(tmp_path, phase, val
         "import torch\nimport torch._inductor.config as config\nprint(config.fallback_random)\n"
     )
     assert Project(tmp_path, {}).run(script, phase, BOUNDS).out == f"{value}\n"
+
+
+COMPILED = """
+import torch
+torch.manual_seed(0)
+model = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(100):
+    optimizer.zero_grad()
+    model(torch.randn(3, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def in_empty_caches(folder, **more: str) -> Project:
+    """A project whose compiler has never run, and finds nothing that another run left."""
+    caches = {name: str(folder / name) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+    return Project(folder / "project", {**caches, **more})
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_inductor_compiles_into_an_empty_cache_folder_and_leaves_no_process(tmp_path) -> None:
+    """Its workers are ended too: `run` looks for processes that are left."""
+    ran = in_empty_caches(tmp_path).run(COMPILED, Phase.TRACE, BOUNDS)
+    assert (ran.code, ran.only.ended, len(ran.only.steps[0])) == (0, "bound", 6), ran.err
+    assert list((tmp_path / "TORCHINDUCTOR_CACHE_DIR").rglob("*.so"))
+
+
+def test_without_a_compiler_a_script_fails_by_the_error_of_torch(tmp_path) -> None:
+    """As it fails without the worker; its stderr is what verify shows."""
+    (tmp_path / "nothing").mkdir()
+    nowhere = {"PATH": str(tmp_path / "nothing"), "CXX": ""}
+    ran = in_empty_caches(tmp_path, **nowhere).run(COMPILED, Phase.TRACE, BOUNDS)
+    assert ran.code == 1
+    assert ran.records == ()
+    assert "compiler" in ran.err.lower()
+    assert "_torchlint_worker" not in ran.err
