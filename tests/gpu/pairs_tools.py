@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 if TYPE_CHECKING:
     from gpu_tools import Cuda
 
@@ -61,6 +59,8 @@ class Pairs:
         except OSError:
             raise Failed(self._died(process)) from None
         self._await(process, self.limit, f"no end within {self.limit:g} s")
+        import torch  # noqa: PLC0415  seconds, which collecting need not take
+
         if (error := self.folder / f"{pair}.txt").exists():
             raise Failed(error.read_text())
         answer: tuple[Any, Any, Any] = torch.load(

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 from gpu_tools import ROOT, Cuda
 from pairs_tools import Failed, Pairs
 
@@ -81,6 +80,8 @@ def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> Non
         if shows_the_race(pair, str(failed)):
             return
         pytest.fail(f"{pair}: {failed}", pytrace=False)
+    import torch  # noqa: PLC0415  seconds, which collecting need not take
+
     assert before[0]
     finite = torch.tensor([*before[0], *after[0]]).isfinite()
     assert finite.all()
@@ -106,6 +107,8 @@ def shows_the_race(pair: str, failure: str) -> bool:
 
 def is_same(one: Any, other: Any) -> bool:
     """Whether losses and parameters are equal, bit for bit."""
+    import torch  # noqa: PLC0415  see above
+
     return one[0] == other[0] and all(
         torch.equal(value, other[1][name]) for name, value in one[1].items()
     )
@@ -113,6 +116,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 def difference(one: Any, other: Any) -> float:
     """Return the largest difference of losses and parameters, relative where they are above 1."""
+    import torch  # noqa: PLC0415  see above
+
     assert one[1].keys() == other[1].keys()
     pairs = [(torch.tensor(one[0]), torch.tensor(other[0]))]
     pairs += [(value, other[1][name]) for name, value in one[1].items()]
