@@ -23,6 +23,7 @@ SHOWN = {
     "item_accumulate_in_train_loop",
     "nonblocking_d2h_race",
     "optimizer_not_fused",
+    "profiler_left_on",
     "synchronize_in_loop",
     "tf32_disabled",
 }
@@ -74,12 +75,15 @@ def pairs(cuda: Cuda, tmp_path_factory) -> Iterator[Pairs]:
     scope="session",
 )
 def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> None:
+    failure = ""
     try:
         before, again, after = pairs.run(pair, alone=cuda.is_real and compiles(pair))
     except Failed as failed:
-        if shows_the_race(pair, str(failed)):
-            return
-        pytest.fail(f"{pair}: {failed}", pytrace=False)
+        failure = str(failed)
+    if shows_the_race(pair, failure):
+        return
+    if failure:  # told here, as the failure alone, without what led to it in these tests
+        pytest.fail(f"{pair}: {failure}", pytrace=False)
     import torch  # noqa: PLC0415  seconds, which collecting need not take
 
     assert before[0]
