@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from supervisor_tools import end_with_this_process  # noqa: E402  it is found from here on
+from supervisor_tools import end_with_this_process
 
 end_with_this_process()
