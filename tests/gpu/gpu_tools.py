@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).parent / "fake" / "site-packages"
-LIMIT = 540.0  # seconds of a process
+LIMIT, GRACE = 540.0, 5.0  # seconds of a process, and of its end
 CARRIED = ("libcst", "yaml", "_yaml")  # what a bare machine gets beside the checkout
 
 
@@ -47,31 +48,28 @@ class Cuda:
         threads = os.environ.get("OMP_NUM_THREADS", "1")  # tests run beside each other
         return {"OMP_NUM_THREADS": threads, **os.environ, **self.environment, "PYTHONPATH": path}
 
-    def start(
-        self, *words: str | Path, folder: Path | None = None, stdout: int = subprocess.PIPE
-    ) -> subprocess.Popen[str]:
-        """Start Python in this environment, in a session of its own."""
-        return subprocess.Popen(
-            [sys.executable, *map(str, words)],
-            env=self.whole_environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            start_new_session=True,
-        )
-
     def python(
         self, *words: str | Path, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run Python to its end in this environment."""
-        process = self.start(*words, folder=folder)
-        try:
-            told = process.communicate(timeout=LIMIT)
-        except BaseException:
-            process.terminate()  # torchlint ends its runs upon it; the supervisor what it leaves
-            raise
+        process = subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            env=self.whole_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+        with process:
+            try:
+                told = process.communicate(timeout=LIMIT)
+            except BaseException:
+                process.terminate()  # torchlint ends its runs upon it
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE)
+                process.kill()
+                raise
         return subprocess.CompletedProcess(words, process.returncode, *told)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from gpu_tools import ROOT, Cuda, fake_cuda
@@ -143,6 +144,18 @@ def test_processes_find_what_is_on_the_inherited_python_path(monkeypatch) -> Non
     assert set(inherited) <= set(project.variables()["PYTHONPATH"].split(os.pathsep))
     monkeypatch.delenv("PYTHONPATH")
     assert "No module named 'libcst'" in fake_cuda().python("-c", find).stderr
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="the driver is told there")
+@pytest.mark.parametrize(("phase", "driver"), [(Phase.PILOT, "570.86.15"), (Phase.TIMING, None)])
+def test_only_the_pilot_asks_nvidia_smi_for_the_driver(tmp_path, phase, driver) -> None:
+    """It takes up to a second, which is no cost of each run."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 570.86.15\n")
+    tool.chmod(0o755)
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    project = Project(tmp_path, fake_cuda(PATH=path).environment)
+    assert project.run(script(), phase, STEPS).only.driver == driver
 
 
 def test_without_a_profiler_the_share_is_not_known(tmp_path) -> None:

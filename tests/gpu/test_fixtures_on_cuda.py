@@ -6,10 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 from gpu_tools import ROOT, Cuda
-from pairs_tools import Failed, Pairs
-from run_pairs import RACES
+from pairs_tools import RACES, Failed, Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +22,7 @@ SHOWN = {
     "item_accumulate_in_train_loop",
     "nonblocking_d2h_race",
     "optimizer_not_fused",
+    "profiler_left_on",
     "synchronize_in_loop",
     "tf32_disabled",
 }
@@ -75,10 +74,15 @@ def pairs(cuda: Cuda, tmp_path_factory) -> Iterator[Pairs]:
     scope="session",
 )
 def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> None:
+    failure = ""
     try:
         before, again, after = pairs.run(pair, alone=cuda.is_real and compiles(pair))
     except Failed as failed:
-        pytest.fail(f"{pair}: {failed}", pytrace=False)
+        failure = str(failed)
+    if failure:  # told here, as the failure alone, without what led to it in these tests
+        pytest.fail(f"{pair}: {failure}", pytrace=False)
+    import torch  # noqa: PLC0415  seconds, which collecting need not take
+
     assert before[0]
     finite = torch.tensor([*before[0], *after[0]]).isfinite()
     assert finite.all()
@@ -99,6 +103,8 @@ def test_a_fix_changes_on_a_gpu_what_its_pair_declares(cuda, pairs, pair) -> Non
 
 def is_same(one: Any, other: Any) -> bool:
     """Whether losses and parameters are equal, bit for bit."""
+    import torch  # noqa: PLC0415  see above
+
     return one[0] == other[0] and all(
         torch.equal(value, other[1][name]) for name, value in one[1].items()
     )
@@ -106,6 +112,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 def difference(one: Any, other: Any) -> float:
     """Return the largest difference of losses and parameters, relative where they are above 1."""
+    import torch  # noqa: PLC0415  see above
+
     assert one[1].keys() == other[1].keys()
     pairs = [(torch.tensor(one[0]), torch.tensor(other[0]))]
     pairs += [(value, other[1][name]) for name, value in one[1].items()]

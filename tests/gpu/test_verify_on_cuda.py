@@ -61,9 +61,9 @@ def test_fixes_are_timed_in_turns_and_held_to_what_they_declare(report) -> None:
 
 
 def test_the_report_takes_few_launches_as_each_costs_seconds_on_a_gpu(report) -> None:
-    """A pilot, three traces, three pairs, and what two pairs of `before` against itself take."""
+    """A pilot, three traces, three pairs, and two pairs of `before` against itself at most."""
     runs = [run for row in rows(report).values() for run in row["runs"]]
-    assert 10 <= len(runs) <= 14
+    assert 6 <= len(runs) <= 14
 
 
 def test_memory_busy_share_and_waits_are_those_of_the_gpu(report) -> None:
