@@ -6,7 +6,14 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("bench")  # with --dist loadgroup one process has them all
 CODES = ("TL301", "TL201")
+
+
+@pytest.fixture(scope="session")
+def cuda(cuda):
+    """Where every warning is an error."""
+    return cuda.strict
 
 
 @pytest.fixture(scope="module")

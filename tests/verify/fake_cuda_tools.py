@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
+
+NOTICE = (
+    "Synchronization debug mode is a prototype feature and does not yet detect all "
+    "synchronizing operations (Triggered internally at x.cpp:2.)"
+)
 
 
 class Cuda:
@@ -14,6 +20,7 @@ class Cuda:
         self.calls: list[str] = []
         self.mode = "default"
         self.started = True
+        self.noticed = 0  # times that torch told its notice of the mode
 
     def is_initialized(self) -> bool:
         return self.started
@@ -41,6 +48,8 @@ class Cuda:
 
     def set_sync_debug_mode(self, mode: str) -> None:
         self.mode = mode
+        self.noticed += 1
+        warnings.warn(NOTICE, stacklevel=2)
 
     def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802  torch's name
         assert enable_timing
@@ -60,12 +69,13 @@ class Event:
 
 
 class Profile:
-    """Stands for `torch.profiler.profile`; its kernels are (start, length, device)."""
+    """Stands for `torch.autograd.profiler.profile`; its kernels are (start, length, device)."""
 
     kernels: tuple[tuple[int, int, str], ...] = ()
+    on = 0  # of these, and of others that a test says are on
 
-    def __init__(self, activities: list[str]) -> None:
-        assert activities == ["CUDA"]
+    def __init__(self, **asked: object) -> None:
+        assert asked == {"use_cpu": False, "use_device": "cuda", "use_kineto": True}
         events = [
             SimpleNamespace(
                 start_ns=lambda start=start: start,
@@ -74,16 +84,19 @@ class Profile:
             )
             for start, length, device in self.kernels
         ]
-        results = SimpleNamespace(events=lambda: events)
-        self.profiler = SimpleNamespace(kineto_results=results)
+        self.kineto_results = SimpleNamespace(events=lambda: events)
 
     def __enter__(self) -> Profile:  # noqa: PYI034  Self is newer than Python 3.10
+        Profile.on += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        Profile.on -= 1
 
 
 def fake_torch() -> Any:
-    profiler = SimpleNamespace(ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=Profile)
-    return SimpleNamespace(cuda=Cuda(), mps=None, profiler=profiler)
+    Profile.on = 0
+    autograd = SimpleNamespace(
+        profiler=SimpleNamespace(profile=Profile), _profiler_enabled=lambda: Profile.on > 0
+    )
+    return SimpleNamespace(cuda=Cuda(), mps=None, autograd=autograd)

@@ -16,7 +16,8 @@ TOLD = {
     "steps": [[1.0, 2.5]], "optimizers": ["SGD"], "backwards": [0.5], "waits": [[0.25, 0.125]],
     "start": 0.0, "workers": 2, "turns": [0.5], "reached": {"train.py": {"3": 7}},
     "modules": ["/copy/train.py"], "writes": [], "trace": None, "python": "3.11.7", "cuda": None,
-    "gpus": 0, "driver": None, "threads": 1, "libraries": {"numpy": "2.4"}, "memory": {}, "busy": None,
+    "gpus": 0, "driver": None, "threads": 1, "libraries": {"numpy": "2.4"}, "memory": {},
+    "busy": None,
 }  # fmt: skip
 TRACE = {
     "losses": [1.5, math.nan, None, math.inf], "batches": ["aa"], "initial": "00",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from worker_tools import Project
+import shutil
+from types import SimpleNamespace
 
-from torchlint.verify.model import Anchor, Bounds, Phase
+import pytest
+from worker_tools import Project, Ran
+
+from torchlint.verify.model import Anchor, Bounds, Ending, Phase
+from torchlint.verify.verdict import _failure
 
 BOUNDS = Bounds(steps=6, warmup=2, seconds=100, anchor=Anchor("optimizer", 0))
 SCRIPT = """
@@ -62,3 +66,45 @@ def test_only_traces_draw_random_numbers_as_eager_code_does(tmp_path, phase, val
         "import torch\nimport torch._inductor.config as config\nprint(config.fallback_random)\n"
     )
     assert Project(tmp_path, {}).run(script, phase, BOUNDS).out == f"{value}\n"
+
+
+KERNEL = """
+import torch
+torch.set_num_threads(1)
+weight = torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+@torch.compile
+def loss_of(weight):
+    return (weight * 2).cos().sum()
+while True:
+    optimizer.zero_grad()
+    loss_of(weight).backward()
+    optimizer.step()
+"""
+
+
+def run_kernel(tmp_path, **more: str) -> Ran:
+    """Compile for real: nothing is in the folders that inductor and Triton keep theirs in."""
+    caches = {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "2",  # processes of its own: none is to be left
+    }
+    return Project(tmp_path, {**caches, **more}).run(KERNEL, Phase.TRACE, BOUNDS)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="nothing compiles C++ here")
+def test_a_script_is_compiled_in_empty_cache_folders(tmp_path) -> None:
+    ran = run_kernel(tmp_path)
+    assert ran.code == 0, ran.err
+    assert [len(times) for times in ran.only.steps] == [6]
+    assert list((tmp_path / "inductor").rglob("*.so"))
+
+
+def test_without_a_compiler_one_line_says_so(tmp_path) -> None:
+    """It is the error that is told, not torch's advice below it."""
+    ran = run_kernel(tmp_path, PATH=str(tmp_path), CXX="g++")
+    run = SimpleNamespace(ending=Ending.FAILED, code=ran.code, stderr=ran.err)
+    told = _failure(run)
+    assert "No working C++ compiler found" in told
+    assert "\n" not in told

@@ -98,9 +98,10 @@ class Project:
         process = subprocess.Popen(
             [*(command or (sys.executable,)), "train.py"],
             cwd=self.copy,
-            env=self._variables(),
+            env=self.variables(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
         )
@@ -112,21 +113,14 @@ class Project:
                 each.kill()
         return Ran(process.returncode, out, err, read_records(self.records))
 
-    def _variables(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         own = os.environ.copy()
-        own.pop("PYTHONPATH", None)
-        path = os.pathsep.join([str(INJECT), *filter(None, [self.environment.get("PYTHONPATH")])])
-        return {
-            **own,
-            "OMP_NUM_THREADS": "1",
-            **self.environment,
-            "PYTHONPATH": path,
-            **(
-                {}
-                if "_TORCHLINT_OFF" in self.environment
-                else {VARIABLE: str(self.folder / "plan.json")}
-            ),
-        }
+        given = [self.environment.get("PYTHONPATH"), own.pop("PYTHONPATH", None)]
+        if not self.is_plain:
+            given.insert(0, str(INJECT))
+            own[VARIABLE] = str(self.folder / "plan.json")
+        path = os.pathsep.join(filter(None, given))
+        return {**own, "OMP_NUM_THREADS": "1", **self.environment, "PYTHONPATH": path}
 
 
 def _group(leader: int) -> list[psutil.Process]:

@@ -51,6 +51,7 @@ def get_ready(path: str, start: int) -> None:
             from .seeds import seed_early  # noqa: PLC0415  # only traces are made repeatable
 
             seed_early(plan.reseed)
+            os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler logs on stderr
         after_import("safetensors", functools.partial(guard_safetensors, judge=early.guard))
         after_import("torch", early.torch_came)
 

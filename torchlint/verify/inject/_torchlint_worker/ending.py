@@ -60,6 +60,9 @@ class Ending:
     def exits(self) -> None:
         """Write what is known when the script ends by itself, or by its own error."""
         if self.state.trained() and self.lock.acquire(blocking=False):
+            if self.state.trace is not None:  # before torch is taken down under a profiler
+                with contextlib.suppress(Exception):
+                    self.state.trace.window_closes(self.state.device)
             self._write("exit")
 
     def exits_at_once(self, status: int) -> NoReturn:

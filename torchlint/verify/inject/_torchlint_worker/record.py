@@ -41,7 +41,7 @@ def _content(state: State, ended: str) -> dict[str, Any]:
         "world": world,
         "ended": ended,
         "device": device.name([each for each in optimizers if each is not None]),
-        **versions(state.torch, cuda=device.is_cuda()),
+        **versions(state.torch, cuda=device.is_cuda(), ask=state.plan.phase == "pilot"),
         "steps": [_seconds(stepper.times) for stepper in state.steppers],
         "optimizers": [stepper.name for stepper in state.steppers],
         "backwards": _seconds(state.backwards),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import re
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from .reads import Reads
 
 _TEXT = "called a synchronizing CUDA operation"
+_NOTICE = "Synchronization debug mode is a prototype"  # torch tells it once in a process
 _FILTERING = ("filterwarnings", "simplefilter", "resetwarnings")
 
 
@@ -20,45 +23,55 @@ class Syncs:
     def __init__(self, torch: Any, reads: Reads) -> None:
         self.torch = torch
         self.reads = reads
-        self.filter: Any = None
-        self.filterwarnings = warnings.filterwarnings
+        self.began = False
+        self.filter = "always", re.compile(f"{_TEXT}|{_NOTICE}"), Warning, None, 0
 
     def keep(self) -> None:
         """Begin once CUDA is in use; look whether the script has put other filters first."""
-        if self.filter is None:
-            if not self.torch.cuda.is_initialized():
-                return
-            self._begin()
-        self._go_first()
+        if self.began:
+            self._go_first()
+        elif self.torch.cuda.is_initialized():
+            self.began = True
+            self._take_warnings()
+            self._watch_synchronize()
+            self._go_first()
+            self.torch.cuda.set_sync_debug_mode("warn")
 
     def _go_first(self) -> None:
-        """Come before all filters: by one that makes errors of warnings the script would fail."""
-        if not warnings.filters or warnings.filters[0] is not self.filter:
-            self.filterwarnings("always", message=_TEXT)
-            self.filter = warnings.filters[0]
+        """Come before all filters: by one that makes errors of warnings the script would fail.
 
-    def _begin(self) -> None:
-        with warnings.catch_warnings():  # that the mode is a prototype; some make errors of it
-            warnings.simplefilter("ignore")
-            self.torch.cuda.set_sync_debug_mode("warn")
+        Not by `warnings.filterwarnings`, nor `catch_warnings`: with these Python forgets which
+        warnings it has shown, and the script's own would come again.
+        """
+        filters: Any = warnings.filters
+        if not filters or filters[0] is not self.filter:
+            with contextlib.suppress(ValueError):
+                filters.remove(self.filter)
+            filters.insert(0, self.filter)
+
+    def _take_warnings(self) -> None:
         show = warnings._showwarnmsg  # type: ignore[attr-defined]  # noqa: SLF001
-        wait = self.torch.cuda.synchronize
 
         def showing(message: Any) -> None:
-            if str(message.message).startswith(_TEXT):
+            text = str(message.message)
+            if text.startswith(_TEXT):
                 self._note("sync", sys._getframe(1))  # noqa: SLF001
-            else:
+            elif not (self.reads.paused or text.startswith(_NOTICE)):  # paused: it is our own
                 show(message)
+
+        warnings._showwarnmsg = showing  # type: ignore[attr-defined]  # noqa: SLF001
+        for name in _FILTERING:
+            setattr(warnings, name, self._then_going_first(getattr(warnings, name)))
+
+    def _watch_synchronize(self) -> None:
+        wait = self.torch.cuda.synchronize
 
         @functools.wraps(wait)
         def synchronize(*args: Any, **kwargs: Any) -> Any:
             self._note("synchronize", sys._getframe(1))  # noqa: SLF001
             return wait(*args, **kwargs)
 
-        warnings._showwarnmsg = showing  # type: ignore[attr-defined]  # noqa: SLF001
         self.torch.cuda.synchronize = synchronize
-        for name in _FILTERING:
-            setattr(warnings, name, self._then_going_first(getattr(warnings, name)))
 
     def _then_going_first(self, call: Any) -> Any:
         @functools.wraps(call)

@@ -31,7 +31,7 @@ class Trace:
         self.torch = torch
         self.reads = Reads(torch, plan)
         self.syncs = Syncs(torch, self.reads)
-        self.busy = Busy(torch)
+        self.steps_timed = plan.steps - max(plan.warmup, 1)
         self.clear()
 
     def clear(self) -> None:
@@ -43,6 +43,7 @@ class Trace:
         self.first_leaves = ""
         self.scaled: tuple[Any, Any] | None = None
         self.spent = 0  # nanoseconds in here
+        self.busy = Busy(self.torch, self.steps_timed)
         self.reads.clear()
 
     @contextlib.contextmanager
@@ -87,19 +88,20 @@ class Trace:
             with self.unseen():
                 self.initial[id(optimizer)] = optimizer, self._hash(_parameters(optimizer))
 
-    def window_opens(self, device: Device) -> None:
-        """Look from here on how busy the device is."""
-        self.spent = 0
-        if device.is_cuda():
-            self.busy.open()
-
     def window_step(self, device: Device) -> None:
-        """Look at a step: only the first ones are profiled."""
-        self.busy.step(device.wait, self.spent)
+        """Look at the opening of the window or a step of it: some settled steps are profiled."""
+        turn = self.busy.turn()
+        if turn == "begins" and device.is_cuda():
+            with self.unseen():
+                self.busy.open(device.wait)
+            self.spent = 0
+        elif turn == "ends":
+            self.window_closes(device)
 
     def window_closes(self, device: Device) -> None:
-        """Look no further."""
-        self.busy.close(device.wait, self.spent)
+        """Look no further: the profiler waits for the device itself, which is no read either."""
+        with self.unseen():
+            self.busy.close(device.wait, self.spent)
 
     def content(self, state: State) -> dict[str, Any]:
         """Return this part of the record."""

@@ -63,7 +63,7 @@ class Window:
     def _open(self, times: list[int]) -> None:
         self.state.device.open()
         if self.state.trace is not None:
-            self.state.trace.window_opens(self.state.device)
+            self.state.trace.window_step(self.state.device)
         self.times = times
         times[-1] = perf_counter_ns()
 
