@@ -5,6 +5,7 @@ from torchlint.benchmark import Benchmark
 BENCHMARK = Benchmark(
     sizes=({"BATCH": 32, "SIDE": 96}, {"BATCH": 64, "SIDE": 32}),
     step="epoch",
+    workers=True,
     needs_cuda="only copies to a GPU can go on beside other work",
     before="""
 import torch

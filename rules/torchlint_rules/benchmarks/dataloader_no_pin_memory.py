@@ -5,6 +5,7 @@ from torchlint.benchmark import Benchmark
 BENCHMARK = Benchmark(
     sizes=({"BATCH": 32, "SIDE": 96}, {"BATCH": 64, "SIDE": 32}),
     step="epoch",
+    workers=True,
     needs_cuda="memory is pinned for copies to a GPU",
     before="""
 import torch
