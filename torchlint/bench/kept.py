@@ -1,4 +1,4 @@
-"""Evidence of earlier runs: which of their pairs count for a row, and how a run's are added."""
+"""Which pairs of earlier runs count for a row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def recalled(
 
 
 def _recalled(row: Row, entry: Mapping[str, Any] | None) -> Measured:
-    if row.unfit or entry is None or entry["results"] is None or not entry["results"]["allowed"]:
+    if row.unfit or entry is None or not (entry["results"] or {}).get("allowed"):
         return Measured(row)
     pairs = [Pair(_arm(pair["before"]), _arm(pair["after"])) for pair in entry["pairs"]]
     check = Check(**entry["results"])
@@ -46,21 +46,3 @@ def _recalled(row: Row, entry: Mapping[str, Any] | None) -> Measured:
 
 def _arm(figures: Mapping[str, Any]) -> Arm:
     return Arm(**{one.name: figures.get(one.name) for one in fields(Arm)})
-
-
-def merged(
-    earlier: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Return a run's entries, and in their place what was there where that says more."""
-    by_place = {(entry["code"], entry["size"]): entry for entry in earlier}
-    return [_better(by_place.get((one["code"], one["size"])), one) for one in found]
-
-
-def _better(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    if old is None:
-        return new
-    if old.get("key") == new["key"]:  # perhaps of a run beside this one
-        others = [pair for pair in old["pairs"] if pair not in new["pairs"]]
-        return {**new, "pairs": [*others, *new["pairs"]]} if new["pairs"] else old
-    settled = new["verdict"] != "not-measured" and new["pairs"]
-    return new if settled or not old["pairs"] else old

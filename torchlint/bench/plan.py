@@ -60,7 +60,7 @@ def _rows(rule: Rule, target: Version | None, gpus: int) -> Iterator[Row]:
     if benchmark is None:
         return
     every = (*benchmark.sizes, *(benchmark.gpu_sizes if gpus else ()))
-    largest = max(every, key=lambda sizes: math.prod(sizes.values()))
+    largest = max(map(_extent, every))
     lacking = rule.needs.lacking(gpus)
     for sizes in every:
         before = program(benchmark.before, sizes)
@@ -76,21 +76,23 @@ def _rows(rule: Rule, target: Version | None, gpus: int) -> Iterator[Row]:
             level=level,
             unfit=lacking if gpus else benchmark.needs_cuda or lacking,
             needs=rule.needs,
-            rank=_rank(
-                rule, benchmark, is_largest=sizes is largest, fills=sizes in benchmark.gpu_sizes
-            ),
+            rank=_rank(rule, benchmark, sizes, largest),
             workers=benchmark.workers or bool(sizes.get("WORKERS")),
             compiles=benchmark.compiles,
         )
 
 
-def _rank(rule: Rule, benchmark: Benchmark, *, is_largest: bool, fills: bool) -> int:
+def _extent(sizes: Mapping[str, int]) -> int:
+    return math.prod(max(1, size) for size in sizes.values())
+
+
+def _rank(rule: Rule, benchmark: Benchmark, sizes: Mapping[str, int], largest: int) -> int:
     """Return when a row is due: first what only a GPU can show, last what a CPU shows as well."""
     if benchmark.compiles:
         return 1
     if rule.needs is Needs.NOTHING:
-        return 2 if fills else 3
-    return 0 if is_largest else 2
+        return 2 if sizes in benchmark.gpu_sizes else 3
+    return 0 if _extent(sizes) == largest else 2
 
 
 def program(text: str, sizes: Mapping[str, int]) -> str:

@@ -63,12 +63,12 @@ def measure(job: Mapping[str, Any], cuda: bool, say: Callable[..., None]) -> Non
     itself: list[Any] = []
     if job["check"]:  # what the process pays once is paid by a third arm
         rehearsal = Arm("before", job["before"], switches, cuda)
-        itself = rehearsal.load(job["seed"])
+        itself = rehearsal.load(job["seed"], CHECKED)
         rehearsal.drop()
         say(at="checked before against itself")
     results = []
     for arm in arms:
-        results.append(arm.load(job["seed"]))
+        results.append(arm.load(job["seed"], CHECKED if job["check"] else 1))
         say(at=f"loaded {arm.side}")
     if job["check"]:
         say(check=checked(job["level"], itself, *results))
@@ -195,7 +195,7 @@ class Arm:
         self.turns: list[tuple[float, float, float, float]] = []
         self.memory: int | None = None
 
-    def load(self, number: int) -> list[torch.Tensor]:
+    def load(self, number: int, steps: int) -> list[torch.Tensor]:
         """Import the module anew, and return what its first steps compute."""
         self.switches.reset()
         sys.modules.pop(self.module, None)
@@ -208,7 +208,7 @@ class Arm:
         begun = time.perf_counter()
         self.loaded = importlib.import_module(self.module)
         self.run = self.loaded.run
-        result = self.run(CHECKED)
+        result = self.run(steps)
         if self.cuda:
             torch.cuda.synchronize()
             self.memory = torch.cuda.max_memory_allocated() - held
@@ -306,7 +306,8 @@ def take_turns(arms: Sequence[Arm], seconds: float, first: int, say: Callable[..
     steps = min(max(needed), LONGEST * min(needed))
     for arm in arms:
         arm.steps = steps
-        arm.turn()
+        if steps > 1:  # else it has been
+            arm.turn()
         say(at="warm")
     order = (arms[first], arms[1 - first], arms[1 - first], arms[first])
     end = time.perf_counter() + seconds
