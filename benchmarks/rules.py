@@ -70,17 +70,19 @@ class Keeper:
         return self.rows
 
     def heard(self, what: str, one: Measured, why: str) -> None:
-        """Write a line to the log and the terminal, and the evidence."""
+        """Write the evidence, then a line to the log and the terminal."""
+        if what == "pair" or one.is_wrong:
+            self.write()
         verdict = one.verdict.value
         ratio = [one.interval.low, one.interval.middle, one.interval.high] if one.interval else None
         self._log(
             what=what, row=one.row.key, why=why, pairs=len(one.pairs), verdict=verdict, ratio=ratio
         )
         if what != "left out" and not sys.stderr.isatty():
-            shown = f"{ratio[1]:.2f} x, {verdict}" if what == "pair" and ratio else why
-            print(f"{one.row.key}: {what} {len(one.pairs)} {shown}", file=sys.stderr, flush=True)
-        if what == "pair" or one.is_wrong:
-            self.write()
+            parts = why.splitlines() or [f"{ratio[1]:.2f} x, {verdict}" if ratio else verdict]
+            shown = parts[0 if what == "hung" else -1]
+            count = f" {len(one.pairs)}" if what == "pair" else ""
+            print(f"{one.row.key}: {what}{count}: {shown}", file=sys.stderr, flush=True)
 
     def write(self, report: BenchReport | None = None) -> None:
         """Add what is known to the evidence; a write that fails is told, and tried again later."""

@@ -81,10 +81,13 @@ def run(steps):
     print("garbage")
     return 1
 """
-STARTS = """
+STARTS = (
+    """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-""" + SAME
+"""
+    + SAME
+)
 LOADER = """
 import torch
 from torch.utils.data import DataLoader
@@ -162,7 +165,7 @@ def test_nothing_is_left_when_the_command_is_killed(tmp_path, monkeypatch):
     server.close()
 
 
-def test_a_server_that_asked_for_cuda_is_replaced_by_one_that_imports_less(monkeypatch):
+def test_a_server_that_asked_for_cuda_is_replaced_by_one_that_imports_less():
     said = [{"poisoned": True}, {"poisoned": True}]
     servers = []
 

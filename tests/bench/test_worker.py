@@ -181,7 +181,9 @@ def test_switches_survive_the_newer_way_to_set_tf32():
         switches.reset()
 
 
-NOTICE = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing"
+NOTICE = (
+    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing"
+)
 WAIT = "called a synchronizing CUDA operation"
 
 

@@ -38,11 +38,12 @@ def content(report: BenchReport) -> dict[str, Any]:
         "launches": report.launches,
         "method": {"confidence": report.confidence, "margin": report.margin},
         "machine": dataclasses.asdict(report.machine),
-        "rows": [_row(one, report.machine) for one in report.rows],
+        "rows": [content_of(one, report.machine) for one in report.rows],
     }
 
 
-def _row(one: Measured, machine: Machine) -> dict[str, Any]:
+def content_of(one: Measured, machine: Machine) -> dict[str, Any]:
+    """Return what is known of a row in JSON's types."""
     row, interval, check, setup = one.row, one.interval, one.check, one.setup
     return {
         "key": key(row, machine),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
@@ -151,7 +150,7 @@ def _setup(one: Measured) -> str:
 
 
 def _break_even(one: Measured) -> str:
-    return "" if one.break_even is None else f"{math.ceil(one.break_even):,} steps"
+    return "" if one.break_even is None else f"{max(1, round(one.break_even)):,} steps"
 
 
 def _time(one: Measured, side: str) -> str:
