@@ -1,7 +1,7 @@
 """Measure what every rule's fix is worth on this machine, and add it to the evidence.
 
     python benchmarks/rules.py [--device auto|cpu|cuda] [--time-budget 10m]
-                               [--known FOLDER] [--evidence FOLDER] [--log FILE]
+                               [--known FOLDER] [--evidence FOLDER] [--log FILE] [--quick]
 
 This is `torchlint bench` over all rules; ``<device>.json`` gets what it says under ``rules``, and
 keeps what else it has.  It goes on from pairs of earlier runs in ``--known`` and ``--evidence``.
@@ -128,9 +128,11 @@ def main() -> int:
     add("--known", type=Path, default=evidence.FOLDER, metavar="FOLDER")
     add("--evidence", type=Path, default=evidence.FOLDER, metavar="FOLDER")
     add("--log", type=Path, metavar="FILE")
+    add("--quick", action="store_true", help="the smallest programs, in short turns: to try it")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-    options = {"device": given.device, "python": Path(sys.executable), "quiet": False}
+    options = {"device": given.device, "python": Path(sys.executable), "quiet": False,
+               "quick": given.quick}  # fmt: skip
     try:
         keeper = Keeper(given.known, given.evidence, given.log)
         report = measured([], options, seconds(given.time_budget), keeper)

@@ -133,7 +133,7 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
     ]
     monkeypatch.setattr(command, "rows", lambda *_, **__: rows)
     options = {"device": "cpu", "time_budget": "10s", "python": None, "json": None, "html": None,
-               "color": "never", "quiet": True}  # fmt: skip
+               "color": "never", "quiet": True, "quick": True}  # fmt: skip
     before = signal.getsignal(signal.SIGTERM)
     assert command.bench([], options) == 1
     assert signal.getsignal(signal.SIGTERM) is before

@@ -106,6 +106,13 @@ def test_sizes_that_fill_a_gpu_are_for_gpus(monkeypatch):
     assert [(row.size, row.rank) for row in on_gpu] == [("size 3", 3), ("size 99", 2)]
 
 
+def test_a_quick_run_has_the_smallest_program_of_each_rule_and_keys_of_its_own():
+    rows = plan.rows([], TARGET, gpus=1, quick=True)
+    assert len(rows) == len({row.code for row in rows})
+    assert "TL201 width 256, batch 64" in {row.key for row in rows}
+    assert all(row.quick for row in rows)
+
+
 def test_what_only_a_gpu_shows_comes_first_in_its_largest_size():
     ranks = {row.key: row.rank for row in plan.rows([], TARGET, gpus=1)}
     assert ranks["TL201 width 2048, batch 512"] == 0

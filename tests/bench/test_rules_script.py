@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -218,6 +219,7 @@ def test_each_kind_of_pairs_has_a_key_of_its_own():
         kept.key(row(), machine()),
         kept.key(row(before="x"), machine()),
         kept.key(row(after="x"), machine()),
+        kept.key(dataclasses.replace(row(), quick=True), machine()),
         kept.key(row(), machine(torch="2.12")),
         kept.key(row(), machine(cpu="Intel")),
         kept.key(row(), machine(device="NVIDIA H100")),

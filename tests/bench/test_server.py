@@ -15,7 +15,7 @@ from torchlint.bench.model import Row
 from torchlint.errors import TorchlintError
 from torchlint.rule import Level
 
-JOB = {"device": "cpu", "seed": 1, "seconds": 0.0, "check": True}
+JOB = {"device": "cpu", "seed": 1, "seconds": 0.0, "turn": 0.0, "check": True}
 HANGS = """
 import time
 

@@ -59,7 +59,7 @@ def program(folder, name, text):
 def measure(row, **more):
     """Return what the worker says of a row, all its words together."""
     said = {}
-    job = {"seed": 1, "seconds": 0.0, "level": 0, "check": True, **row, **more}
+    job = {"seed": 1, "seconds": 0.0, "turn": None, "level": 0, "check": True, **row, **more}
     worker.measure(job, cuda=False, say=lambda **words: said.update(words))
     return said
 
@@ -181,9 +181,7 @@ def test_switches_survive_the_newer_way_to_set_tf32():
         switches.reset()
 
 
-NOTICE = (
-    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing"
-)
+NOTICE = "Synchronization debug mode does not yet detect all synchronizing operations"
 WAIT = "called a synchronizing CUDA operation"
 
 

@@ -91,7 +91,7 @@ def measured(
     ):
         server, machine, start = connect(start, options["device"])
         cleaning.callback(server.close)
-        wanted = rows(asked, version(machine.torch), gpus=machine.gpus)
+        wanted = rows(asked, version(machine.torch), gpus=machine.gpus, quick=options["quick"])
         if not wanted:
             raise UsageError(
                 f"nothing to measure: no benchmark for {', '.join(asked) or 'any rule'}"

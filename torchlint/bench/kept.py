@@ -21,7 +21,7 @@ SCHEMA = 2  # that of worker.py: figures of another are not added to
 def key(row: Row, machine: Machine) -> str:
     """Return what pairs must share to be of one kind: texts, worker, torch and device."""
     device = machine.cpu if machine.is_cpu else machine.device
-    kind = (row.before, row.after, SCHEMA, machine.torch, device)
+    kind = (row.before, row.after, row.quick, SCHEMA, machine.torch, device)
     return hashlib.sha256(json.dumps(kind).encode()).hexdigest()[:16]
 
 

@@ -44,6 +44,7 @@ class Row:
     rank: int = 0
     workers: bool = False
     compiles: bool = False
+    quick: bool = False  # its turns are short: to try it, not to measure
 
     @property
     def key(self) -> str:

@@ -38,10 +38,12 @@ def benchmark_of(rule: Rule) -> Benchmark | None:
     return found
 
 
-def rows(codes: Sequence[str], target: Version | None, *, gpus: int) -> list[Row]:
+def rows(
+    codes: Sequence[str], target: Version | None, *, gpus: int, quick: bool = False
+) -> list[Row]:
     """Return the rows of the rules asked for (all of them, if none is), in the order of codes.
 
-    On so many GPUs.
+    They are for so many GPUs.  ``quick``: the smallest of each rule, with short turns.
 
     Raises:
         TorchlintError: a program does not have the habit, or keeps it.
@@ -52,17 +54,17 @@ def rows(codes: Sequence[str], target: Version | None, *, gpus: int) -> list[Row
         for rule in all_rules()
         if rule not in ENGINE_RULES and (not codes or rule.code in codes)
     ]
-    return [row for rule in chosen for row in _rows(rule, target, gpus)]
+    return [row for rule in chosen for row in _rows(rule, target, gpus, quick=quick)]
 
 
-def _rows(rule: Rule, target: Version | None, gpus: int) -> Iterator[Row]:
+def _rows(rule: Rule, target: Version | None, gpus: int, *, quick: bool) -> Iterator[Row]:
     benchmark = benchmark_of(rule)
     if benchmark is None:
         return
     every = (*benchmark.sizes, *(benchmark.gpu_sizes if gpus else ()))
     largest = max(map(_extent, every))
     lacking = rule.needs.lacking(gpus)
-    for sizes in every:
+    for sizes in (min(every, key=_extent),) if quick else every:
         before = program(benchmark.before, sizes)
         after, safety, level = _after(rule, benchmark, sizes, target)
         yield Row(
@@ -79,6 +81,7 @@ def _rows(rule: Rule, target: Version | None, gpus: int) -> Iterator[Row]:
             rank=_rank(rule, benchmark, sizes, largest),
             workers=benchmark.workers or bool(sizes.get("WORKERS")),
             compiles=benchmark.compiles,
+            quick=quick,
         )
 
 

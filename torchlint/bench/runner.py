@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GROUP = 8  # rows that take their launches by turns: time passes between two of the same
 SECONDS = 0.3  # in which the arms of a row take turns, in one launch
 WARM, FIRST_WARM = 0.3, 1.0  # seconds of work that bring up the clock of a GPU
-USUAL = 3.0  # seconds that a launch takes, as long as none is known
+USUAL = 1.0  # seconds that a launch takes, as long as none is known
 VERDICTS = {
     Speed.FASTER: Verdict.FASTER,
     Speed.SLOWER: Verdict.SLOWER,
@@ -49,7 +49,6 @@ class Bench:
     hear: Hear
     fewest: int = statistics.FEWEST
     most: int = statistics.USUAL
-    seconds: float = SECONDS
     rng: random.Random = field(default_factory=random.Random)
     launches: int = 0
     interrupted: bool = False
@@ -112,9 +111,8 @@ class Bench:
             **self.server.write(self.rows.index(one), one.row),
             "device": self.device,
             "seed": self.rng.randrange(2**31),
-            "seconds": self.seconds,
             "check": one.check is None,
-            "warm": WARM if self.launches else FIRST_WARM,
+            **self._pace(one),
         }
         self.launches += 1
         said: dict[str, Any] = {}
@@ -127,6 +125,12 @@ class Bench:
             self.server = None
         one.seconds = time.monotonic() - begun
         self._note(one, said)
+
+    def _pace(self, one: Measured) -> dict[str, float | None]:
+        """Return the seconds of turns, of one turn at least, and of bringing up a GPU's clock."""
+        if one.row.quick:
+            return {"seconds": 0.0, "turn": 0.0, "warm": 0.0}
+        return {"seconds": SECONDS, "turn": None, "warm": WARM if self.launches else FIRST_WARM}
 
     def _note(self, one: Measured, said: Mapping[str, Any]) -> None:
         """Keep what a launch says of a row, and judge it; what was answered counts in any case."""

@@ -59,7 +59,8 @@ def run(job: Mapping[str, Any], say: Callable[..., None]) -> None:
 def measure(job: Mapping[str, Any], cuda: bool, say: Callable[..., None]) -> None:
     """Compare what both arms compute, let them take turns, and count their waits for a GPU."""
     switches = Switches()
-    arms = [Arm(side, job[side], switches, cuda) for side in ("before", "after")]
+    turn = job["turn"] if job["turn"] is not None else CUDA_TURN if cuda else TURN
+    arms = [Arm(side, job[side], switches, cuda, turn) for side in ("before", "after")]
     itself: list[Any] = []
     if job["check"]:  # what the process pays once is paid by a third arm
         rehearsal = Arm("before", job["before"], switches, cuda)
@@ -184,11 +185,14 @@ def _parts(backends: Any, names: str) -> Iterator[Any]:
 class Arm:
     """One module and its times."""
 
-    def __init__(self, side: str, module: str, switches: Switches, cuda: bool) -> None:
+    def __init__(
+        self, side: str, module: str, switches: Switches, cuda: bool, shortest: float = TURN
+    ) -> None:
         self.side = side
         self.module = module
         self.switches = switches
         self.cuda = cuda
+        self.shortest = shortest
         self.steps = 1
         self.seconds = 0.0  # that importing it and its first steps took
         # seconds a step by the clock, of the processor, on the GPU; the host's share of the first
@@ -240,12 +244,12 @@ class Arm:
 
     def calibrate(self) -> int:
         """Find how many steps make a turn; the steps that it takes are the warm-up."""
-        wall, turn = math.inf, CUDA_TURN if self.cuda else TURN
+        wall = math.inf
         for _ in range(3):
             wall = min(wall, self.turn()[0])
-            if wall > turn:
+            if wall > self.shortest:
                 break
-        return max(1, math.ceil(turn / max(wall, 1e-9)))
+        return max(1, math.ceil(self.shortest / max(wall, 1e-9)))
 
     def turn(self) -> tuple[float, float, float, float]:
         """Make the steps of a turn, and return what one took."""
