@@ -97,11 +97,19 @@ def test_a_group_gets_its_pairs_before_the_next_one_begins():
     assert set(told.asked()[first:]) == set(codes[runner.GROUP :])
 
 
+def test_a_quick_run_sees_each_row_before_it_sees_one_again():
+    codes = [f"R{number:02}" for number in range(runner.GROUP + 2)]
+    told = Told(dict.fromkeys(codes, 2.0))
+    told.measure(*(row(code, quick=True) for code in codes))
+    assert set(told.asked()[: len(codes)]) == set(codes)
+    assert told.server.asked[0]["warm"] == 0.0
+
+
 def test_groups_begin_with_the_lowest_rank_and_the_cheapest_row():
     rows = [row("A", rank=3), row("B", rank=0, workers=True), row("C", rank=0)]
     dear = row("D", rank=0)
     dear.seconds = 9.0
-    (group,) = runner.groups([dear, *rows])
+    (group,) = runner.groups([dear, *rows], 8)
     assert [one.row.code for one in group] == ["C", "B", "D", "A"]
 
 

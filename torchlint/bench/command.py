@@ -84,12 +84,12 @@ def measured(
     environment = {"PYTHONHASHSEED": "0", **os.environ}
     if options["device"] == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
-    start = partial(Server, options["python"] or default_python(), environment)
+    begin = partial(Server, options["python"] or default_python(), environment)
     with (
         watching(sys.stderr, quiet=options["quiet"], doing="measuring: launch") as tell,
         contextlib.ExitStack() as cleaning,
     ):
-        server, machine, start = connect(start, options["device"])
+        server, machine, start = connect(begin, options["device"])
         cleaning.callback(server.close)
         wanted = rows(asked, version(machine.torch), gpus=machine.gpus, quick=options["quick"])
         if not wanted:

@@ -45,4 +45,5 @@ def _recalled(row: Row, entry: Mapping[str, Any] | None) -> Measured:
 
 
 def _arm(figures: Mapping[str, Any]) -> Arm:
-    return Arm(**{one.name: figures.get(one.name) for one in fields(Arm)})
+    known = {one.name for one in fields(Arm)}
+    return Arm(**{name: value for name, value in figures.items() if name in known})

@@ -77,7 +77,8 @@ class Bench:
 
     def _order(self) -> Iterator[Measured]:
         """Yield which row is launched next: groups to their fewest pairs, then what is nearest."""
-        for group in groups(self.rows):
+        quick = any(one.row.quick for one in self.rows)
+        for group in groups(self.rows, len(self.rows) if quick else GROUP):
             for count in range(1, self.fewest + 1):
                 self.rng.shuffle(group)
                 yield from (one for one in group if len(one.pairs) < count and self._can(one))
@@ -175,7 +176,7 @@ class Bench:
         )
 
 
-def groups(rows: Iterable[Measured], size: int = GROUP) -> list[list[Measured]]:
+def groups(rows: Iterable[Measured], size: int) -> list[list[Measured]]:
     """Return rows in groups: by rank, then the cheap ones, as far as that is known."""
 
     def cost(one: Measured) -> tuple[int, float]:

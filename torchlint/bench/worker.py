@@ -285,7 +285,7 @@ class Arm:
 def _asked() -> Iterator[list[None]]:
     """Note the waits that a program asks for by name: torch does not warn of them."""
     asked: list[None] = []
-    places = [(torch.cuda, torch.cuda.synchronize)]
+    places: list[tuple[Any, Callable[..., Any]]] = [(torch.cuda, torch.cuda.synchronize)]
     places += [(of, of.synchronize) for of in (torch.cuda.Event, torch.cuda.Stream)]
 
     def noting(wait: Callable[..., Any]) -> Callable[..., Any]:
@@ -296,12 +296,12 @@ def _asked() -> Iterator[list[None]]:
         return synchronize
 
     for of, wait in places:
-        of.synchronize = noting(wait)  # type: ignore[attr-defined]
+        of.synchronize = noting(wait)
     try:
         yield asked
     finally:
         for of, wait in places:
-            of.synchronize = wait  # type: ignore[attr-defined]
+            of.synchronize = wait
 
 
 def take_turns(arms: Sequence[Arm], seconds: float, first: int, say: Callable[..., None]) -> None:
