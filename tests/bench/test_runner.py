@@ -157,11 +157,11 @@ def test_an_answer_counts_however_the_process_ends(ended):
 
 
 def test_a_server_that_dies_costs_the_row_that_it_served():
-    servers = [FakeServer({"A": TorchlintError("python ended with -9")}), FakeServer({"B": 2.0})]
+    dead = TorchlintError("python ended with -9")
+    servers = [FakeServer({"A": dead, "B": dead}), FakeServer({"A": 2.0, "B": 2.0})]
     told = Told({}, start=lambda: servers.pop(0))
-    assert told.measure(row("A"), row("B", rank=1)) == {
-        "A": Verdict.FAILED, "B": Verdict.FASTER,
-    }  # fmt: skip
+    found = told.measure(row("A"), row("B"))  # in random order
+    assert set(found.values()) == {Verdict.FAILED, Verdict.FASTER}
 
 
 def test_nothing_is_launched_that_cannot_end_in_time():
