@@ -88,6 +88,13 @@ def test_only_the_first_launch_of_a_row_checks_its_results():
     assert [job["check"] for job in told.server.asked] == [True, False, False]
 
 
+def test_the_clock_of_a_gpu_is_brought_up_in_each_launch_and_longest_in_the_first():
+    told = Told({"A": 2.0})
+    told.measure(row("A"))
+    first, *others = [job["warm"] for job in told.server.asked]
+    assert first > min(others) > 0
+
+
 def test_a_group_gets_its_pairs_before_the_next_one_begins():
     codes = [f"R{number:02}" for number in range(runner.GROUP + 2)]
     told = Told(dict.fromkeys(codes, 2.0))

@@ -135,6 +135,12 @@ def test_what_was_answered_stays_and_no_process_does(server, before, ended):
     assert not left(server)
 
 
+def test_a_program_does_not_see_what_another_did(server):
+    asked(server, "import sys\nsys.spoiled = True\nimport wave\n" + SAME)
+    clean = "import sys\nassert not hasattr(sys, 'spoiled') and 'wave' not in sys.modules\n"
+    assert "before" in asked(server, clean + SAME)
+
+
 def test_a_program_that_hangs_is_ended_and_its_stack_is_told(server):
     said = asked(server, HANGS, patience=1.5)
     assert said["ended"] == "hung"

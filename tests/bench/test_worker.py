@@ -181,7 +181,7 @@ def test_switches_survive_the_newer_way_to_set_tf32():
         switches.reset()
 
 
-NOTICE = "Synchronization debug mode does not yet detect all synchronizing operations"
+NOTICE = "Synchronization debug mode does not yet detect all synchronizing operations"  # torch's
 WAIT = "called a synchronizing CUDA operation"
 
 
@@ -214,7 +214,6 @@ def run(steps):
 """
 
 
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.filterwarnings("ignore:called a")
 def test_waits_asked_for_are_counted_and_the_notice_of_torch_is_not(tmp_path, monkeypatch):
     pretend_cuda(monkeypatch)
@@ -224,6 +223,27 @@ def test_waits_asked_for_are_counted_and_the_notice_of_torch_is_not(tmp_path, mo
     arm.load(1, 1)
     assert arm.count_syncs() == 3.0
     assert torch.cuda.synchronize.__name__ == "<lambda>"
+
+
+def test_on_a_gpu_the_clock_is_up_before_turns_of_eighty_milliseconds(tmp_path, monkeypatch):
+    pretend_cuda(monkeypatch)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = []
+    monkeypatch.setattr(worker, "warm", done.append)
+
+    def turn(arm):
+        done.append(arm.shortest)
+        return 1.0, 1.0, 1.0, 0.5
+
+    monkeypatch.setattr(worker.Arm, "turn", turn)
+    row = {name: program(tmp_path, f"warm_{name}", COUNTS) for name in ("before", "after")}
+    said = {}
+    job = {**row, "seed": 1, "seconds": 0.0, "turn": None, "level": 0, "check": True, "warm": 0.3}
+    worker.measure(job, cuda=True, say=lambda **words: said.update(words))
+    assert done[0] == 0.3
+    assert set(done[1:]) == {0.08}
+    assert said["before"]["host"] == 0.5
+    assert said["syncs"] == {"before": 0.0, "after": 0.0}
 
 
 HOLDS = """

@@ -231,14 +231,14 @@ class Arm:
         """Return the waits for the GPU in a step: those torch warns of, and those asked for."""
         self.switches.set(self.stand)
         self.run(1)
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            # the filters are changed for good, as this process is at its end
-            with warnings.catch_warnings(record=True) as caught, _asked() as asked:
-                warnings.simplefilter("always")
+        # the filters are changed for good, as this process is at its end
+        with warnings.catch_warnings(record=True) as caught, _asked() as asked:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
                 self.run(CHECKED)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
         told = sum(SYNCHRONIZING in str(each.message) for each in caught)
         return (told + len(asked)) / CHECKED
 
