@@ -45,6 +45,13 @@ def write(path: Path, evidence: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
+def add(folder: Path, device: str, news: Mapping[str, Any]) -> Path:
+    """Put news into the evidence of a device, and return its file."""
+    path, known = of_device(folder, device)
+    write(path, {**known, **news})
+    return path
+
+
 def read(folder: Path = FOLDER) -> list[dict[str, Any]]:
     """Return the evidence of every device, GPUs first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]

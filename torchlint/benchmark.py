@@ -28,7 +28,9 @@ class Benchmark:
     and in ``level`` what that may change.
 
     ``step`` says what one step is.  ``needs_cuda`` says why a CPU has nothing to show, and keeps
-    the program from being run on one.
+    the program from being run on one.  ``gpu_sizes`` are further sizes, which fill a GPU and are
+    not run on a CPU.  ``workers``: a DataLoader has processes of its own (a size named WORKERS says
+    so as well).  ``compiles``: it may be silent for a minute.
     """
 
     before: str
@@ -37,3 +39,6 @@ class Benchmark:
     level: Level = Level.E0
     step: str = "training step"
     needs_cuda: str = ""
+    gpu_sizes: tuple[Mapping[str, int], ...] = ()
+    workers: bool = False
+    compiles: bool = False

@@ -359,12 +359,17 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
     metavar="TIME",
     default="10m",
     show_default=True,
-    help="Begin no launch that may end later, such as 90s, 10m or 1h.",
+    help="When to be done, such as 90s, 10m or 1h.",
 )
 @click.option(
     "--python",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The Python that has torch.",
+)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="The smallest program of each rule, in short turns: to try it, not to measure.",
 )
 @click.option("--json", type=click.Path(path_type=Path), help="Write every figure to a file.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")

@@ -12,11 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.bench import command, runner
-from torchlint.bench.model import Row
-from torchlint.rule import Level
+from torchlint.bench import command
+from torchlint.bench.model import Arm, Check, Measured, Pair, Row
+from torchlint.bench.report import json as json_report
+from torchlint.bench.report import table
+from torchlint.rule import Level, Needs
+from torchlint.verify.model import Interval, Machine
 
 ROOT = Path(__file__).parents[2]
+MACHINE = Machine(
+    python="3.11", torch="2.13", device="CPU", cuda=None, driver=None, cpu="AMD", cores=2,
+    threads=1, system="Linux", load=(0.0, 0.0, 0.0), pressure=None,
+)  # fmt: skip
 
 
 def call(*words, **environment):
@@ -55,7 +62,7 @@ def test_a_rule_is_measured_and_told_in_every_format(tmp_path, scratch):
     assert "measured on a CPU: says nothing of a GPU" in done.stdout
     assert done.stderr == ""
     told = json.loads(files[0].read_text())
-    assert told["schema"] == 1
+    assert told["schema"] == 2
     assert told["machine"]["device"] == "CPU"
     assert {row["code"] for row in told["rows"]} == {"TL602"}
     assert all(pair["before"]["wall"] > 0 for row in told["rows"] for pair in row["pairs"])
@@ -115,21 +122,79 @@ CONSTANT = "def run(steps):\n    return {value}\n"
 
 def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
     same = CONSTANT.format(value=1)
-    rows = real_rows(
-        GOOD=(same, same),
-        OTHER=(same, CONSTANT.format(value=2)),
-        FAILS=(same, "def run(steps):\n    raise ValueError('on purpose')\n"),
-        DIES=("import os\ndef run(steps):\n    os._exit(3)\n", same),
-    )
+    rows = [
+        *real_rows(
+            GOOD=(same, same),
+            OTHER=(same, CONSTANT.format(value=2)),
+            FAILS=(same, "def run(steps):\n    raise ValueError('on purpose')\n"),
+            DIES=("import os\ndef run(steps):\n    os._exit(3)\n", same),
+        ),
+        Row("GPU", "a-rule", "", "step", "", "", None, Level.E0, "why", Needs.GPU),
+        Row("GPUS", "a-rule", "", "step", "", "", None, Level.E0, "why", Needs.GPUS),
+    ]
     monkeypatch.setattr(command, "rows", lambda *_, **__: rows)
-    monkeypatch.setattr(runner, "SECONDS", 0.0)
-    options = {"device": "cpu", "time_budget": "20s", "python": None, "json": None, "html": None,
-               "color": "never", "quiet": True}  # fmt: skip
+    options = {"device": "cpu", "time_budget": "10s", "python": None, "json": None, "html": None,
+               "color": "never", "quiet": True, "quick": True}  # fmt: skip
     before = signal.getsignal(signal.SIGTERM)
     assert command.bench([], options) == 1
     assert signal.getsignal(signal.SIGTERM) is before
     said = capsys.readouterr().out
     assert "OTHER: changes results\n  | before and after compute what is 1 apart" in said
     assert "ValueError: on purpose" in said
-    assert "DIES: failed" in said
+    assert "DIES: failed\n  | the process ended with 3: it said nothing" in said
     assert "GOOD:" not in said
+    assert "left out, since they need a GPU: GPU\n" in said
+    assert "left out, since they need several GPUs: GPUS\n" in said
+
+
+def arm(seconds, **more):
+    return Arm(seconds, seconds, **more)
+
+
+def shown(one):
+    """Return the cells of a row's line by the heads of their columns."""
+    return {
+        column.header.replace("\n", " "): text
+        for column in table.columns([one])
+        for text, _ in column.cells
+    }
+
+
+def measured_row(before, after, check=None):
+    row = Row("TL1", "a-rule", "", "step", "", "", None, Level.E0)
+    pairs = [Pair(before, after), Pair(arm(0.03), arm(0.01))]
+    found = Measured(row, pairs, check or Check(0.0, equal=True, allowed=True))
+    found.interval = Interval(2.0, 3.0, 4.0)
+    return found
+
+
+def test_what_a_fix_takes_once_is_shown_with_the_steps_after_which_it_pays():
+    compiled = measured_row(arm(0.03, setup=0.5), arm(0.01, setup=20.5))
+    assert compiled.break_even == pytest.approx(1000)
+    assert (shown(compiled)["set-up"], shown(compiled)["pays after"]) == (
+        "500 ms > 20.5 s", "1,000 steps",
+    )  # fmt: skip
+    quick = measured_row(arm(0.03, setup=0.5), arm(0.01, setup=0.51))
+    assert quick.break_even is None
+    assert shown(quick)["set-up"] == ""
+
+
+@pytest.mark.parametrize(("host", "regime"), [(0.97, "launch-bound"), (0.4, "GPU-bound")])
+def test_a_row_says_what_its_turns_are_bound_by(host, regime):
+    found = measured_row(arm(0.03, setup=0.0, host=1.0), arm(0.01, setup=0.0, host=host))
+    assert shown(found)["bound by"] == regime
+    assert json_report.content_of(found, MACHINE)["regime"] == regime
+
+
+def test_memory_and_waits_are_those_of_the_launch_that_saw_them():
+    found = measured_row(
+        arm(0.03, setup=0.0, memory=2**20, syncs=2.0), arm(0.01, setup=0.0, memory=2**21, syncs=0.0)
+    )
+    assert shown(found)["waits"] == "2 > 0"
+    assert ">" in shown(found)["memory"]
+
+
+def test_results_that_stray_by_themselves_say_so():
+    check = Check(2e-7, equal=False, allowed=True, itself=1e-7)
+    found = measured_row(arm(0.03), arm(0.01), check)
+    assert shown(found)["results"] == "E0, 2e-07 apart, before itself 1e-07"

@@ -11,7 +11,7 @@ from torchlint.benchmark import Benchmark
 from torchlint.edits import Safety
 from torchlint.errors import TorchlintError
 from torchlint.registry import ENGINE_RULES, all_rules, find
-from torchlint.rule import Level
+from torchlint.rule import Level, Needs
 
 RULES = [rule for rule in all_rules() if rule not in ENGINE_RULES]
 TARGET = plan.version("2.13.0+cpu")
@@ -25,7 +25,7 @@ WITHOUT = {
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_every_rule_has_a_program_that_its_fix_changes(rule):
-    found = plan.rows([rule.code], TARGET, cuda=True)
+    found = plan.rows([rule.code], TARGET, gpus=2)
     if rule.code in WITHOUT:
         assert not found
         return
@@ -50,7 +50,7 @@ def benchmark(before, **more):
 
 def planned(monkeypatch, declared, code="TL901"):
     monkeypatch.setattr(plan, "benchmark_of", lambda _: declared)
-    return plan.rows([code], TARGET, cuda=False)
+    return plan.rows([code], TARGET, gpus=0)
 
 
 ANOMALY = "import torch\ntorch.autograd.set_detect_anomaly(True)\nx = SIZE\nloss.backward()\n"
@@ -82,7 +82,54 @@ def test_advice_followed_by_hand_has_the_level_that_is_declared(monkeypatch):
 def test_a_cpu_does_not_run_what_needs_a_gpu(monkeypatch):
     declared = benchmark(ANOMALY, needs_cuda="because")
     assert planned(monkeypatch, declared)[0].unfit == "because"
-    assert plan.rows(["TL901"], TARGET, cuda=True)[0].unfit == ""
+    assert plan.rows(["TL901"], TARGET, gpus=2)[0].unfit == ""
+
+
+def test_every_rule_whose_fix_acts_on_gpus_only_says_why_a_cpu_shows_nothing():
+    for rule in RULES:
+        declared = plan.benchmark_of(rule)
+        if declared is not None:
+            assert bool(declared.needs_cuda) is (rule.needs is not Needs.NOTHING), rule.code
+
+
+@pytest.mark.parametrize(("gpus", "runs"), [(0, False), (1, False), (2, True)])
+def test_what_acts_on_several_gpus_is_run_on_several_only(gpus, runs):
+    (several,) = {rule.code for rule in RULES if rule.needs is Needs.GPUS}
+    found = plan.rows([several], TARGET, gpus=gpus)
+    assert all((not row.unfit) is runs for row in found)
+
+
+def test_sizes_that_fill_a_gpu_are_for_gpus(monkeypatch):
+    declared = benchmark(ANOMALY, gpu_sizes=({"SIZE": 99},))
+    assert [row.size for row in planned(monkeypatch, declared)] == ["size 3"]
+    on_gpu = plan.rows(["TL901"], TARGET, gpus=1)
+    assert [(row.size, row.rank) for row in on_gpu] == [("size 3", 3), ("size 99", 2)]
+
+
+def test_a_quick_run_has_the_smallest_program_of_each_rule_and_keys_of_its_own():
+    rows = plan.rows([], TARGET, gpus=1, quick=True)
+    assert len(rows) == len({row.code for row in rows})
+    assert "TL201 width 256, batch 64" in {row.key for row in rows}
+    assert all(row.quick for row in rows)
+
+
+def test_what_only_a_gpu_shows_comes_first_in_its_largest_size():
+    ranks = {row.key: row.rank for row in plan.rows([], TARGET, gpus=1)}
+    assert ranks["TL201 width 2048, batch 512"] == 0
+    assert ranks["TL201 width 256, batch 64"] == 2
+    assert {ranks[key] for key in ranks if key.startswith("TL705")} == {1}
+    assert ranks["TL601 width 4096, layers 8"] == 2
+    assert ranks["TL901 width 64"] == 3
+    assert {ranks[key] for key in ranks if key.startswith("TL501 width 2048")} == {0}
+
+
+def test_rows_with_processes_of_their_own_are_a_kind_of_their_own():
+    workers = {row.key for row in plan.rows([], TARGET, gpus=1) if row.workers}
+    assert "TL106 samples 1024, steps 4, workers 1" in workers
+    assert "TL106 samples 1024, steps 16, workers 0" not in workers
+    assert {key.partition(" ")[0] for key in workers} == {
+        "TL101", "TL102", "TL103", "TL106", "TL205",
+    }  # fmt: skip
 
 
 def test_a_rule_without_a_declaration_has_no_rows():

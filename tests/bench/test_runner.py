@@ -3,118 +3,205 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
 from torchlint.bench import runner
-from torchlint.bench.model import Row
+from torchlint.bench.model import Arm, Check, Measured, Pair, Row
 from torchlint.errors import TorchlintError
 from torchlint.rule import Level
 from torchlint.verify.model import Verdict
 
-MACHINE = {
-    "machine": {
-        "python": "3.11", "torch": "2.13.0", "device": "CPU", "cuda": None, "gpus": 0,
-        "driver": None, "threads": 1, "libraries": {},
-    }
-}  # fmt: skip
+FINE = {"difference": 0.0, "equal": True, "allowed": True, "itself": 0.0}
 
 
-def row(code, unfit=""):
-    return Row(code, "a-rule", "", "step", "", "", None, Level.E1, unfit)
+def row(code, unfit="", **more):
+    return Measured(Row(code, "a-rule", "", "step", "", "", None, Level.E1, unfit, **more))
 
 
 def arm(seconds):
-    return {"wall": seconds, "cpu": seconds, "gpu": None, "memory": None, "syncs": None}
+    return {"wall": seconds, "cpu": seconds, "gpu": None, "memory": None, "host": None}
 
 
-class FakeBench(runner.Bench):
-    """Each launch gives what a plan says of a row: how many times faster, or an error."""
+class FakeServer:
+    """Gives what a plan says of a row: how many times faster, or the words that are said."""
 
-    def __init__(self, plan, limit=1e9, dies=()):
-        super().__init__("python", "cpu", {}, limit, lambda *_: None)
+    def __init__(self, plan):
         self.rng = random.Random(0)  # noqa: S311
-        self.plan, self.dies, self.asked = plan, set(dies), []
+        self.plan, self.asked, self.closed = plan, [], False
 
-    def _launched(self, _folder, rows):
-        yield MACHINE
-        self.asked.append({one.key for one in rows})
-        for one in rows:
-            yield {"begun": one.key}
-            if one.key in self.dies:
-                raise TorchlintError("python ended with -11: it said nothing")
-            said = self.plan[one.key]
-            if isinstance(said, str):
-                yield {"row": one.key, "error": said}
-                continue
-            if isinstance(said, BaseException):
-                raise said
-            ratio, far = said if isinstance(said, tuple) else (said, 0.0)
+    def write(self, _number, one):
+        return {"key": one.key}
+
+    def close(self):
+        self.closed = True
+
+    def ask(self, job, _until):
+        self.asked.append(job)
+        said = self.plan[job["key"]]
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, float):
             noise = self.rng.gauss(1, 0.001)
-            yield {"row": one.key, "before": arm(ratio * noise), "after": arm(1.0),
-                   "difference": far, "equal": not far, "allowed": far < 0.1}  # fmt: skip
+            said = {"before": arm(said * noise), "after": arm(1.0), "done": True, "ended": 0}
+        if job["check"]:
+            yield {"check": FINE}
+        yield {"stack": "", "said": "", **said}
 
 
-def verdicts(found):
-    return {one.row.code: one.verdict for one in found}
+class Told:
+    """A bench with a fake server, and what it tells."""
+
+    def __init__(self, plan, limit=1e6, start=None):
+        self.server, self.events = FakeServer(plan), []
+        self.bench = runner.Bench(
+            start or (lambda: self.server),
+            "cpu",
+            time.monotonic() + limit,
+            lambda *_: None,
+            lambda what, one, why: self.events.append((what, one.row.code, why)),
+        )
+
+    def measure(self, *rows):
+        self.bench.measure(rows)
+        return {one.row.code: one.verdict for one in rows}
+
+    def asked(self):
+        return [job["key"] for job in self.server.asked]
 
 
 def test_rows_are_launched_until_they_are_judged_and_no_longer():
-    bench = FakeBench({"A": 2.0, "B": 1.0, "C": 0.5, "D": 1.035})
-    found = bench.measure([row("A"), row("B"), row("C"), row("D")])
-    assert verdicts(found) == {
+    told = Told({"A": 2.0, "B": 1.0, "C": 0.5, "D": 1.05})
+    rows = [row("A"), row("B"), row("C"), row("D")]
+    assert told.measure(*rows) == {
         "A": Verdict.FASTER, "B": Verdict.NO_CHANGE, "C": Verdict.SLOWER, "D": Verdict.FASTER,
     }  # fmt: skip
-    assert {len(one.pairs) for one in found} == {5}
-    assert found[0].interval.low == pytest.approx(2.0, rel=0.01)
+    assert {len(one.pairs) for one in rows} == {3}
+    assert rows[0].interval.low == pytest.approx(2.0, rel=0.01)
+    assert told.server.closed
 
 
-def test_a_row_that_fails_is_not_launched_again_and_the_others_are():
-    bench = FakeBench({"A": "Traceback\nValueError: no", "B": 2.0})
-    found = bench.measure([row("A"), row("B")])
-    assert verdicts(found) == {"A": Verdict.FAILED, "B": Verdict.FASTER}
-    assert "ValueError: no" in found[0].why
-    assert [("A" in keys) for keys in bench.asked] == [True, False, False, False, False]
+def test_only_the_first_launch_of_a_row_checks_its_results():
+    told = Told({"A": 2.0})
+    told.measure(row("A"))
+    assert [job["check"] for job in told.server.asked] == [True, False, False]
 
 
-def test_the_row_that_ends_the_process_is_named_and_the_others_are_measured():
-    bench = FakeBench({"A": 2.0, "B": 2.0}, dies=["B"])
-    found = bench.measure([row("A"), row("B")])
-    assert verdicts(found) == {"A": Verdict.FASTER, "B": Verdict.FAILED}
-    assert "ended with -11" in found[1].why
+def test_the_clock_of_a_gpu_is_brought_up_in_each_launch_and_longest_in_the_first():
+    told = Told({"A": 2.0})
+    told.measure(row("A"))
+    first, *others = [job["warm"] for job in told.server.asked]
+    assert first > min(others) > 0
 
 
-def test_a_process_that_ends_before_any_row_is_an_error():
-    bench = FakeBench({})
-    bench._launched = lambda *_: (_ for _ in ()).throw(TorchlintError("no torch here"))  # type: ignore[method-assign]
-    with pytest.raises(TorchlintError, match="no torch here"):
-        bench.measure([row("A")])
+def test_a_group_gets_its_pairs_before_the_next_one_begins():
+    codes = [f"R{number:02}" for number in range(runner.GROUP + 2)]
+    told = Told(dict.fromkeys(codes, 2.0))
+    told.measure(*map(row, codes))
+    first = 3 * runner.GROUP
+    assert set(told.asked()[:first]) == set(codes[: runner.GROUP])
+    assert set(told.asked()[first:]) == set(codes[runner.GROUP :])
 
 
-def test_other_results_than_declared_are_no_speed_up():
-    found = FakeBench({"A": (3.0, 0.5)}).measure([row("A")])
-    assert verdicts(found) == {"A": Verdict.CHANGES_RESULTS}
-    assert found[0].why == "before and after compute what is 0.5 apart, more than E1 allows"
+def test_a_quick_run_sees_each_row_before_it_sees_one_again():
+    codes = [f"R{number:02}" for number in range(runner.GROUP + 2)]
+    told = Told(dict.fromkeys(codes, 2.0))
+    told.measure(*(row(code, quick=True) for code in codes))
+    assert set(told.asked()[: len(codes)]) == set(codes)
+    assert told.server.asked[0]["warm"] == 0.0
 
 
-def test_nothing_is_launched_that_cannot_end_in_time(monkeypatch):
-    clock = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(runner.time, "monotonic", lambda: float(next(clock)))
-    bench = FakeBench({"A": 2.0}, limit=60.0)
-    found = bench.measure([row("A")])
-    assert 1 <= bench.launches < 5
-    assert verdicts(found) == {"A": Verdict.NOT_MEASURED}
+def test_groups_begin_with_the_lowest_rank_and_the_cheapest_row():
+    rows = [row("A", rank=3), row("B", rank=0, workers=True), row("C", rank=0)]
+    dear = row("D", rank=0)
+    dear.seconds = 9.0
+    (group,) = runner.groups([dear, *rows], 8)
+    assert [one.row.code for one in group] == ["C", "B", "D", "A"]
+
+
+def test_time_left_goes_where_a_verdict_is_near():
+    near, far = row("A"), row("B")
+    sure = Check(**FINE)
+    for one, ratios in ((near, (1.6, 1.7, 1.8)), (far, (0.7, 1.0, 1.5))):
+        one.pairs = [Pair(Arm(ratio, ratio), Arm(1.0, 1.0)) for ratio in ratios]
+        one.check, one.seconds = sure, 1.0
+    told = Told({"A": 1.7, "B": 1.0})
+    told.measure(near, far)
+    assert set(told.asked()[: told.asked().index("B")]) == {"A"}
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "why"),
+    [
+        ({"error": "Traceback\nValueError: no", "ended": 1}, "failed", "ValueError: no"),
+        ({"ended": -9}, "failed", "ended by SIGKILL: it said nothing"),
+        ({"ended": 3, "said": "first\nlast"}, "failed", "ended with 3: last"),
+        ({"ended": "hung", "stack": "File x, line 3"}, "hung", "nothing for 20 s\nFile x, line 3"),
+        ({"check": {**FINE, "difference": 0.5, "allowed": False}, "ended": 0},
+         "changes results", "0.5 apart, more than E1 allows"),
+        ({"check": {**FINE, "difference": None, "allowed": False}, "ended": 0},
+         "changes results", "cannot be compared; E1 does not allow that"),
+    ],
+)  # fmt: skip
+def test_a_row_that_goes_wrong_is_told_once_and_the_others_are_measured(said, what, why):
+    told = Told({"A": said, "B": 2.0})
+    first, second = row("A"), row("B")
+    told.measure(first, second)
+    assert first.is_wrong
+    assert why in first.why
+    assert (what, "A", first.why) in told.events
+    assert (second.verdict, told.asked().count("A")) == (Verdict.FASTER, 1)
+
+
+@pytest.mark.parametrize("ended", [-11, 1, "hung"])
+def test_an_answer_counts_however_the_process_ends(ended):
+    said = {"before": arm(2.0), "after": arm(1.0), "done": True, "ended": ended}
+    told = Told({"A": said})
+    assert told.measure(row("A")) == {"A": Verdict.FASTER}
+    assert len([what for what, *_ in told.events if what == "pair"]) == 3
+    assert len(told.events) == 6  # and that of its end
+
+
+def test_a_server_that_dies_costs_the_row_that_it_served():
+    dead = TorchlintError("python ended with -9")
+    servers = [FakeServer({"A": dead, "B": dead}), FakeServer({"A": 2.0, "B": 2.0})]
+    told = Told({}, start=lambda: servers.pop(0))
+    found = told.measure(row("A"), row("B"))  # in random order
+    assert set(found.values()) == {Verdict.FAILED, Verdict.FASTER}
+
+
+def test_nothing_is_launched_that_cannot_end_in_time():
+    quick, slow = row("A"), row("B")
+    quick.seconds, slow.seconds = 0.001, 60.0
+    told = Told({"A": 2.0, "B": 2.0}, limit=30.0)
+    assert told.measure(quick, slow) == {"A": Verdict.FASTER, "B": Verdict.NOT_MEASURED}
+    assert "B" not in told.asked()
+
+
+def test_a_row_that_was_stopped_by_the_end_of_the_time_has_not_failed():
+    told = Told({})
+
+    def ask(*_):
+        told.bench.ends = 0.0
+        yield {"ended": "stopped"}
+
+    told.server.ask = ask
+    assert told.measure(row("A")) == {"A": Verdict.NOT_MEASURED}
+    assert told.events == [("stopped", "A", "the time was over")]
 
 
 def test_an_interrupted_bench_says_what_is_known():
-    bench = FakeBench({"A": KeyboardInterrupt()})
-    assert verdicts(bench.measure([row("A")])) == {"A": Verdict.NOT_MEASURED}
-    assert bench.interrupted
+    told = Told({"A": KeyboardInterrupt()})
+    assert told.measure(row("A")) == {"A": Verdict.NOT_MEASURED}
+    assert told.bench.interrupted
+    assert told.server.closed
 
 
-def test_a_row_that_needs_a_gpu_is_not_launched():
-    bench = FakeBench({"A": 2.0})
-    found = bench.measure([row("A"), row("B", unfit="a CPU copies at once")])
-    assert found[1].why == "a CPU copies at once"
-    assert found[1].verdict is Verdict.NOT_MEASURED
-    assert all(keys == {"A"} for keys in bench.asked)
+def test_what_cannot_act_here_is_left_out_by_name():
+    told = Told({"A": 2.0})
+    one = row("B", unfit="a CPU copies at once")
+    assert told.measure(row("A"), one)["B"] is Verdict.NOT_MEASURED
+    assert one.why == "a CPU copies at once"
+    assert ("left out", "B", one.why) in told.events
+    assert set(told.asked()) == {"A"}

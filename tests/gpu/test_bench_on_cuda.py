@@ -19,8 +19,8 @@ def cuda(cuda):
 @pytest.fixture(scope="module")
 def told(cuda, tmp_path_factory):
     file = tmp_path_factory.mktemp("bench") / "bench.json"
-    budget = "15s" if cuda.is_real else "5s"
-    words = ("--device", "cuda", "--time-budget", budget, "--json", file)
+    budget = "15s" if cuda.is_real else "20s"
+    words = ("--device", "cuda", "--quick", "--time-budget", budget, "--json", file)
     done = cuda.python("-m", "torchlint", "bench", *CODES, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(file.read_text())
@@ -37,7 +37,8 @@ def test_the_steps_are_timed_by_events_of_the_gpu(cuda, told) -> None:
 
 
 def test_memory_and_waits_are_those_of_the_gpu(told) -> None:
-    arms = [(pair["before"], pair["after"]) for row in told["rows"] for pair in row["pairs"]]
+    arms = [(pair["before"], pair["after"]) for row in told["rows"] for pair in row["pairs"][:1]]
+    assert arms
     assert all(0 < arm["memory"] < 2**33 for pair in arms for arm in pair)
     # a tensor that is made on the GPU, and a total that stays there, are not waited for
     assert all(after["syncs"] < before["syncs"] for before, after in arms)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torchlint.bench.model import BenchReport
+from torchlint.bench.model import BenchReport, Measured
 from torchlint.bench.plan import rows, version
+from torchlint.bench.process import Server, connect
 from torchlint.bench.report import html, json, table
 from torchlint.bench.runner import Bench
 from torchlint.errors import UsageError
@@ -25,6 +28,10 @@ from torchlint.verify.report.progress import watching
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from torchlint.bench.model import Row
+    from torchlint.verify.model import Machine
+
+RESERVE = 2.0  # seconds of the time budget for what comes before and after measuring
 DONE, WRONG, INTERRUPTED, TERMINATED = 0, 1, 130, 143
 FORMATS: dict[str, Callable[[BenchReport], str]] = {"json": json.render, "html": html.render}
 
@@ -41,7 +48,7 @@ def bench(codes: Sequence[str], options: Mapping[str, Any]) -> int:
 
 def _bench(codes: Sequence[str], options: Mapping[str, Any], limit: float) -> int:
     asked = [rule_code(find(code).code) for code in codes]
-    report = measured(asked, options, limit)
+    report = measured(asked, options, limit, Keeper())
     width = shutil.get_terminal_size((140, 24)).columns
     sys.stdout.writelines(paint(table.lines(report, width), color=is_colored(options["color"])))
     for name, render in FORMATS.items():
@@ -52,34 +59,50 @@ def _bench(codes: Sequence[str], options: Mapping[str, Any], limit: float) -> in
     return WRONG if any(one.is_wrong for one in report.rows) else DONE
 
 
-def measured(asked: Sequence[str], options: Mapping[str, Any], limit: float) -> BenchReport:
-    """Run what is to be run, and return what it gave.
+class Keeper:
+    """Remembers nothing of earlier runs, and keeps nothing of this one; others may."""
+
+    def recalled(self, rows: Sequence[Row], machine: Machine) -> list[Measured]:
+        """Return rows with what is known of them."""
+        del machine
+        return [Measured(row) for row in rows]
+
+    def heard(self, what: str, one: Measured, why: str) -> None:
+        """Take notice of what happened to a row."""
+
+
+def measured(
+    asked: Sequence[str], options: Mapping[str, Any], limit: float, keeper: Keeper
+) -> BenchReport:
+    """Run what is to be run, and return what it gave; it ends within the limit, in seconds.
 
     Raises:
         UsageError: none of the rules has something to measure.
 
     """
     started = time.monotonic()
-    device = options["device"]
-    with watching(sys.stderr, quiet=options["quiet"], doing="measuring: launch") as tell:
-        environment = {"PYTHONHASHSEED": "0", **os.environ}
-        if device == "cpu":
-            environment["CUDA_VISIBLE_DEVICES"] = ""
-        python = options["python"] or default_python()
-        runner = Bench(python, device, environment, limit, tell)
-        machine = runner.probe()
-        if device == "auto":
-            runner.device = "cpu" if machine.is_cpu else "cuda"
-        wanted = rows(asked, version(machine.torch), cuda=runner.device == "cuda")
+    environment = {"PYTHONHASHSEED": "0", **os.environ}
+    if options["device"] == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    begin = partial(Server, options["python"] or default_python(), environment)
+    with (
+        watching(sys.stderr, quiet=options["quiet"], doing="measuring: launch") as tell,
+        contextlib.ExitStack() as cleaning,
+    ):
+        server, machine, start = connect(begin, options["device"])
+        cleaning.callback(server.close)
+        wanted = rows(asked, version(machine.torch), gpus=machine.gpus, quick=options["quick"])
         if not wanted:
             raise UsageError(
                 f"nothing to measure: no benchmark for {', '.join(asked) or 'any rule'}"
             )
-        found = runner.measure(wanted)
-    assert runner.machine is not None
+        known = keeper.recalled(wanted, machine)
+        device = "cpu" if machine.is_cpu else "cuda"
+        runner = Bench(start, device, started + limit - RESERVE, tell, keeper.heard, server=server)
+        runner.measure(known)
     return BenchReport(
-        machine=runner.machine,
-        rows=tuple(found),
+        machine=machine,
+        rows=tuple(known),
         launches=runner.launches,
         seconds=time.monotonic() - started,
         interrupted=runner.interrupted,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from torchlint.edits import Safety
 from torchlint.errors import TorchlintError
 from torchlint.linter import examine, fix_source
 from torchlint.registry import ENGINE_RULES, all_rules
-from torchlint.rule import Level, rule_code
+from torchlint.rule import Level, Needs, rule_code
 from torchlint.source import decode_source
 
 if TYPE_CHECKING:
@@ -37,8 +38,12 @@ def benchmark_of(rule: Rule) -> Benchmark | None:
     return found
 
 
-def rows(codes: Sequence[str], target: Version | None, *, cuda: bool) -> list[Row]:
+def rows(
+    codes: Sequence[str], target: Version | None, *, gpus: int, quick: bool = False
+) -> list[Row]:
     """Return the rows of the rules asked for (all of them, if none is), in the order of codes.
+
+    They are for so many GPUs.  ``quick``: the smallest of each rule, with short turns.
 
     Raises:
         TorchlintError: a program does not have the habit, or keeps it.
@@ -49,14 +54,17 @@ def rows(codes: Sequence[str], target: Version | None, *, cuda: bool) -> list[Ro
         for rule in all_rules()
         if rule not in ENGINE_RULES and (not codes or rule.code in codes)
     ]
-    return [row for rule in chosen for row in _rows(rule, target, cuda=cuda)]
+    return [row for rule in chosen for row in _rows(rule, target, gpus, quick=quick)]
 
 
-def _rows(rule: Rule, target: Version | None, *, cuda: bool) -> Iterator[Row]:
+def _rows(rule: Rule, target: Version | None, gpus: int, *, quick: bool) -> Iterator[Row]:
     benchmark = benchmark_of(rule)
     if benchmark is None:
         return
-    for sizes in benchmark.sizes:
+    every = (*benchmark.sizes, *(benchmark.gpu_sizes if gpus else ()))
+    largest = max(map(_extent, every))
+    lacking = rule.needs.lacking(gpus)
+    for sizes in (min(every, key=_extent),) if quick else every:
         before = program(benchmark.before, sizes)
         after, safety, level = _after(rule, benchmark, sizes, target)
         yield Row(
@@ -68,8 +76,26 @@ def _rows(rule: Rule, target: Version | None, *, cuda: bool) -> Iterator[Row]:
             after=after,
             safety=safety,
             level=level,
-            unfit="" if cuda else benchmark.needs_cuda,
+            unfit=lacking if gpus else benchmark.needs_cuda or lacking,
+            needs=rule.needs,
+            rank=_rank(rule, benchmark, sizes, largest),
+            workers=benchmark.workers or bool(sizes.get("WORKERS")),
+            compiles=benchmark.compiles,
+            quick=quick,
         )
+
+
+def _extent(sizes: Mapping[str, int]) -> int:
+    return math.prod(max(1, size) for size in sizes.values())
+
+
+def _rank(rule: Rule, benchmark: Benchmark, sizes: Mapping[str, int], largest: int) -> int:
+    """Return when a row is due: first what only a GPU can show, last what a CPU shows as well."""
+    if benchmark.compiles:
+        return 1
+    if rule.needs is Needs.NOTHING:
+        return 2 if sizes in benchmark.gpu_sizes else 3
+    return 0 if _extent(sizes) == largest else 2
 
 
 def program(text: str, sizes: Mapping[str, int]) -> str:

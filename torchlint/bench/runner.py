@@ -1,37 +1,34 @@
-"""Makes launches until every row is judged, or the time is over."""
+"""Launches rows until each is judged, or the time is over: depth before breadth."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import queue
+import datetime as dt
 import random
-import shutil
 import signal
-import subprocess
-import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from torchlint.bench.model import Arm, Measured, Pair
+from torchlint.bench.model import Arm, Check, Pair
 from torchlint.errors import TorchlintError
-from torchlint.verify import machine, statistics
-from torchlint.verify.model import Machine, Speed, Verdict
+from torchlint.verify import statistics
+from torchlint.verify.model import Speed, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
-    from torchlint.bench.model import Row
+    from torchlint.bench.model import Measured
+    from torchlint.bench.process import Server
     from torchlint.verify.model import Progress
 
-WORKER = Path(__file__).with_name("worker.py")
-VERSIONS = Path(__file__).parents[1] / "verify" / "inject"
-SECONDS = 0.4  # in which the arms of a row take turns, in one launch
-PATIENCE = 120.0  # seconds without a word from a launch, after which it is ended
+    Hear: TypeAlias = Callable[[str, Measured, str], None]  # what happened, to which row, and why
+
+GROUP = 8  # rows that take their launches by turns: time passes between two of the same
+SECONDS = 0.3  # in which the arms of a row take turns, in one launch
+WARM, FIRST_WARM = 0.3, 1.0  # seconds of work that bring up the clock of a GPU
+USUAL = 1.0  # seconds that a launch takes, as long as none is known
 VERDICTS = {
     Speed.FASTER: Verdict.FASTER,
     Speed.SLOWER: Verdict.SLOWER,
@@ -43,203 +40,177 @@ VERDICTS = {
 
 @dataclass(slots=True)
 class Bench:
-    """Measures rows with one Python and on one kind of device."""
+    """Measures rows on one device until a time of the monotonic clock; tells and hears of it."""
 
-    python: Path
+    start: Callable[[], Server]
     device: str
-    environment: Mapping[str, str]
-    limit: float
+    ends: float
     tell: Progress
+    hear: Hear
     fewest: int = statistics.FEWEST
     most: int = statistics.USUAL
-    seconds: float = SECONDS
     rng: random.Random = field(default_factory=random.Random)
-    machine: Machine | None = None
     launches: int = 0
     interrupted: bool = False
+    server: Server | None = None
+    rows: Sequence[Measured] = ()
 
-    def probe(self) -> Machine:
-        """Return what the figures will come from: the machine, and its torch.
-
-        Raises:
-            TorchlintError: this Python has no torch, or the device is not there.
-
-        """
-        with tempfile.TemporaryDirectory() as folder:
-            for line in self._launched(Path(folder), []):
-                self._hear(line)
-        if self.machine is None:
-            raise TorchlintError(f"{self.python} said nothing of its torch; say --python PATH")
-        return self.machine
-
-    def measure(self, rows: Sequence[Row]) -> list[Measured]:
-        """Return what was found of each row; Ctrl-C ends it with what is known by then."""
-        known = [Measured(row, why=row.unfit) for row in rows]
-        started = time.monotonic()
-        longest = 0.0
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            tempfile.TemporaryDirectory(prefix="torchlint-bench-") as folder,
-        ):
-            self.interrupted = True
-            while todo := [one for one in known if one.is_open]:
-                begun = time.monotonic()
-                if begun - started + longest > self.limit:
-                    break
-                self._launch(Path(folder), todo, started)
-                longest = max(longest, time.monotonic() - begun)
-            self.interrupted = False
+    def measure(self, known: Sequence[Measured]) -> None:
+        """Add to what is known of each row; Ctrl-C ends it with what is known by then."""
+        self.rows = [one for one in known if not one.row.unfit]
         for one in known:
-            self._judge(one, last=True)
-        return known
-
-    def _launch(self, folder: Path, todo: list[Measured], started: float) -> None:
-        """Let all open rows take their turns once, each in random order."""
-        self.launches += 1
-        self.rng.shuffle(todo)
-        by_key = {one.row.key: one for one in todo}
-        begun = ""
-        told: set[str] = set()
+            if one.row.unfit:
+                one.why = one.row.unfit
+                self.hear("left out", one, one.why)
+        for one in self.rows:
+            self._judge(one)
         try:
-            for line in self._launched(folder, [one.row for one in todo]):
-                self._hear(line)
-                if key := line.get("begun"):
-                    begun = key
-                    left = self.limit - (time.monotonic() - started)
-                    self.tell(key, self.launches, self.most, max(0.0, left))
-                elif key := line.get("row"):
-                    told.add(key)
-                    self._note(by_key[key], line)
-        except TorchlintError as error:
-            if not begun or begun in told:
-                raise
-            by_key[begun].verdict, by_key[begun].why = Verdict.FAILED, str(error)
+            for one in self._order():
+                self._launch(one)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            if self.server is not None:
+                self.server.close()
+        for one in self.rows:
+            self._judge(one, last=True)
 
-    def _note(self, one: Measured, line: Mapping[str, Any]) -> None:
-        """Keep what a launch says of a row, and judge it."""
-        if "error" in line:
-            one.verdict, one.why = Verdict.FAILED, line["error"].strip()
-            return
-        before, after = (Arm(**line[side]) for side in ("before", "after"))
-        pair = Pair(before, after, line["difference"], line["equal"], line["allowed"])
-        one.pairs.append(pair)
-        if not pair.allowed:
-            one.verdict = Verdict.CHANGES_RESULTS
-            one.why = (
-                f"before and after compute what is {pair.difference:.1g} apart, "
-                f"more than {one.row.level.name} allows"
-            )
-            return
-        self._judge(one)
+    def _order(self) -> Iterator[Measured]:
+        """Yield which row is launched next: groups to their fewest pairs, then what is nearest."""
+        quick = any(one.row.quick for one in self.rows)
+        for group in groups(self.rows, len(self.rows) if quick else GROUP):
+            for count in range(1, self.fewest + 1):
+                self.rng.shuffle(group)
+                yield from (one for one in group if len(one.pairs) < count and self._can(one))
+        while todo := [one for one in self.rows if one.pairs and self._can(one)]:
+            yield min(todo, key=self._cost)
 
-    def _judge(self, one: Measured, *, last: bool = False) -> None:
-        if not one.pairs or one.is_wrong:
-            return
-        samples = [pair.sample for pair in one.pairs]
-        found = statistics.judge(samples, fewest=self.fewest, most=self.most, last=last)
-        one.interval = found.interval
-        if one.is_open:
-            one.verdict = VERDICTS[found.speed]
+    def _can(self, one: Measured) -> bool:
+        """Whether a launch could tell more of a row, and would end in time."""
+        return one.is_open and time.monotonic() + self._expected(one) <= self.ends
 
-    def _hear(self, line: Mapping[str, Any]) -> None:
-        if facts := line.get("machine"):
-            self.machine = Machine(
-                python=facts["python"],
-                torch=facts["torch"],
-                device=facts["device"],
-                cuda=facts["cuda"],
-                gpus=facts["gpus"],
-                driver=facts["driver"],
-                cpu=machine.cpu(),
-                cores=os.cpu_count() or 1,
-                threads=facts["threads"],
-                system=machine.system(),
-                load=machine.load(),
-                pressure=machine.pressure(),
-                libraries=facts["libraries"],
-            )
+    def _expected(self, one: Measured) -> float:
+        if one.seconds is not None:
+            return one.seconds
+        return median([each.seconds for each in self.rows if each.seconds] or [USUAL])
 
-    def _launched(self, folder: Path, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-        """Start a process with the rows, and yield the lines that it says.
+    def _cost(self, one: Measured) -> tuple[float, int]:
+        """Return the seconds to a verdict, infinite where none is in sight."""
+        needed = statistics.pairs_needed(
+            one.samples, len(self.rows), self._spread(one), most=self.most
+        )
+        seconds = self._expected(one) * needed if needed else float("inf")
+        return seconds, len(one.pairs)
 
-        Raises:
-            TorchlintError: it failed, or said nothing for too long.
-
-        """
+    def _launch(self, one: Measured) -> None:
+        """Let both arms of a row take their turns in a process of their own."""
+        begun = time.monotonic()
+        self.server = self.server or self.start()
+        todo = sum(max(0, self.fewest - len(each.pairs)) for each in self.rows if each.is_open)
+        self.tell(one.row.key, self.launches + 1, self.launches + max(1, todo), self.ends - begun)
         job = {
+            **self.server.write(self.rows.index(one), one.row),
             "device": self.device,
             "seed": self.rng.randrange(2**31),
-            "seconds": self.seconds,
-            "versions": str(VERSIONS),
-            "rows": [_written(folder, number, row) for number, row in enumerate(rows)],
+            "check": one.check is None,
+            **self._pace(one),
         }
-        shutil.copy(WORKER, folder / "worker.py")  # beside its programs, away from the package
-        process = subprocess.Popen(  # noqa: S603  the user's Python and torchlint's own worker
-            (str(self.python), "worker.py"),
-            cwd=folder,
-            env=dict(self.environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+        self.launches += 1
+        said: dict[str, Any] = {}
+        try:
+            for words in self.server.ask(job, self.ends):
+                said.update(words)
+        except TorchlintError as error:
+            said["error"] = str(error)
+            self.server.close()
+            self.server = None
+        one.seconds = time.monotonic() - begun
+        self._note(one, said)
+
+    def _pace(self, one: Measured) -> dict[str, float | None]:
+        """Return the seconds of turns, of one turn at least, and of bringing up a GPU's clock."""
+        if one.row.quick:
+            return {"seconds": 0.0, "turn": 0.0, "warm": 0.0}
+        return {"seconds": SECONDS, "turn": None, "warm": WARM if self.launches else FIRST_WARM}
+
+    def _note(self, one: Measured, said: Mapping[str, Any]) -> None:
+        """Keep what a launch says of a row, and judge it; what was answered counts in any case."""
+        what, why = _trouble(said, one.row.patience)
+        if "check" in said:
+            one.check = Check(**said["check"])
+        if "before" in said:
+            syncs = said.get("syncs", {})
+            arms = (Arm(**said[side], syncs=syncs.get(side)) for side in ("before", "after"))
+            one.pairs.append(Pair(*arms))
+            one.when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+            self._judge(one)
+        elif what != "stopped":
+            one.verdict, one.why = Verdict.FAILED, why
+        if one.check is not None and not one.check.allowed:
+            one.verdict, one.why = Verdict.CHANGES_RESULTS, _apart(one)
+            what, why = "changes results", one.why
+        if "before" in said:
+            self.hear("pair", one, "")
+        if what:
+            self.hear(what, one, why)
+
+    def _judge(self, one: Measured, *, last: bool = False) -> None:
+        """Judge a row beside the others of its kind; a verdict stays."""
+        if not one.pairs or not one.is_open:
+            return
+        found = statistics.judge(
+            one.samples,
+            comparisons=len(self.rows),
+            spread=self._spread(one),
+            fewest=self.fewest,
+            most=self.most,
+            last=last,
         )
-        yield from _said(process, json.dumps(job) + "\n", str(self.python))
+        one.interval = found.interval
+        one.verdict = VERDICTS[found.speed]
+
+    def _spread(self, one: Measured) -> statistics.Spread:
+        kind = one.row.workers
+        return statistics.pooled(
+            each.samples for each in self.rows if each is not one and each.row.workers is kind
+        )
 
 
-def _written(folder: Path, number: int, row: Row) -> dict[str, Any]:
-    """Write both modules of a row; return its part of the job."""
-    names = {side: f"row_{number}_{side}" for side in ("before", "after")}
-    for side, text in (("before", row.before), ("after", row.after)):
-        (folder / f"{names[side]}.py").write_text(text, encoding="utf-8")
-    return {"key": row.key, "level": int(row.level), **names}
+def groups(rows: Iterable[Measured], size: int) -> list[list[Measured]]:
+    """Return rows in groups: by rank, then the cheap ones, as far as that is known."""
+
+    def cost(one: Measured) -> tuple[int, float]:
+        return one.row.rank, one.seconds if one.seconds is not None else 2.0 * one.row.workers
+
+    order = sorted(rows, key=cost)
+    return [order[first : first + size] for first in range(0, len(order), size)]
 
 
-def _said(process: subprocess.Popen[str], job: str, python: str) -> Iterator[dict[str, Any]]:
-    """Give a process its job, and yield the lines that it says; nothing of it is left.
+def _trouble(said: Mapping[str, Any], patience: float) -> tuple[str, str]:
+    """Return what went wrong in a launch, and what is known of it; nothing where all went well."""
+    ended = said.get("ended")
+    if "error" in said:
+        return "failed", said["error"].strip()
+    if ended == "hung":
+        after = ", after its answer" if "done" in said else ""
+        return "hung", f"it said nothing for {patience:.0f} s{after}\n{said['stack'].strip()}"
+    if ended == "stopped":
+        return "stopped", "the time was over"
+    if not ended:
+        return "", ""
+    how = f"by {signal.Signals(-ended).name}" if ended < 0 else f"with {ended}"
+    last = said["said"].strip().splitlines()[-1:] or ["it said nothing"]
+    return "failed", f"the process ended {how}: {last[0]}"
 
-    Raises:
-        TorchlintError: it failed, or said nothing for too long.
 
-    """
-    lines: queue.Queue[str | None] = queue.Queue()
-    errors: list[str] = []
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    readers = (
-        threading.Thread(target=_pump, args=(process.stdout, lines.put), daemon=True),
-        threading.Thread(target=_pump, args=(process.stderr, errors.append), daemon=True),
+def _apart(one: Measured) -> str:
+    """Say that the results of a row differ, and by how much."""
+    assert one.check is not None
+    level = one.row.level.name
+    if one.check.difference is None:
+        return f"before and after compute what cannot be compared; {level} does not allow that"
+    own = f" (before differs from itself by {one.check.itself:.1g})" if one.check.itself else ""
+    return (
+        f"before and after compute what is {one.check.difference:.1g} apart, "
+        f"more than {level} allows{own}"
     )
-    for reader in readers:
-        reader.start()
-    try:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(job)
-            process.stdin.close()
-        while (line := lines.get(timeout=PATIENCE)) is not None:
-            yield json.loads(line)
-        process.wait(PATIENCE)
-    except (queue.Empty, subprocess.TimeoutExpired):
-        raise TorchlintError(f"nothing was heard for {PATIENCE:.0f} s") from None
-    finally:
-        _end(process)
-        for reader, stream in zip(readers, (process.stdout, process.stderr), strict=True):
-            reader.join(1.0)
-            stream.close()
-    if process.returncode:
-        tail = "".join(filter(None, errors)).strip().splitlines()[-1:] or ["it said nothing"]
-        raise TorchlintError(f"{python} ended with {process.returncode}: {tail[0]}")
-
-
-def _pump(stream: Any, put: Any) -> None:
-    for line in stream:
-        put(line)
-    put(None)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and those that it started."""
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -65,11 +65,7 @@ def _verdict(
         if run.ending in {Ending.FAILED, Ending.TIMEOUT}:
             return Verdict.FAILED, _failure(run)
     if unexercised:
-        return Verdict.NOT_E        expected = f" (expected {run.expected:.0f} s)" if run.expected else ""
-        return f"the script with it did not come to an end in {run.seconds:.0f} s{expected}"
-    lines = (line.strip() for line in run.stderr.splitlines())
-    said = [line for line in lines if line and not line.startswith(ADVICE)]
-ERCISED, unexercised
+        return Verdict.NOT_EXERCISED, unexercised
     if agreement and not (agreement.allowed and agreement.same is not Same.DIVERGED):
         return Verdict.CHANGES_RESULTS, _change(configuration, agreement)
     if agreement is None or judgement is None:
@@ -79,7 +75,11 @@ ERCISED, unexercised
 
 def _failure(run: Run) -> str:
     if run.ending is Ending.TIMEOUT:
-X    return f"the script with it fails ({how(run)})" + (f": {said[-1]}" if said else "")
+        expected = f" (expected {run.expected:.0f} s)" if run.expected else ""
+        return f"the script with it did not come to an end in {run.seconds:.0f} s{expected}"
+    lines = (line.strip() for line in run.stderr.splitlines())
+    said = [line for line in lines if line and not line.startswith(ADVICE)]
+    return f"the script with it fails ({how(run)})" + (f": {said[-1]}" if said else "")
 
 
 def _change(configuration: Configuration, agreement: Agreement) -> str:

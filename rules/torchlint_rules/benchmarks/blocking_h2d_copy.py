@@ -3,8 +3,13 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"BATCH": 32, "SIDE": 96}, {"BATCH": 64, "SIDE": 32}),
+    sizes=(
+        {"BATCH": 32, "SIDE": 96, "BATCHES": 16},
+        {"BATCH": 64, "SIDE": 32, "BATCHES": 16},
+    ),
+    gpu_sizes=({"BATCH": 128, "SIDE": 224, "BATCHES": 4},),
     step="epoch",
+    workers=True,
     needs_cuda="only copies to a GPU can go on beside other work",
     before="""
 import torch
@@ -16,7 +21,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 class Images(Dataset):
     def __init__(self):
-        self.images = torch.randn(16 * BATCH, 3, SIDE, SIDE)
+        self.images = torch.randn(BATCHES * BATCH, 3, SIDE, SIDE)
 
     def __len__(self):
         return len(self.images)

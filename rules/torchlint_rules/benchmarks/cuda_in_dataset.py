@@ -3,7 +3,11 @@
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"BATCH": 64, "SIDE": 32}, {"BATCH": 16, "SIDE": 128}),
+    sizes=(
+        {"BATCH": 64, "SIDE": 32, "BATCHES": 8},
+        {"BATCH": 16, "SIDE": 128, "BATCHES": 8},
+    ),
+    gpu_sizes=({"BATCH": 128, "SIDE": 224, "BATCHES": 2},),
     step="epoch",
     needs_cuda="on a CPU nothing is copied",
     before="""
@@ -16,7 +20,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 class Images(Dataset):
     def __init__(self):
-        self.images = torch.randn(8 * BATCH, 3, SIDE, SIDE)
+        self.images = torch.randn(BATCHES * BATCH, 3, SIDE, SIDE)
 
     def __len__(self):
         return len(self.images)
@@ -51,7 +55,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 class Images(Dataset):
     def __init__(self):
-        self.images = torch.randn(8 * BATCH, 3, SIDE, SIDE)
+        self.images = torch.randn(BATCHES * BATCH, 3, SIDE, SIDE)
 
     def __len__(self):
         return len(self.images)

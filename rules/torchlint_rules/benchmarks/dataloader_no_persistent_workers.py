@@ -5,6 +5,7 @@ from torchlint.benchmark import Benchmark
 BENCHMARK = Benchmark(
     sizes=({"SAMPLES": 32}, {"SAMPLES": 256}),
     step="epoch",
+    workers=True,
     before="""
 import torch
 from torch.utils.data import DataLoader, Dataset

@@ -5,6 +5,7 @@ from torchlint.benchmark import Benchmark
 BENCHMARK = Benchmark(
     sizes=({"SAMPLES": 256, "SIDE": 192}, {"SAMPLES": 64, "SIDE": 32}),
     step="epoch",
+    workers=True,
     before="""
 import io
 

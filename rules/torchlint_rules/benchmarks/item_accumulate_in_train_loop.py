@@ -4,6 +4,7 @@ from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
     sizes=({"WIDTH": 256, "BATCH": 64}, {"WIDTH": 1024, "BATCH": 512}),
+    gpu_sizes=({"WIDTH": 2048, "BATCH": 512},),
     needs_cuda="on a CPU the loss is there already, and reading it is free",
     before="""
 import torch

@@ -1,14 +1,19 @@
-"""A training step on a GPU in float32, and in bfloat16 where autocast allows it."""
+"""A training step on a GPU in float32 or TF32, and in bfloat16 where autocast allows it."""
 
 from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
-    sizes=({"WIDTH": 256, "BATCH": 64}, {"WIDTH": 2048, "BATCH": 1024}),
+    sizes=(
+        {"WIDTH": 256, "BATCH": 64, "TF32": 0},
+        {"WIDTH": 2048, "BATCH": 1024, "TF32": 0},
+        {"WIDTH": 2048, "BATCH": 1024, "TF32": 1},
+    ),
     needs_cuda="autocast for CUDA is switched off on a CPU",
     before="""
 import torch
 from torch import nn
 
+torch.set_float32_matmul_precision("high" if TF32 else "highest")
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

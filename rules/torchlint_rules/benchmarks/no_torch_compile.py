@@ -8,6 +8,7 @@ BENCHMARK = Benchmark(
         {"WIDTH": 256, "BATCH": 32768},
         {"WIDTH": 1024, "BATCH": 8192},
     ),
+    compiles=True,
     needs_cuda="on a CPU it needs a C++ compiler, which many machines lack",
     before="""
 import torch

@@ -8,6 +8,7 @@ from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
     sizes=({"WIDTH": 256, "BATCH": 64}, {"WIDTH": 1024, "BATCH": 512}),
+    gpu_sizes=({"WIDTH": 2048, "BATCH": 512},),
     needs_cuda="on a CPU nothing is copied",
     before="""
 import torch

@@ -4,6 +4,7 @@ from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
     sizes=({"WIDTH": 32, "LAYERS": 24}, {"WIDTH": 384, "LAYERS": 8}),
+    gpu_sizes=({"WIDTH": 4096, "LAYERS": 8},),  # 134 million parameters
     before="""
 import torch
 from torch import nn

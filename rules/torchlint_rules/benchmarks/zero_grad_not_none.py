@@ -4,6 +4,7 @@ from torchlint.benchmark import Benchmark
 
 BENCHMARK = Benchmark(
     sizes=({"WIDTH": 256, "LAYERS": 8}, {"WIDTH": 1024, "LAYERS": 4}),
+    gpu_sizes=({"WIDTH": 4096, "LAYERS": 8},),  # 134 million parameters
     before="""
 import torch
 from torch import nn

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
-from torchlint.bench.report.table import columns, method_words, unfit, verdict
+from torchlint.bench.report.table import columns, left_out, method_words, verdict
 from torchlint.report.model import count
 from torchlint.verify.model import Verdict
 from torchlint.verify.report import html
@@ -70,7 +70,7 @@ class Page:
     forest: Forest | None
     rows: list[Told]
     columns: list[Cells]
-    unfit: list[tuple[str, str]]
+    left_out: list[str]
 
 
 def render(report: BenchReport) -> str:
@@ -105,7 +105,7 @@ def _page(report: BenchReport) -> Page:
         forest=forest(ratios, report.margin),
         rows=[_told(index, one) for index, one in enumerate(run)],
         columns=_columns(run),
-        unfit=unfit(report),
+        left_out=left_out(report),
     )
 
 

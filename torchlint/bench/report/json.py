@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
+from torchlint.bench.kept import key
 from torchlint.verify.report.words import CPU_LABEL, kebab
 
 if TYPE_CHECKING:
     from torchlint.bench.model import BenchReport, Measured
+    from torchlint.verify.model import Machine
 
-SCHEMA = 1
+SCHEMA = 2
+IDENTITY = ("device", "cpu", "threads", "torch", "cuda", "driver")  # of a machine
 
 
 def render(report: BenchReport) -> str:
@@ -36,13 +38,15 @@ def content(report: BenchReport) -> dict[str, Any]:
         "launches": report.launches,
         "method": {"confidence": report.confidence, "margin": report.margin},
         "machine": dataclasses.asdict(report.machine),
-        "rows": [_row(one) for one in report.rows],
+        "rows": [content_of(one, report.machine) for one in report.rows],
     }
 
 
-def _row(one: Measured) -> dict[str, Any]:
-    row, interval = one.row, one.interval
+def content_of(one: Measured, machine: Machine) -> dict[str, Any]:
+    """Return what is known of a row in JSON's types."""
+    row, interval, check, setup = one.row, one.interval, one.check, one.setup
     return {
+        "key": key(row, machine),
         "code": row.code,
         "name": row.name,
         "size": row.size,
@@ -52,13 +56,20 @@ def _row(one: Measured) -> dict[str, Any]:
         "verdict": kebab(one.verdict.name),
         "why": one.why,
         "ratio": [interval.low, interval.middle, interval.high] if interval else None,
+        "results": dataclasses.asdict(check) if check else None,
         "pairs": [
             {
                 "before": dataclasses.asdict(pair.before),
                 "after": dataclasses.asdict(pair.after),
-                "difference": pair.difference if math.isfinite(pair.difference) else None,
-                "equal": pair.equal,
+                "difference": check.difference if check else None,
+                "equal": check.equal if check else None,
             }
             for pair in one.pairs
         ],
+        "setup": {"before": setup[0], "after": setup[1]} if setup else None,
+        "break even": one.break_even,
+        "regime": one.regime,
+        "machine": {name: getattr(machine, name) for name in IDENTITY},
+        "when": one.when,
+        "seconds": one.seconds,
     }

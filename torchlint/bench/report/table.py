@@ -6,7 +6,9 @@ import textwrap
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
+from torchlint.bench.model import WORTH_TELLING
 from torchlint.report.paint import visible
+from torchlint.rule import Level, Needs
 from torchlint.verify.model import Verdict
 from torchlint.verify.report.grid import Column, draw, fit
 from torchlint.verify.report.table import COLORS
@@ -26,7 +28,7 @@ from torchlint.verify.report.words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from torchlint.bench.model import Arm, BenchReport, Measured, Pair
+    from torchlint.bench.model import Arm, BenchReport, Measured
     from torchlint.report.paint import Line
 
 NARROWEST = 40
@@ -57,17 +59,22 @@ def lines(report: BenchReport, width: int) -> Iterator[Line]:
             yield from (
                 [("  | ", "bright_blue"), (visible(part), "")] for part in one.why.split("\n")
             )
-    if left := unfit(report):
+    if left := left_out(report):
         yield []
-        yield [("needs a GPU", "bold")]
-        for code, why in left:
-            text = textwrap.wrap(f"{code}: {why}", width - 2) or [""]
-            yield from ([("  " + part, "")] for part in text)
+        for text in left:
+            yield from ([(part, "")] for part in textwrap.wrap(text, width))
 
 
-def unfit(report: BenchReport) -> list[tuple[str, str]]:
-    """Return the rules that cannot be measured on this device, and why."""
-    return list({one.row.code: one.why for one in report.rows if one.row.unfit}.items())
+def left_out(report: BenchReport) -> list[str]:
+    """Say which rules cannot act on this device."""
+    lacking: dict[str, dict[str, None]] = {}
+    for one in report.rows:
+        if one.row.unfit:
+            what = "several GPUs" if one.row.needs is Needs.GPUS else "a GPU"
+            lacking.setdefault(what, {})[one.row.code] = None
+    return [
+        f"left out, since they need {what}: {', '.join(codes)}" for what, codes in lacking.items()
+    ]
 
 
 def method_words(report: BenchReport) -> str:
@@ -96,6 +103,9 @@ def columns(run: Sequence[Measured]) -> list[Column]:
         Column("CPU\ntime", tuple((_cpu(one), "") for one in run), 4),
         Column("memory", tuple((_memory(one), "") for one in run), 4),
         Column("waits", tuple((_waits(one), "") for one in run), 4),
+        Column("set-up", tuple((_setup(one), "") for one in run), 4),
+        Column("pays\nafter", tuple((_break_even(one), "") for one in run), 4),
+        Column("bound by", tuple((one.regime or "", "") for one in run), 6, align="<"),
         Column("results", tuple((results(one), "") for one in run), 2, align="<"),
         Column("verdict", tuple((verdict(one), COLORS[one.verdict]) for one in run), align="<",
                brief=tuple(BRIEF.get(one.verdict, verdict(one)) for one in run)),
@@ -121,20 +131,32 @@ def ratio(one: Measured) -> str:
 
 
 def results(one: Measured) -> str:
-    """Return how near the results of both arms were, in all launches."""
-    if not one.pairs:
+    """Return how near the results of both arms were; and of `before` to itself, if not equal."""
+    check = one.check
+    if check is None:
         return ""
-    if all(pair.equal for pair in one.pairs):
+    if check.equal:
         return "bitwise"
-    most = max(pair.difference for pair in one.pairs)
-    return f"{one.row.level.name}, {most:.0e} apart" if one.row.level < 3 else "E3"
+    if one.row.level is Level.E3 or check.difference is None:
+        return one.row.level.name
+    own = f", before itself {check.itself:.0e}" if check.itself else ""
+    return f"{one.row.level.name}, {check.difference:.0e} apart{own}"
+
+
+def _setup(one: Measured) -> str:
+    if one.setup is None or abs(one.setup[1] - one.setup[0]) < WORTH_TELLING:
+        return ""
+    return " > ".join(seconds(each) for each in one.setup)
+
+
+def _break_even(one: Measured) -> str:
+    return "" if one.break_even is None else f"{max(1, round(one.break_even)):,} steps"
 
 
 def _time(one: Measured, side: str) -> str:
     if not one.pairs:
         return ""
-    samples = [pair.sample for pair in one.pairs]
-    return seconds(geometric_mean(getattr(sample, side) for sample in samples))
+    return seconds(geometric_mean(getattr(sample, side) for sample in one.samples))
 
 
 def _cpu(one: Measured) -> str:
@@ -153,10 +175,9 @@ def _waits(one: Measured) -> str:
 def _both(
     one: Measured, figure: Callable[[Arm], float | None], words: Callable[[float], str]
 ) -> str:
-    last: Pair | None = one.pairs[-1] if one.pairs else None
-    if last is None:
+    if one.first is None:
         return ""
-    first, second = figure(last.before), figure(last.after)
+    first, second = figure(one.first.before), figure(one.first.after)
     if first is None or second is None:
         return ""
     return f"{words(first)} > {words(second)}"
