@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -103,7 +103,7 @@ class Session:
 
     ``mode`` is "auto", or how runs are to be timed; with ``keep_going`` configurations whose
     results changed are timed as well.  ``tree`` is the user's project, where runs see a copy of it
-    at another place.
+    at another place.  ``note`` is told of each finished run and pair.
     """
 
     executor: Executor
@@ -113,6 +113,7 @@ class Session:
     mode: str = "auto"
     keep_going: bool = False
     tree: Path | None = None
+    note: Callable[[str, Mapping[str, Any]], None] = lambda _what, _facts: None
     clock: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
     known: dict[tuple[str, ...], Known] = field(default_factory=dict)
@@ -275,7 +276,8 @@ class Session:
             before, after = runs.get(id(each.first)), runs.get(id(each.second))
             if before and after:
                 warmup = self.how.bounds.warmup
-                _take(each, sequential_sample(before, after, self.how.anchor, warmup))
+                sample = sequential_sample(before, after, self.how.anchor, warmup)
+                self._take(each, sample, (before, after))
 
     def _in_lockstep(self, comparison: Comparison) -> None:
         first, second = comparison.first, comparison.second
@@ -283,12 +285,28 @@ class Session:
         pair = self.executor.lockstep(first.configuration, second.configuration, self.how.bounds)
         first.runs.append(pair[0])
         second.runs.append(pair[1])
-        _take(comparison, lockstep_sample(*pair))
+        self._take(comparison, lockstep_sample(*pair), pair)
+
+    def _take(self, comparison: Comparison, sample: Sample | None, runs: tuple[Run, Run]) -> None:
+        if sample is None:
+            comparison.lost += 1
+        else:
+            comparison.samples.append(sample)
+        facts = {
+            "configuration": comparison.second.configuration.name,
+            "before": sample.before if sample else None,
+            "after": sample.after if sample else None,
+            "endings": [run.ending.value for run in runs],
+            "seconds": sum(run.seconds for run in runs),
+        }
+        self.note("pair", facts)
 
     def _run(self, known: Known, phase: Phase, bounds: Bounds) -> Run:
         self._say(known, phase, 1)
         run = self.executor.run(known.configuration, phase, bounds)
         known.runs.append(run)
+        facts = {"phase": phase.value, "ending": run.ending.value, "seconds": run.seconds}
+        self.note("run", {"configuration": known.configuration.name, **facts})
         return run
 
     def _traced(self) -> Bounds:
@@ -329,13 +347,6 @@ def is_as_declared(agreement: Agreement) -> bool:
 def free_memory() -> int:
     """Return the bytes of memory that are free for new processes."""
     return int(psutil.virtual_memory().available)
-
-
-def _take(comparison: Comparison, sample: Sample | None) -> None:
-    if sample is None:
-        comparison.lost += 1
-    else:
-        comparison.samples.append(sample)
 
 
 def _all_lines(configurations: Iterable[Configuration]) -> Mapping[str, frozenset[int]]:
