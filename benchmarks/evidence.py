@@ -169,21 +169,29 @@ def _put(
 ) -> None:
     """Put a script's entry where it belongs.
 
-    One of another key (the script, its fixes or torch have changed) replaces the old one once it is
-    worth as much; until then it is kept apart, and a later run goes on from there.
+    One of another key (the script, its fixes or torch have changed) replaces the old one once it
+    says as much; until then it is kept apart, and a later run goes on from there.
     """
     old, going_on = scripts.get(name), unfinished.get(name)
     if going_on and going_on["key"] == entry["key"]:
         entry = merged_entries(going_on, entry)
     if old and old["key"] == entry["key"]:
         scripts[name] = merged_entries(old, entry)
-    elif old is None or worth(entry) >= worth(old):
+    elif old is None or _says(entry) >= _says(old):
         scripts[name] = entry
     elif pairs_of(entry):
         unfinished[name] = entry
         return
     if going_on and going_on["key"] == entry["key"]:
         del unfinished[name]
+
+
+def _says(entry: Mapping[str, Any]) -> int:
+    """Return 2 where it is known what all fixes together gain, 1 where pairs were taken, else 0."""
+    together = entry.get("rows", {}).get("all proven fixes") or {}
+    if entry["status"] == "done" or together.get("speed-up"):
+        return 2
+    return 1 if pairs_of(entry) else 0
 
 
 def worth(entry: Mapping[str, Any]) -> tuple[int, int]:
@@ -224,23 +232,46 @@ def _both(row: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, 
 
 
 def union(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
-    """Return the pairs of both, each once, in order."""
-    return list({json.dumps(pair, sort_keys=True): pair for pair in (*first, *second)}.values())
+    """Return the pairs of both, each once, in order; what was said of one later counts."""
+    return list({_times(pair): pair for pair in (*first, *second)}.values())
+
+
+def _times(pair: Mapping[str, Any]) -> str:
+    """Return what no two pairs share: their times."""
+    return json.dumps([pair["before"], pair["after"], pair.get("when")], sort_keys=True)
 
 
 def _rows(news: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the rows of the rules: pairs of one key together, the better one of two keys."""
-    found = {_place(row): row for row in known}
+    """Return the rows of the rules with news in them: pairs of one key are added up.
+
+    A row of another key stands beside the old one until it has pairs enough.
+    """
+    found: dict[tuple[str, ...], list[Any]] = {}
+    for row in known:
+        found.setdefault(place(row), []).append(row)
     for row in news:
-        old = found.get(_place(row))
-        if old and old["key"] is not None and old["key"] == row.get("key"):
-            more = row if len(row["pairs"]) >= len(old["pairs"]) else old
-            found[_place(row)] = {**more, "pairs": union(old["pairs"], row["pairs"])}
-        elif old is None or len(row["pairs"]) >= min(len(old["pairs"]), ENOUGH):
-            found[_place(row)] = row
-    return sorted(found.values(), key=lambda row: str(row["code"]))
+        found[place(row)] = _with_row(found.get(place(row), []), row)
+    return [row for key in sorted(found) for row in found[key]]
 
 
-def _place(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def _with_row(rows: Sequence[Any], row: Mapping[str, Any]) -> list[Any]:
+    """Return the rows of one place with another one."""
+    others = [one for one in rows if one["key"] is None or one["key"] != row.get("key")]
+    for same in rows:
+        if same not in others:
+            row = _more(same, row)
+    others = [one for one in others if one["pairs"]]
+    if not row["pairs"] and others:
+        return others
+    return [row] if len(row["pairs"]) >= ENOUGH else [*others, row]
+
+
+def _more(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the pairs of both, and the words of the one that knew more of them."""
+    best = new if len(new["pairs"]) >= len(old["pairs"]) else old
+    return {**best, "pairs": union(old["pairs"], new["pairs"])}
+
+
+def place(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return what a row is about, whatever its programs are just now."""
     return row["code"], row["step"], row["size"]

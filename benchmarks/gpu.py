@@ -300,12 +300,19 @@ class Measuring:
         except KeyboardInterrupt:
             if not rang:
                 raise
-            self.log.say("hung", script=script.name, why="its time is over, and a run went on")
             if not work.ready:
-                why = "it made no two optimizer steps in its time"
-                return self._store_failure(script, {**told, "when": now()}, why)
+                return self._hung(script, {**told, "when": now()}, time.monotonic() - began)
+            self.log.say("cut off", script=script.name, why="its time was over within a run")
         self._tell_wrong(script, work)
         return work.entry()
+
+    def _hung(self, script: Script, told: Mapping[str, Any], took: float) -> Mapping[str, Any]:
+        """Tell of a script whose pilot found no end; it is at fault if it had all its time."""
+        why = f"it made no two optimizer steps in {took:.0f} s"
+        if took >= self.given.limits.seconds:
+            return self._store_failure(script, told, why)
+        self.log.say("hung", script=script.name, why=f"{why}: the command had no more time")
+        return {"status": "partial"}
 
     def _time(self, began: float) -> tuple[Limits, float]:
         """Return how much is measured of a script, and when its last run is ended."""
