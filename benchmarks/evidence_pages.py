@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evidence import is_cpu, pairs_of, place, slug
 
 from torchlint.bench.report.table import verdict_words
+from torchlint.report.model import count
 from torchlint.verify.model import Verdict
 from torchlint.verify.report.words import BRIEF, kebab, seconds
 
@@ -81,8 +82,7 @@ def _row(row: Mapping[str, Any]) -> str:
 def _ratio(row: Mapping[str, Any]) -> str:
     """Return the ratio of a row and what it means; of too few pairs, how many there are."""
     if row["ratio"] is None:
-        count = len(row["pairs"])
-        return f"not settled yet ({count} pair{'s'[: count > 1]})"
+        return f"not settled yet ({count(len(row['pairs']), 'pair')})"
     low, middle, high = row["ratio"]
     return f"{middle:.2f} x ({low:.2f} to {high:.2f}): {verdict_words(VERDICTS[row['verdict']])}"
 
@@ -147,7 +147,7 @@ def _rules_cell(evidence: Mapping[str, Any]) -> str:
         return "not measured yet"
     faster = {row["code"] for row in measured if VERDICTS[row["verdict"]] is Verdict.FASTER}
     codes = {row["code"] for row in measured}
-    return f"{len(codes)} rules: faster in some size in {len(faster)}"
+    return f"{count(len(codes), 'rule')}: faster in some size in {len(faster)}"
 
 
 def _missing(known: Sequence[Mapping[str, Any]]) -> str:

@@ -81,13 +81,13 @@ class Work:
         self.ready = True
         self.unfit = {one.codes[0]: why for one in self.singles if (why := self._lacking(one))}
         fit = [one for one in self.singles if one.codes[0] not in self.unfit]
-        meant = [one for one in fit if one.level is not Level.E3]
-        self._together([code for one in meant for code in one.codes])
-        for one in meant:
+        timed = [one for one in fit if one.level is not Level.E3]
+        self._together([code for one in timed for code in one.codes])
+        for one in timed:
             self._measured(one.codes)
-        proven = [one for one in meant if session.may_be_timed(session.with_codes(one.codes))]
+        proven = [one for one in timed if session.may_be_timed(session.with_codes(one.codes))]
         if codes := tuple(one.codes[0] for one in proven if one.safety is Safety.SAFE):
-            self.groups[SAFE] = self._measured(codes)
+            self._group(SAFE, codes)
         for one in fit:
             session.trace(session.with_codes(one.codes))  # those meant to change results as well
         self.over = not self.left()
@@ -101,19 +101,23 @@ class Work:
         """Time the script with all these fixes; with those that work where all together do not."""
         reached = [code for code in codes if not self.session.with_codes((code,)).unexercised]
         if found := working(tuple(reached), self._works):
-            self.groups[ALL] = self._measured(found)
+            self._group(ALL, found)
+
+    def _group(self, name: str, codes: tuple[str, ...]) -> None:
+        """Measure fixes together; the entry has them from their first pair on."""
+        self.groups[name] = self.session.with_codes(codes)
+        self._measured(codes)
 
     def _works(self, codes: tuple[str, ...]) -> bool | None:
         return self.session.works(self.session.with_codes(codes))
 
-    def _measured(self, codes: tuple[str, ...]) -> Known:
+    def _measured(self, codes: tuple[str, ...]) -> None:
         """Trace and time a configuration, if it is not known yet how fast it is."""
         session = self.session
         known = session.with_codes(codes)
         session.trace(known)
         if session.may_be_timed(known):
             session.time([self._comparison(known)])
-        return known
 
     def _comparison(self, known: Known) -> Comparison:
         """Return the comparison with the script as it is; pairs of earlier runs are in it."""
