@@ -1,8 +1,9 @@
 """One whole script: what is run of it, in which order, and what is known of it after each run.
 
 The pilot comes first, then the script as it is against all its fixes together, since that is what
-most want to know; then each fix, then the safe ones together.  Which of the fixes fail is looked
-for only where all together do.  Work that an earlier run has done under the same key counts.
+most want to know; then each fix, then the safe ones together, each with a few pairs, and last
+what these did not settle.  Which of the fixes fail is looked for only where all together do.  Work
+that an earlier run has done under the same key counts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torchlint.edits import Safety
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torchlint.verify.session import Comparison, Known, Session
 
 ALL, SAFE = "all proven fixes", "safe fixes"  # the rows of an entry beside "before"
+FIRST = 6  # pairs after which the next configuration has its turn
 RUNS = 2  # raise it when runs measure something else: what was known before is measured anew
 SHOWN_READS = 10
 USEFUL = (Ending.BOUND, Ending.FINISHED)
@@ -90,6 +92,7 @@ class Work:
             self._group(SAFE, codes)
         for one in fit:
             session.trace(session.with_codes(one.codes))  # those meant to change results as well
+        self._go_on([*self.groups.values(), *(session.with_codes(one.codes) for one in timed)])
         self.over = not self.left()
         self.note("script", {})
 
@@ -117,7 +120,20 @@ class Work:
         known = session.with_codes(codes)
         session.trace(known)
         if session.may_be_timed(known):
+            limits = session.limits
+            session.limits = replace(limits, most=min(FIRST, limits.most))
             session.time([self._comparison(known)])
+            session.limits = limits
+
+    def _go_on(self, wanted: Sequence[Known]) -> None:
+        """Take more pairs of what the first ones did not settle, in the time that is left."""
+        session = self.session
+        again = [one for one in wanted if session.may_be_timed(one) and not self._is_settled(one)]
+        comparisons = [self._comparison(one) for one in {id(one): one for one in again}.values()]
+        if not session.is_over:
+            for each in comparisons:
+                each.judgement = None  # its few pairs were judged as the last ones
+            session.time(comparisons)
 
     def _comparison(self, known: Known) -> Comparison:
         """Return the comparison with the script as it is; pairs of earlier runs are in it."""
@@ -128,9 +144,9 @@ class Work:
             self.stamps[codes] = [pair["when"] for pair in pairs]
             comparison.samples += [Sample(p["before"], p["after"], p["mode"]) for p in pairs]
             if pairs:
-                limits = session.limits
+                limits, count = session.limits, len(self.singles) + 2
                 comparison.judgement = statistics.judge(
-                    comparison.samples, fewest=limits.fewest, most=limits.most
+                    comparison.samples, comparisons=count, fewest=limits.fewest, most=limits.most
                 )
         return comparison
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import evidence
 import pytest
-from one_script import ALL, SAFE, Work, is_alone, key_of, working
+from one_script import ALL, FIRST, SAFE, Work, is_alone, key_of, working
 from whole_scripts import Script
 
 from torchlint.edits import Safety
@@ -34,6 +34,7 @@ class Runs:
 
     factors: dict[str, float] = field(default_factory=lambda: {FAST: 0.5})
     breaks: Callable[[frozenset[str]], bool] = lambda _: False
+    noise: float = 0.001
     stop_after: int | None = None
     seconds: float = 0.0
     log: list[str] = field(default_factory=list)
@@ -55,7 +56,7 @@ class Runs:
         self.seconds += 1
         if self.breaks(frozenset(configuration.codes)):
             return Run(configuration.name, phase, Ending.FAILED, 1, "no", 1.0, 1, ())
-        step = STEP * self.rng.gauss(1, 0.001)
+        step = STEP * self.rng.gauss(1, self.noise)
         for code in configuration.codes:
             step *= self.factors.get(code, 1.0)
         times = tuple(1.0 + step * k for k in range(bounds.steps))
@@ -226,6 +227,16 @@ def test_what_works_together_is_found_with_few_tries(bad, found) -> None:
 
 def test_two_that_work_only_alone_are_not_kept_together() -> None:
     assert working(("a", "b"), lambda codes: len(codes) == 1) == ("a",)
+
+
+def test_noise_in_all_together_takes_no_time_from_the_single_fixes(measure) -> None:
+    runs = Runs(noise=0.05, factors={})
+    measure(runs, FAST, SAME, "TL601")
+    first = [name for name in runs.log if name.startswith("pair")]
+    together = f"pair TL601+{SAME}+{FAST}"
+    assert first[:FIRST] == [together] * FIRST
+    assert first[FIRST] != together
+    assert first.count(together) > FIRST  # it has its turn again at the end
 
 
 def test_memory_and_busy_share_are_of_runs_that_are_alone(measure) -> None:
