@@ -1,6 +1,6 @@
 """Write again what is generated: rules/README.md, the runs and the table of evidence in README.md,
-the evidence in the pages of the rules, and what becomes of the scripts that have every habit at
-once (read their diff: it is what users get).
+docs/evidence.md with its plots, the evidence in the pages of the rules, and what becomes of the
+scripts that have every habit at once (read their diff: it is what users get).
 
     python tests/regenerate.py
 
@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "rules"), str(ROOT / "benchmarks")]
 
 import evidence  # noqa: E402 - found by the path above
+import evidence_pages  # noqa: E402
+import evidence_plot  # noqa: E402
 
 from torchlint.registry import all_rules, cases, page  # noqa: E402
 
@@ -42,7 +44,6 @@ without an edit.
 """
 RUN = re.compile(r"(```console\n\$ torchlint (check train\.py[^\n]*)\n)(.*?)(```)", re.DOTALL)
 WORTH = re.compile(r"(<!-- evidence: [^\n]*-->\n)(.*?)(<!-- end of evidence -->)", re.DOTALL)
-WHOLE = re.compile(r"(<!-- scripts: [^\n]*-->\n)(.*?)(<!-- end of scripts -->)", re.DOTALL)
 SECTION = re.compile(r"(?<=^## Evidence\n)(.*?)(?=^## References$)", re.DOTALL | re.MULTILINE)
 NOTHING = "Not measured yet."
 # How paragraphs begin that are generated.
@@ -83,13 +84,22 @@ def readme(text: str) -> str:
 
 
 def worth(text: str) -> str:
-    """Return README.md with its tables of evidence as they are now."""
-    rules = [(rule.code, rule.name) for rule in all_rules() if rule.words]
+    """Return README.md with its table of evidence as it is now."""
+    table = evidence_pages.summary(evidence.read())
+    return WORTH.sub(lambda found: found[1] + table + found[3], text)
+
+
+def docs() -> dict[str, str]:
+    """Return the files of docs/ about the evidence, by name."""
     known = evidence.read()
-    tables = {WORTH: evidence.table(rules, known), WHOLE: evidence.scripts_table(known)}
-    for place, table in tables.items():
-        text = place.sub(lambda found, table=table: found[1] + table + found[3], text)
-    return text
+    rules = [(rule.code, rule.name) for rule in all_rules() if rule.words]
+    found = {"evidence.md": evidence_pages.page(rules, known)}
+    for each in known:
+        if bars := evidence_pages.bars(each):
+            title = f"Speed-ups on {each['device']}, with their intervals"
+            name = f"evidence-{evidence.slug(each['device'])}.svg"
+            found[name] = evidence_plot.svg(bars, title)
+    return found
 
 
 def with_evidence(text: str, code: str) -> str:
@@ -99,7 +109,7 @@ def with_evidence(text: str, code: str) -> str:
         written = [
             part for part in found[1].strip().split("\n\n") if not part.startswith(GENERATED)
         ]
-        measured = evidence.section(code, evidence.read())
+        measured = evidence_pages.section(code, evidence.read())
         return "\n\n".join([*([measured] if measured else []), *written] or [NOTHING]) + "\n\n"
 
     return SECTION.sub(section, text, count=1)
@@ -137,6 +147,9 @@ if __name__ == "__main__":
         file.write_text(with_evidence(file.read_text(), code))
     file = ROOT / "README.md"
     file.write_text(readme(file.read_text()))
+    for name, text in docs().items():
+        (ROOT / "docs" / name).parent.mkdir(exist_ok=True)
+        (ROOT / "docs" / name).write_text(text)
     for before in ROOT.glob("fixtures/all_*/before.py"):
         with tempfile.TemporaryDirectory() as folder:  # a project of its own
             script = shutil.copy(before, folder)

@@ -50,11 +50,17 @@ def test_the_list_of_rules_is_current(regenerate: ModuleType) -> None:
     assert regenerate.table() == (ROOT / "rules" / "README.md").read_text()
 
 
-def test_the_tables_of_evidence_are_current(regenerate: ModuleType) -> None:
+def test_the_table_of_evidence_is_current(regenerate: ModuleType) -> None:
     text = (ROOT / "README.md").read_text()
     assert regenerate.WORTH.search(text)
-    assert regenerate.WHOLE.search(text)
     assert regenerate.worth(text) == text
+
+
+def test_the_pages_of_evidence_are_current(regenerate: ModuleType) -> None:
+    made = regenerate.docs()
+    assert "evidence.md" in made
+    for name, text in made.items():
+        assert (ROOT / "docs" / name).read_text() == text, name
 
 
 def test_the_evidence_in_the_pages_is_current(regenerate: ModuleType) -> None:

@@ -79,17 +79,17 @@ def test_memory_busy_share_and_waits_are_those_of_the_gpu(report) -> None:
 
 def benchmark(cuda: Cuda, evidence: Path, *options: str):
     return cuda.python(
-        BENCHMARK, "--evidence", evidence, "--scripts", "clipping", "--budget", "120s", *FEW,
-        *options,
+        BENCHMARK, "--device", "cuda", "--known", evidence, "--evidence", evidence,
+        "--scripts", "clipping", "--budget", "120s", *FEW, *options,
     )  # fmt: skip
 
 
 @pytest.mark.slow
 def test_the_benchmark_writes_evidence_and_goes_on_where_it_stopped(cuda, tmp_path) -> None:
-    cut = benchmark(cuda, tmp_path, "--resume", "--slice", "60s")
+    cut = benchmark(cuda, tmp_path, "--time-budget", "10s")
     assert cut.returncode == 3, cut.stderr
     assert not list(tmp_path.iterdir())  # nothing was begun that could not be ended
-    done = benchmark(cuda, tmp_path, "--resume", "--slice", "9m")
+    done = benchmark(cuda, tmp_path, "--time-budget", "9m")
     assert done.returncode == 0, done.stdout + done.stderr
     [file] = tmp_path.iterdir()
     written = file.read_bytes()
@@ -102,18 +102,19 @@ def test_the_benchmark_writes_evidence_and_goes_on_where_it_stopped(cuda, tmp_pa
     assert "TL301" in together["codes"]
     assert "TL503" not in together["codes"]  # it is meant to change what is computed
     assert entry["fixes"]["TL503"]["results"] == "diverged"
+    assert entry["status"] == "done"
     for row in entry["rows"].values():
         assert row["step seconds"] > 0
         assert 0 < row["allocated"] <= row["reserved"]
         assert row["reads"]
-    again = benchmark(cuda, tmp_path, "--resume", "--slice", "60s")
+    again = benchmark(cuda, tmp_path, "--time-budget", "60s")
     assert again.returncode == 0
     assert file.read_bytes() == written
 
 
 def test_without_a_gpu_there_is_no_evidence(tmp_path) -> None:
     nowhere = Cuda("none", {"CUDA_VISIBLE_DEVICES": ""})
-    done = benchmark(nowhere, tmp_path, "--resume")
+    done = benchmark(nowhere, tmp_path)
     assert done.returncode == 2
     assert "no CUDA device" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -123,7 +124,6 @@ def test_without_a_gpu_there_is_no_evidence(tmp_path) -> None:
     ("options", "problem"),
     [
         (("--scripts", "absent"), "no script is named absent"),
-        (("--public", "absent"), "absent"),
         (("--pairs", "2"), "--pairs takes"),
     ],
 )
@@ -144,4 +144,4 @@ def test_the_evidence_is_never_half_written(tmp_path, monkeypatch) -> None:
     with pytest.raises(TypeError):
         evidence.write(file, {"scripts": {1: object()}})
     again = evidence.of_device(tmp_path / "evidence", "NVIDIA H200 (80 GB)")
-    assert again == (file, {"device": "NVIDIA H200 (80 GB)", "scripts": {}})
+    assert again == (file, {"device": "NVIDIA H200 (80 GB)", "schema": 2, "scripts": {}})
