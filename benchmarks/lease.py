@@ -1,0 +1,109 @@
+"""Get everything out of a lease of minutes on a bare machine with a GPU; standard library only.
+
+    python benchmarks/lease.py --out OUT [--seconds 540] [--parts probe,tests,rules,scripts,more]
+                               [--public DIR]
+    python benchmarks/lease.py --out OUT --rehearse [--python PY]    # a twin of that machine, here
+    python benchmarks/lease.py --carry                               # what the machine lacks
+
+Each part runs as a process under a watchdog, and writes to OUT as things happen: whatever ends the
+run, what was measured stays, and no process is left.  OUT holds log.txt, gpu.csv, tests.jsonl,
+failures.txt, rules.jsonl, runs.jsonl, <device>.json and summary.txt.
+
+Exit codes: 0 all is done, 3 something is left or failed, 2 there is no CUDA device, a package is
+missing, or the use is at fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lease_parts import marked
+from lease_parts.guard import guarded
+from lease_parts.out import InUseError, Out
+from lease_parts.plan import table
+from lease_parts.run import USE, Lease, children_environment, unpretended, watch_gpu
+from lease_parts.summary import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lease_parts.plan import Part
+
+SHORTEST = 20.0  # seconds of a run
+PARTS = ("probe", "tests", "rules", "scripts", "more")
+TESTS, ON_A_GPU = "LEASE_WHICH_TESTS", "gpu and not slow"  # a rehearsal has tests of its own
+
+
+def main(words: Sequence[str] | None = None, parts: Sequence[Part] | None = None) -> int:
+    """Run a lease, and return the exit code; tests give parts of their own."""
+    began = time.monotonic()
+    options = _options(words)
+    try:
+        out = Out(options.out.resolve())
+    except (InUseError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USE
+    known = parts or table(out.folder, options.public, os.environ.get(TESTS, ON_A_GPU))
+    chosen = [one for one in known if one.name in options.parts]
+    mark = os.environ[marked.VARIABLE] = marked.new_mark()
+    caches = Path(tempfile.mkdtemp(prefix="lease-"))
+    with guarded(mark, caches):
+        return _run(options, out, chosen, caches, began)
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="where all is written")
+    add("--seconds", type=_seconds, default=540.0, help="the end of the run [540]")
+    add("--parts", type=_parts, default=PARTS, help=f"some of {','.join(PARTS)} [all]")
+    add("--public", type=_folder, metavar="FOLDER", help="checkouts of the public scripts")
+    return parser.parse_args(words)
+
+
+def _seconds(text: str) -> float:
+    if (number := float(text)) < SHORTEST:
+        raise argparse.ArgumentTypeError(f"a run takes at least {SHORTEST:.0f} seconds")
+    return number
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"no part is named {unknown[0]}; use {','.join(PARTS)}")
+    return names
+
+
+def _folder(text: str) -> Path:
+    if not (path := Path(text)).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return path.resolve()
+
+
+def _run(
+    options: argparse.Namespace, out: Out, parts: Sequence[Part], caches: Path, began: float
+) -> int:
+    environment = children_environment(caches)
+    lease = Lease(out, caches, began + options.seconds, environment, unpretended(environment))
+    out.say(f"{options.seconds:.0f} s for {', '.join(one.name for one in parts)} into {out.folder}")
+    watcher = watch_gpu(out, environment)
+    lease.run(parts, options.seconds)
+    if watcher:
+        watcher.clear()
+    out.part = "summary"
+    code = lease.result()
+    told = lines(lease, code)
+    out.write("summary.txt", "\n".join(told) + "\n")
+    for line in told:
+        out.say(line)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

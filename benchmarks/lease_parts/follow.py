@@ -1,0 +1,76 @@
+"""Follows a file of JSON lines that a command appends to, and counts what happened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lease_parts.out import Out
+
+BAD = frozenset({"failed", "error", "hung", "crashed", "changes results", "not written"})
+SUBJECTS = ("test", "row", "script")
+
+
+@dataclass(slots=True)
+class Told:
+    """What a command has told so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    last: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each test, row or script
+    bad: list[str] = field(default_factory=list)
+    begun: str = ""  # the test that runs, or ran when its process died
+    now: str = ""
+
+
+class Follower:
+    """Reads what is new in a file whenever it is asked to."""
+
+    def __init__(self, path: Path, told: Told, out: Out) -> None:
+        self.path, self.told, self.out = path, told, out
+        self._place = path.stat().st_size if path.is_file() else 0
+        self._rest = b""
+
+    def read(self) -> None:
+        """Take in the new lines; a failure is written down at once."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._place)
+                read = stream.read()
+        except OSError:
+            return
+        self._place += len(read)
+        *lines, self._rest = (self._rest + read).split(b"\n")
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # a full disk cut it short
+            if isinstance(entry, dict):
+                self._take(entry)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        what = str(entry.get("what", ""))
+        subject = str(next((entry[name] for name in SUBJECTS if entry.get(name)), ""))
+        self.told.counts[what] += 1
+        self.told.now = " ".join(filter(None, (what, subject)))
+        self.told.begun = subject if what == "begun" else ""
+        if subject and what != "begun":
+            self.told.last[subject] = entry
+        if what in BAD:
+            self.bad(f"{subject}: {what}", str(entry.get("why") or entry.get("text") or ""))
+
+    def died(self, how: str) -> None:
+        """Say which test ran when its process died."""
+        if self.told.begun:
+            self.bad(f"{self.told.begun}: {how}", "its stack is above, if it left one")
+            self.told.begun = ""
+
+    def bad(self, title: str, why: str) -> None:
+        """Write down a failure."""
+        self.told.bad.append(title)
+        self.out.failure(title, why)

@@ -1,0 +1,91 @@
+"""Finds and ends every process that a run started, by a variable in its environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+VARIABLE = "TORCHLINT_LEASE"
+PROC = Path("/proc")
+PAUSE = 0.05  # seconds between two looks
+
+
+def new_mark() -> str:
+    """Return a mark for what this process starts; it begins with the mark of this process."""
+    return f"{os.environ.get(VARIABLE, '')}{uuid.uuid4().hex[:12]}/"
+
+
+def started(mark: str) -> set[int]:
+    """Return the living processes that carry a mark, and their children.
+
+    Marks are paths: processes marked ``a/b/`` belong to ``a/`` as well.
+    """
+    wanted = f"{VARIABLE}={mark}".encode()
+    parents, found = {}, set()
+    for folder in PROC.iterdir():
+        if not folder.name.isdigit() or (parent := _parent(folder)) is None:
+            continue
+        parents[int(folder.name)] = parent
+        if any(each.startswith(wanted) for each in _environment(folder)):
+            found.add(int(folder.name))
+    size = -1
+    while size != len(found):  # a child may have emptied its environment
+        size = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found - {os.getpid()}
+
+
+def _parent(folder: Path) -> int | None:
+    """Return the parent of a process, None where it has ended."""
+    try:
+        fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[1])
+
+
+def _environment(folder: Path) -> list[bytes]:
+    try:
+        return (folder / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def end(mark: str, seconds: float = 10.0) -> tuple[int, int]:
+    """Kill what carries a mark until nothing is left; return how many were killed and are left."""
+    killed: set[int] = set()
+    until = time.monotonic() + seconds
+    while (alive := started(mark)) and time.monotonic() < until:
+        for process in alive:
+            send(process, signal.SIGKILL)
+        killed |= alive
+        time.sleep(PAUSE)
+    return len(killed), len(alive)
+
+
+def send(process: int, number: signal.Signals) -> None:
+    """Send a signal to a process that may have ended."""
+    try:
+        os.kill(process, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def ask_for_stacks(mark: str) -> None:
+    """Let the processes that registered faulthandler for it write their stacks to their stderr."""
+    for process in started(mark):
+        if _catches(process, signal.SIGUSR2):
+            send(process, signal.SIGUSR2)
+
+
+def _catches(process: int, number: signal.Signals) -> bool:
+    """Whether a signal does not end a process at once."""
+    try:
+        status = (PROC / str(process) / "status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)

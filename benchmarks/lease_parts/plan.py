@@ -1,0 +1,96 @@
+"""What a run does, part by part, and how its time is shared out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+# seconds of a long run and of a short one; other lengths in proportion
+LONG = {"probe": 20, "tests": 110, "rules": 200, "scripts": 150, "more": 40, "summary": 20}
+SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summary": 5}
+SHORT_BELOW = 200
+LATEST = 3.0  # seconds before its limit that a command is told to end
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command of a part; ``{budget}`` in its words is the seconds until its end.
+
+    ``{patience}`` is how long one test may take.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    log: str = ""  # the file that it appends lines of JSON to
+    threads: int | None = None
+    again: bool = False  # it goes on behind what it was at when it crashed
+    pretends: bool = True  # in a rehearsal it is started on the pretended GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Commands that share a piece of the time."""
+
+    name: str
+    jobs: tuple[Job, ...]
+
+
+def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
+    """Return the seconds of each part, and of the summary."""
+    table = SHORT if seconds < SHORT_BELOW else LONG
+    whole = sum(table.values())
+    if seconds > whole and "more" in names:
+        table = {**table, "more": table["more"] + seconds - whole}
+        whole = seconds
+    summary = min(table["summary"] * seconds / whole, LONG["summary"])
+    chosen = sum(table[name] for name in names) or 1
+    return {
+        **{name: table[name] * (seconds - summary) / chosen for name in names},
+        "summary": summary,
+    }
+
+
+def table(out: Path, public: Path | None, tests: str) -> tuple[Part, ...]:
+    """Return the parts of a lease; ``tests`` says which of tests/gpu are run."""
+    rules, scripts = _rules(out), _scripts(out, public)
+    return (
+        Part("probe", (_probe(out),)),
+        Part("tests", (_tests(tests),)),
+        Part("rules", (rules,)),
+        Part("scripts", (scripts,)),
+        Part("more", (rules, scripts)),
+    )
+
+
+def _probe(out: Path) -> Job:
+    words = (sys.executable, str(BENCHMARKS / "lease_probe.py"), "--evidence", str(out))
+    return Job("probe", (*words, "--time-budget", "{budget}"))
+
+
+def _tests(which: str) -> Job:
+    words = (sys.executable, "-m", "pytest", "-m", which, "tests/gpu", "-p", "lease_pytest")
+    calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-o", "faulthandler_timeout={patience}")
+    return Job("tests", (*words, *calm), "tests.jsonl", threads=1, again=True, pretends=False)
+
+
+def _rules(out: Path) -> Job:
+    words = (sys.executable, str(BENCHMARKS / "rules.py"), "--device", "cuda")
+    return Job("rules", (*words, *_files(out, "rules.jsonl")), "rules.jsonl", threads=4)
+
+
+def _scripts(out: Path, public: Path | None) -> Job:
+    words = (sys.executable, str(BENCHMARKS / "gpu.py"), "--device", "cuda")
+    more = ("--public", str(public)) if public else ()
+    return Job("scripts", (*words, *_files(out, "runs.jsonl"), *more), "runs.jsonl")
+
+
+def _files(out: Path, log: str) -> tuple[str, ...]:
+    known = ("--known", str(BENCHMARKS / "evidence"), "--evidence", str(out))
+    return ("--time-budget", "{budget}s", *known, "--log", str(out / log))

@@ -1,0 +1,81 @@
+"""Writes the outcome of each test at once, for `benchmarks/lease.py`; a plugin of pytest.
+
+Tests that an earlier process of this run began are left out: one of them ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+FILE = Path(os.environ["LEASE_TESTS"])
+SINCE = float(os.environ["LEASE_SINCE"])
+
+
+def _say(what: str, test: str, **more: Any) -> None:
+    line = json.dumps({"time": round(time.time(), 3), "what": what, "test": test, **more})
+    try:
+        with FILE.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+    except OSError:
+        return  # a full disk: the tests go on
+
+
+def _begun() -> set[str]:
+    """Return the tests that were begun before."""
+    found = set()
+    for line in FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else ():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if entry["what"] == "begun" and entry["time"] >= SINCE:
+            found.add(entry["test"])
+    return found
+
+
+def pytest_configure() -> None:
+    """End in order on SIGTERM: what a test started is ended by it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was begun before."""
+    begun = _begun()
+    old = [item for item in items if item.nodeid in begun]
+    if old:
+        config.hook.pytest_deselected(items=old)
+        items[:] = [item for item in items if item.nodeid not in begun]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Say how many tests there are."""
+    _say("collected", "", tests=len(session.items) + len(_begun()))
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Say which file cannot be imported."""
+    if report.failed:
+        _say("error", report.nodeid, why=report.longreprtext)
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Say which test begins."""
+    _say("begun", nodeid)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Say how a test ended, and why."""
+    if report.failed:
+        what = "failed" if report.when == "call" else "error"
+        _say(what, report.nodeid, seconds=round(report.duration, 2), why=report.longreprtext)
+    elif report.when == "call" or report.skipped:
+        why = report.longreprtext if report.skipped else ""
+        _say(report.outcome, report.nodeid, seconds=round(report.duration, 2), why=why)

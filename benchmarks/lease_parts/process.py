@@ -1,0 +1,99 @@
+"""One command under a watchdog: its lines are read, and nothing of it is left afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from lease_parts import marked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+FOR_STACKS = 1.0  # seconds to write the stacks
+FOR_ENDING = 5.0  # seconds to end after SIGTERM
+LONGEST = 2000  # characters of a line
+READ = 2**16  # bytes at a time
+
+
+class Process:
+    """A command in a session of its own."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        heard: Callable[[str], None],
+    ) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+
+        """
+        self.mark = marked.new_mark()
+        self._heard = heard
+        self._process = subprocess.Popen(
+            words,
+            env={**environment, marked.VARIABLE: self.mark},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def code(self) -> int | None:
+        """Return its exit code, None while it runs; negative: the signal that ended it."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Let it write its stacks, ask it to end, and then end it and all that it started."""
+        marked.ask_for_stacks(self.mark)
+        self._wait(FOR_STACKS)
+        marked.send(self._process.pid, signal.SIGTERM)
+        self._wait(FOR_ENDING)
+        self.clear()
+
+    def clear(self) -> int:
+        """End all that is left of it, and return how many processes that were."""
+        is_alive = self.code() is None
+        killed, left = marked.end(self.mark)
+        if is_alive:
+            self._wait(FOR_ENDING)
+        self._reader.join(1)
+        if left:
+            self._heard(f"{left} processes of it cannot be ended")
+        return killed
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+
+    def _read(self) -> None:
+        """Hand over the lines that it writes, the last one too."""
+        assert self._process.stdout is not None
+        number, rest = self._process.stdout.fileno(), ""
+        while read := os.read(number, READ):
+            text = rest + read.decode("utf-8", "replace").replace("\r", "\n")
+            *lines, rest = text.split("\n")
+            for line in lines:
+                self._heard(line[:LONGEST])
+            rest = rest[:LONGEST]
+        if rest:
+            self._heard(rest)
+
+
+def pause() -> None:
+    """Wait a moment."""
+    time.sleep(marked.PAUSE)

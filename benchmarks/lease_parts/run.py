@@ -1,0 +1,210 @@
+"""Runs the parts one after the other, each within its time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lease_parts.follow import Follower, Told
+from lease_parts.plan import LATEST, ROOT, shares
+from lease_parts.process import Process, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lease_parts.out import Out
+    from lease_parts.plan import Job, Part
+
+DONE, FAILED, USE, LEFT = 0, 1, 2, 3
+PRETENCE = "LEASE_PRETENCE"  # folders of the pretended GPU, in a rehearsal
+STOPPED = -1000  # the watchdog or a signal ended it
+TICK = 10.0  # seconds between two lines on the terminal
+LEAST = 4.0  # seconds with which a command is still begun
+ASKED = (
+    "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
+    "clocks_throttle_reasons.active"
+)
+NOTES = {
+    DONE: "done",
+    FAILED: "something failed",
+    USE: "wrong use, or no device",
+    LEFT: "some left",
+}
+
+
+@dataclass(slots=True)
+class Lease:
+    """A run: its files, its end, and what came of each command so far."""
+
+    out: Out
+    caches: Path
+    ends: float  # by time.monotonic
+    environment: Mapping[str, str]
+    unpretended: Mapping[str, str]
+    codes: dict[str, int] = field(default_factory=dict)
+    told: dict[str, Told] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    ended: str = ""  # the signal that asked for the end
+    ticked: float = 0.0
+
+    def run(self, parts: Sequence[Part], seconds: float) -> None:
+        """Run all parts; one that has no time left is left out."""
+        shared = shares([part.name for part in parts], seconds)
+        limit = self.ends - sum(shared.values())
+        self._note_signals()
+        for part in parts:
+            limit += shared[part.name]
+            self.out.part = part.name
+            for place, job in enumerate(part.jobs):
+                left = limit - time.monotonic()
+                if self.ended or left < LEAST:
+                    self.codes.setdefault(job.name, LEFT)
+                    self._note(f"{job.name}: not begun, {self.ended or 'no time was left'}")
+                    continue
+                self._job(job, time.monotonic() + left / (len(part.jobs) - place))
+            if part.name == "probe" and self.codes["probe"] == USE:
+                return
+
+    def result(self) -> int:
+        """Return the exit code of the run."""
+        if self.codes.get("probe") == USE:
+            return USE
+        return LEFT if any(self.codes.values()) or self.ended else DONE
+
+    def _job(self, job: Job, limit: float) -> None:
+        """Run a command; one that goes on behind a crash, again until it is done."""
+        told = self.told.setdefault(job.name, Told())
+        since = time.time()
+        worst = DONE
+        while True:
+            code = self._once(job, limit, told, since)
+            worst = worst if code == DONE else code
+            has_died = code < 0 or code > LEFT
+            if not (job.again and has_died and told.counts["begun"]):
+                break
+            if code == STOPPED or self.ended or limit - time.monotonic() < LEAST:
+                break
+            told.counts["begun"] = 0
+        self.codes[job.name] = worst
+
+    def _once(self, job: Job, limit: float, told: Told, since: float) -> int:
+        began = time.monotonic()
+        follower = Follower(self.out.folder / (job.log or "none"), told, self.out)
+        told.now = "starts"
+        try:
+            process = Process(
+                self._words(job, limit), self._environment(job, since), ROOT, self._hear(job, told)
+            )
+        except OSError as error:
+            self._note(f"{job.name}: cannot be started: {error}")
+            return LEFT
+        while (code := process.code()) is None and not self.ended and time.monotonic() < limit:
+            follower.read()
+            self._tick(job, told, limit)
+            pause()
+        if code is None:
+            process.stop()
+            code = STOPPED
+            how = self.ended or "its time was over"
+        else:
+            outlived = process.clear()
+            how = NOTES.get(code, _how(code)) + (
+                f"; {outlived} processes outlived it and were ended" if outlived else ""
+            )
+        follower.read()
+        follower.died(how)
+        self._note(f"{job.name}: {how}, after {time.monotonic() - began:.0f} s")
+        return code
+
+    def _words(self, job: Job, limit: float) -> list[str]:
+        seconds = limit - time.monotonic()
+        values = {
+            "{budget}": f"{max(seconds - LATEST, seconds / 2):.0f}",
+            "{patience}": f"{max(5, min(60, 0.4 * seconds)):.0f}",
+        }
+        words = list(job.words)
+        for name, text in values.items():
+            words = [word.replace(name, text) for word in words]
+        return words
+
+    def _environment(self, job: Job, since: float) -> dict[str, str]:
+        threads = str(job.threads)
+        return {
+            **(self.environment if job.pretends else self.unpretended),
+            **({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads} if job.threads else {}),
+            "LEASE_TESTS": str(self.out.folder / "tests.jsonl"),
+            "LEASE_SINCE": f"{since:.3f}",
+        }
+
+    def _hear(self, job: Job, told: Told) -> Callable[[str], None]:
+        def heard(text: str) -> None:
+            if not text.strip():
+                return
+            self.out.log(text)
+            if not job.log:
+                told.now = text.strip()
+
+        return heard
+
+    def _tick(self, job: Job, told: Told, limit: float) -> None:
+        now = time.monotonic()
+        if now - self.ticked >= TICK:
+            self.ticked = now
+            left = f"{limit - now:.0f} s left, {self.ends - now:.0f} s in all"
+            self.out.say(f"{job.name}: {told.now[:120]} ({left})")
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self.out.say(text)
+
+    def _note_signals(self) -> None:
+        def asked(number: int, _frame: object) -> None:
+            self.ended = f"the run was ended by {signal.Signals(number).name}"
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, asked)
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"it died of {signal.Signals(-code).name}"
+    return f"it ended with exit code {code}"
+
+
+def children_environment(caches: Path) -> dict[str, str]:
+    """Return the environment of the commands."""
+    here = Path(__file__).parent
+    folders = [ROOT, ROOT / "rules", ROOT / "carry" / "packages", here / "plugin"]
+    path = [*(str(one) for one in folders if one.is_dir()), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "TMPDIR": str(caches),
+    }
+
+
+def unpretended(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the pretended GPU of a rehearsal."""
+    pretence = environment.get(PRETENCE, "").split(os.pathsep)
+    path = environment["PYTHONPATH"].split(os.pathsep)
+    kept = os.pathsep.join(one for one in path if one not in pretence)
+    return {**environment, "PYTHONPATH": kept}
+
+
+def watch_gpu(out: Out, environment: Mapping[str, str]) -> Process | None:
+    """Let nvidia-smi write to gpu.csv once a second, where it is there."""
+    tool = shutil.which("nvidia-smi", path=environment.get("PATH"))
+    if tool is None:
+        out.say("no nvidia-smi here: gpu.csv stays empty")
+        return None
+    words = ["sh", "-c", 'exec "$0" "$@" >> "$GPU_CSV" 2>&1', tool]
+    words += [f"--query-gpu={ASKED}", "--format=csv", "-l", "1"]
+    return Process(words, {**environment, "GPU_CSV": str(out.folder / "gpu.csv")}, ROOT, out.log)
