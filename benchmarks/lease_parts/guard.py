@@ -55,7 +55,7 @@ def main(mark: str, folder: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
     for _ in range(QUIET):  # what was about to be started when the run died is seen by the second
-        marked.end(mark, 60)
+        marked.end(mark, seconds=60)
         time.sleep(marked.PAUSE)
     shutil.rmtree(folder, ignore_errors=True)
 

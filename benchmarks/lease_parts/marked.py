@@ -7,6 +7,10 @@ import signal
 import time
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
 
 VARIABLE = "TORCHLINT_LEASE"
 PROC = Path("/proc")
@@ -38,6 +42,11 @@ def started(mark: str) -> set[int]:
     return found - {os.getpid()}
 
 
+def is_alive(process: int) -> bool:
+    """Whether a process has not ended."""
+    return _parent(PROC / str(process)) is not None
+
+
 def _parent(folder: Path) -> int | None:
     """Return the parent of a process, None where it has ended."""
     try:
@@ -54,11 +63,16 @@ def _environment(folder: Path) -> list[bytes]:
         return []
 
 
-def end(mark: str, seconds: float = 10.0) -> tuple[int, int]:
-    """Kill what carries a mark until nothing is left; return how many were killed and are left."""
+def end(mark: str, known: AbstractSet[int] = frozenset(), seconds: float = 10.0) -> tuple[int, int]:
+    """Kill what carries a mark until nothing is left; return how many were killed and are left.
+
+    ``known`` are processes that carried it or were children of one that did, a moment ago.
+    """
     killed: set[int] = set()
     until = time.monotonic() + seconds
-    while (alive := started(mark)) and time.monotonic() < until:
+    while (
+        alive := started(mark) | {one for one in known if is_alive(one)}
+    ) and time.monotonic() < until:
         for process in alive:
             send(process, signal.SIGKILL)
         killed |= alive
@@ -74,11 +88,12 @@ def send(process: int, number: signal.Signals) -> None:
         return
 
 
-def ask_for_stacks(mark: str) -> None:
-    """Let the processes that registered faulthandler for it write their stacks to their stderr."""
-    for process in started(mark):
-        if _catches(process, signal.SIGUSR2):
-            send(process, signal.SIGUSR2)
+def ask_for_stacks(processes: AbstractSet[int]) -> bool:
+    """Let those that registered faulthandler for it write their stacks; tell whether any did."""
+    asked = [process for process in processes if _catches(process, signal.SIGUSR2)]
+    for process in asked:
+        send(process, signal.SIGUSR2)
+    return bool(asked)
 
 
 def _catches(process: int, number: signal.Signals) -> bool:

@@ -13,6 +13,7 @@ from lease_parts import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
 FOR_STACKS = 1.0  # seconds to write the stacks
@@ -57,16 +58,17 @@ class Process:
 
     def stop(self) -> None:
         """Let it write its stacks, ask it to end, and then end it and all that it started."""
-        marked.ask_for_stacks(self.mark)
-        self._wait(FOR_STACKS)
+        known = marked.started(self.mark)
+        if marked.ask_for_stacks(known):
+            self._wait(FOR_STACKS)
         marked.send(self._process.pid, signal.SIGTERM)
         self._wait(FOR_ENDING)
-        self.clear()
+        self.clear(known)
 
-    def clear(self) -> int:
+    def clear(self, known: AbstractSet[int] = frozenset()) -> int:
         """End all that is left of it, and return how many processes that were."""
         is_alive = self.code() is None
-        killed, left = marked.end(self.mark)
+        killed, left = marked.end(self.mark, known)
         if is_alive:
             self._wait(FOR_ENDING)
         self._reader.join(1)

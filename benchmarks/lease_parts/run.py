@@ -29,6 +29,7 @@ ASKED = (
     "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
     "clocks_throttle_reasons.active"
 )
+NOTED = ("error: ", "another process uses", "the evidence is not", "the log is not")
 NOTES = {
     DONE: "done",
     FAILED: "something failed",
@@ -145,7 +146,10 @@ class Lease:
         def heard(text: str) -> None:
             if not text.strip():
                 return
-            self.out.log(text)
+            if text.startswith(NOTED) and text not in self.notes:
+                self._note(text)
+            else:
+                self.out.log(text)
             if not job.log:
                 told.now = text.strip()
 

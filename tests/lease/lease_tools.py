@@ -91,7 +91,7 @@ def named(word: str) -> list[int]:
                 words = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if word.encode() in words and marked._parent(folder) is not None:
+            if word.encode() in words and marked.is_alive(int(folder.name)):
                 found.append(int(folder.name))
     return found
 
