@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lease_parts import marked
+from lease_parts.carry import carry
 from lease_parts.guard import guarded
 from lease_parts.out import InUseError, Out
 from lease_parts.plan import table
+from lease_parts.rehearsal import RehearsalError, rehearse, twin_of
 from lease_parts.run import USE, Lease, children_environment, unpretended, watch_gpu
 from lease_parts.summary import lines
 
@@ -44,27 +46,34 @@ def main(words: Sequence[str] | None = None, parts: Sequence[Part] | None = None
     """Run a lease, and return the exit code; tests give parts of their own."""
     began = time.monotonic()
     options = _options(words)
-    try:
-        out = Out(options.out.resolve())
-    except (InUseError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return USE
-    known = parts or table(out.folder, options.public, os.environ.get(TESTS, ON_A_GPU))
-    chosen = [one for one in known if one.name in options.parts]
-    mark = os.environ[marked.VARIABLE] = marked.new_mark()
-    caches = Path(tempfile.mkdtemp(prefix="lease-"))
-    with guarded(mark, caches):
-        return _run(options, out, chosen, caches, began)
+    if options.carry:
+        return carry()
+    os.environ[marked.VARIABLE] = marked.new_mark()
+    place = Path(tempfile.mkdtemp(prefix="lease-"))
+    with guarded(os.environ[marked.VARIABLE], place):
+        try:
+            if options.rehearse:
+                return _rehearse(options, place, began)
+            return _run(options, Out(options.out), parts, place, began)
+        except (InUseError, RehearsalError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return USE
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FOLDER", help="where all is written")
+    add("--out", type=_path, metavar="FOLDER", help="where all is written")
     add("--seconds", type=_seconds, default=540.0, help="the end of the run [540]")
     add("--parts", type=_parts, default=PARTS, help=f"some of {','.join(PARTS)} [all]")
     add("--public", type=_folder, metavar="FOLDER", help="checkouts of the public scripts")
-    return parser.parse_args(words)
+    add("--rehearse", action="store_true", help="run on a twin of the machine, without a GPU")
+    add("--python", metavar="PYTHON", help="the twin's Python [python3.12]")
+    add("--carry", action="store_true", help="fetch the packages that the machine lacks")
+    options = parser.parse_args(words)
+    if options.out is None and not options.carry:
+        parser.error("the folder for what is found is missing: --out FOLDER")
+    return options
 
 
 def _seconds(text: str) -> float:
@@ -80,15 +89,34 @@ def _parts(text: str) -> tuple[str, ...]:
     return names
 
 
+def _path(text: str) -> Path:
+    return Path(text).resolve()
+
+
 def _folder(text: str) -> Path:
     if not (path := Path(text)).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder")
     return path.resolve()
 
 
+def _rehearse(options: argparse.Namespace, place: Path, began: float) -> int:
+    """Run the command of a lease on a twin, with the time that copying leaves."""
+    twin = twin_of(place, options.python)
+    words = ["--out", str(options.out), "--parts", ",".join(options.parts)]
+    words += ["--public", str(options.public)] if options.public else []
+    left = options.seconds - (time.monotonic() - began)
+    return rehearse(twin, [*words, "--seconds", f"{max(left, SHORTEST):.0f}"])
+
+
 def _run(
-    options: argparse.Namespace, out: Out, parts: Sequence[Part], caches: Path, began: float
+    options: argparse.Namespace,
+    out: Out,
+    known: Sequence[Part] | None,
+    caches: Path,
+    began: float,
 ) -> int:
+    known = known or table(out.folder, options.public, os.environ.get(TESTS, ON_A_GPU))
+    parts = [one for one in known if one.name in options.parts]
     environment = children_environment(caches)
     lease = Lease(out, caches, began + options.seconds, environment, unpretended(environment))
     out.say(f"{options.seconds:.0f} s for {', '.join(one.name for one in parts)} into {out.folder}")

@@ -72,5 +72,12 @@ class Follower:
 
     def bad(self, title: str, why: str) -> None:
         """Write down a failure."""
-        self.told.bad.append(title)
+        self.told.bad.append(f"{title}: {_brief(why)}")
         self.out.failure(title, why)
+
+
+def _brief(why: str) -> str:
+    """Return the line of a traceback that says most."""
+    lines = [line for line in why.splitlines() if line.strip()] or [""]
+    raised = [line[1:].strip() for line in lines if line.startswith("E  ")]
+    return (raised or lines)[0].strip()[:120]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import sys
 import threading
 import time
@@ -13,13 +14,8 @@ if TYPE_CHECKING:
     from io import FileIO
 
 LARGEST = 8 * 2**20  # bytes of log.txt, and of failures.txt
-STACK = (
-    "Traceback (most",
-    "Timeout (",
-    "Fatal Python error",
-    "Thread 0x",
-    "Current thread",
-    "Stack (most recent",
+STACK = re.compile(  # the first line of one; pytest may have written dots before it
+    r"[.FEsxX]*(Traceback \(most|Timeout \(|Fatal Python error|(Current t|T)hread 0x|Stack \(most)"
 )
 
 
@@ -67,9 +63,9 @@ class Out:
         with self._lock:
             self._write(self._log, line)
             is_more = not text.strip() or text.startswith("  ")
-            if self._in_stack or text.startswith(STACK):
+            if self._in_stack or STACK.match(text):
                 self._write(self._failures, text + "\n")  # its last line is what was raised
-            self._in_stack = text.startswith(STACK) or (self._in_stack and is_more)
+            self._in_stack = bool(STACK.match(text)) or (self._in_stack and is_more)
 
     def failure(self, title: str, text: str) -> None:
         """Write what failed, and why."""

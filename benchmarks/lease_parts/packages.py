@@ -67,7 +67,11 @@ def _needed_by(name: str) -> list[str]:
         lines = metadata.requires(name) or []
     except metadata.PackageNotFoundError:
         return []
-    return [_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines]
+    return [
+        _plain(re.split(r"[^\w.-]", line, maxsplit=1)[0])
+        for line in lines
+        if "extra ==" not in line
+    ]
 
 
 def _plain(name: str) -> str:

@@ -18,7 +18,7 @@ MOST, OF_EACH = 60, 12
 def lines(lease: Lease, code: int) -> list[str]:
     """Return at most 60 lines."""
     found = [*lease.notes[:16], *_tests(lease.told), *_rules(lease.told), *_scripts(lease.told)]
-    found += [text for told in lease.told.values() for text in told.bad if told.bad][:OF_EACH]
+    found += [text for told in lease.told.values() for text in told.bad][:OF_EACH]
     found += _evidence(lease.out)
     end = {0: "all is done", 2: "nothing was measured"}.get(code, "something is left, or failed")
     return [*found[: MOST - 1], f"exit {code}: {end}"]
@@ -56,6 +56,11 @@ def _scripts(told: Mapping[str, Told]) -> Iterator[str]:
 def _evidence(out: Out) -> Iterator[str]:
     for path in sorted(out.folder.glob("*.json")):
         entry = loaded(path)
+        speeds = [
+            f"{name} {value}" for name, value in entry.get("probe", {}).items() if "/s" in name
+        ]
+        if speeds:
+            yield f"{entry['device']}: {'; '.join(speeds)}"
         rules = entry.get("rules") or {}
         rows = rules.get("rows", []) if isinstance(rules, dict) else []
         pairs = sum(len(row.get("pairs", ())) for row in rows)

@@ -5,6 +5,7 @@ Tests that an earlier process of this run began are left out: one of them ended 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 FILE = Path(os.environ["LEASE_TESTS"])
 SINCE = float(os.environ["LEASE_SINCE"])
+STDERR = os.dup(2)  # before pytest captures it
 
 
 def _say(what: str, test: str, **more: Any) -> None:
@@ -42,7 +44,8 @@ def _begun() -> set[str]:
 
 
 def pytest_configure() -> None:
-    """End in order on SIGTERM: what a test started is ended by it."""
+    """Write the stack on SIGUSR2, and end in order on SIGTERM: what a test started ends too."""
+    faulthandler.register(signal.SIGUSR2, file=STDERR, all_threads=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -1,0 +1,95 @@
+"""What a run writes down of what its commands tell, and the summary."""
+
+from __future__ import annotations
+
+import json
+
+from lease_tools import entries, lease
+
+TELLS = """
+import json, time
+for line in LINES:
+    with open("{log}", "a") as log:
+        log.write(line + "\\n")
+time.sleep(0.4)
+"""
+
+
+def telling(log, lines):
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return f"LINES = {texts!r}\n" + TELLS.format(log=log)
+
+
+def pair(row, ratio, pairs=3):
+    told = {"what": "pair", "row": row, "why": "", "pairs": pairs, "verdict": "faster"}
+    return {**told, "ratio": [ratio * 0.9, ratio, ratio * 1.1]}
+
+
+def rules(tmp_path, lines):
+    out = tmp_path / "out"
+    out.mkdir()
+    return lease(out, {"rules": telling(out / "rules.jsonl", lines)}, log="rules.jsonl")
+
+
+def test_a_hanging_and_a_failing_row_stand_in_failures_with_their_stack(tmp_path):
+    hung = {"what": "hung", "row": "TL1 step", "why": 'nothing for 20 s\n  File "a.py", line 3'}
+    failed = {"what": "failed", "row": "TL2 step", "why": "RuntimeError: no kernel"}
+    run = rules(tmp_path, [pair("TL3 step", 2.0), hung, failed, pair("TL3 step", 2.0)])
+    failures = run.text("failures.txt")
+    assert 'TL1 step: hung\nnothing for 20 s\n  File "a.py", line 3' in failures
+    assert "TL2 step: failed\nRuntimeError: no kernel" in failures
+    assert "TL2 step: failed: RuntimeError: no kernel" in run.text("summary.txt")
+    assert "rules: 2 pairs" in run.text("summary.txt")
+
+
+def test_the_summary_tells_the_largest_effects_first_and_fits_a_page(tmp_path):
+    rows = [pair(f"TL{number} step", 1 + number / 10) for number in range(50)]
+    failed = [{"what": "failed", "row": f"TL{number}", "why": "x"} for number in range(90)]
+    summary = rules(tmp_path, [*rows, *failed]).text("summary.txt").splitlines()
+    assert len(summary) <= 60
+    told = [line for line in summary if " x (" in line]
+    assert told[0].strip() == "TL49 step: 5.90 x (5.31 to 6.49), 3 pairs, faster"
+    assert summary[-1].startswith("exit ")
+
+
+def test_a_line_that_was_cut_short_costs_only_itself(tmp_path):
+    run = rules(tmp_path, ['{"what": "pair", "ro', "[]", pair("TL1 step", 2.0)])
+    assert "rules: 1 pairs" in run.text("summary.txt")
+
+
+def test_what_an_earlier_run_told_is_not_told_again(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "rules.jsonl").write_text(json.dumps(pair("TL1 step", 2.0)) + "\n")
+    run = lease(out, {"rules": "print('nothing new')"}, log="rules.jsonl")
+    assert "rules: 0 pairs" in run.text("summary.txt")
+
+
+def test_the_terminal_says_what_runs_and_how_long(tmp_path):
+    script = "import time; print('row 7 of 9'); time.sleep(1.5)"
+    run = lease(tmp_path, {"rules": script})
+    assert "rules: row 7 of 9 (" in run.said
+    assert "s left, " in run.said
+
+
+def test_a_traceback_stands_in_failures_with_what_was_raised(tmp_path):
+    run = lease(tmp_path, {"rules": "print('fine')\nraise ValueError('this one')"})
+    assert run.text("failures.txt").startswith("Traceback")
+    assert run.text("failures.txt").endswith("ValueError: this one\n")
+
+
+def test_there_are_at_most_eight_flat_files(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    run = lease(
+        out,
+        {
+            "rules": telling(out / "rules.jsonl", [pair("TL1 step", 2.0)]),
+            "scripts": telling(
+                out / "runs.jsonl", [{"what": "pair", "script": "a", "text": "2 x"}]
+            ),
+        },
+    )
+    known = {"log.txt", "failures.txt", "summary.txt", "rules.jsonl", "runs.jsonl"}
+    assert {path.name for path in run.out.rglob("*")} == known
+    assert len(entries(out / "rules.jsonl")) == 1

@@ -1,0 +1,97 @@
+"""Outcomes of tests are written at once, and one that ends its process costs only itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lease_tools import ROOT, entries, lease
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTEST = """
+import os, sys
+sys.path.insert(0, {plugin!r})
+os.environ["PYTHONPATH"] = {plugin!r}
+words = [sys.executable, "-m", "pytest", "-c", "none.ini", {tests!r}, "-p", "lease_pytest"]
+os.execv(sys.executable, [*words, "--rootdir", {folder!r}, "-p", "no:cacheprovider", "-q"])
+"""
+
+
+def run(tmp_path: Path, text: str, seconds: float = 20):
+    out, tests = tmp_path / "out", tmp_path / "test_these.py"
+    out.mkdir()
+    tests.write_text(text)
+    (tmp_path / "none.ini").write_text("[pytest]\nfaulthandler_timeout = 60\n")
+    plugin = str(ROOT / "benchmarks" / "lease_parts" / "plugin")
+    script = PYTEST.format(plugin=plugin, tests=str(tests), folder=str(tmp_path))
+    script = script.replace('"none.ini"', repr(str(tmp_path / "none.ini")))
+    return lease(
+        out, {"tests": script, "rules": "print('it ran')"}, seconds, log="tests.jsonl", again=True
+    )
+
+
+def outcomes(found) -> dict[str, str]:
+    told = entries(found.out / "tests.jsonl")
+    return {
+        one["test"].partition("::")[2]: one["what"]
+        for one in told
+        if one["what"] not in ("begun", "collected")
+    }
+
+
+def test_each_outcome_is_written_with_its_traceback(tmp_path):
+    found = run(
+        tmp_path,
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "def test_bad():\n    number = 5\n    assert number == 6\n"
+        "@pytest.fixture\ndef broken(): raise ValueError('no fixture')\n"
+        "def test_error(broken): pass\n"
+        "def test_skipped(): pytest.skip('why not')\n",
+    )
+    assert outcomes(found) == {
+        "test_good": "passed",
+        "test_bad": "failed",
+        "test_error": "error",
+        "test_skipped": "skipped",
+    }
+    assert "assert number == 6" in found.text("failures.txt")
+    assert "no fixture" in found.text("failures.txt")
+    assert "tests: 1 passed, 1 failed, 1 error, 1 skipped" in found.text("summary.txt")
+    assert "test_bad: failed: assert 5 == 6" in found.text("summary.txt")
+    assert "it ran" in found.text("log.txt")
+
+
+def test_a_test_that_ends_its_process_costs_only_itself(tmp_path):
+    found = run(
+        tmp_path,
+        "import os, signal\n"
+        "def test_first(): pass\n"
+        "def test_dies(): os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "def test_exits(): os._exit(7)\n"
+        "def test_last(): pass\n",
+    )
+    assert outcomes(found) == {"test_first": "passed", "test_last": "passed"}
+    assert "test_dies: it died of SIGSEGV" in found.text("failures.txt")
+    assert "test_exits: it ended with exit code 7" in found.text("failures.txt")
+    assert "in test_dies" in found.text("failures.txt")  # its stack
+    assert found.code == 3
+
+
+def test_a_test_that_hangs_leaves_its_stack(tmp_path):
+    found = run(
+        tmp_path,
+        "import time\ndef test_good(): pass\ndef test_hangs():\n    time.sleep(600)\n",
+        8,
+    )
+    assert outcomes(found)["test_good"] == "passed"
+    assert "in test_hangs" in found.text("failures.txt")
+    assert "test_hangs: its time was over" in found.text("failures.txt")
+    assert "it ran" in found.text("log.txt")
+
+
+def test_a_file_that_cannot_be_imported_is_told(tmp_path):
+    found = run(tmp_path, "import no_such_module\n")
+    assert "No module named 'no_such_module'" in found.text("failures.txt")
+    assert found.code == 3
