@@ -55,7 +55,8 @@ class Twin:
             check=False,
         )
         if run.returncode:
-            raise RehearsalError(f"{self.python}: {run.stderr.strip().splitlines()[-1]}")
+            said = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
+            raise RehearsalError(f"{self.python}: {said[-1]}")
         return run.stdout.strip()
 
 

@@ -98,3 +98,10 @@ def named(word: str) -> list[int]:
 
 def entries(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def pretended() -> dict[str, str]:
+    """Return the environment in which torch pretends to have a GPU."""
+    folders = [ROOT / "tests" / "gpu" / "fake", ROOT / "tests" / "eager"]
+    path = os.pathsep.join(str(folder / "site-packages") for folder in folders)
+    return {"PYTHONPATH": path, "TORCHDYNAMO_DISABLE": "1"}

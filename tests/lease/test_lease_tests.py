@@ -18,11 +18,13 @@ os.execv(sys.executable, [*words, "--rootdir", {folder!r}, "-p", "no:cacheprovid
 """
 
 
-def run(tmp_path: Path, text: str, seconds: float = 20):
+def run(tmp_path: Path, text: str, seconds: float = 60, patience: float = 60):
     out, tests = tmp_path / "out", tmp_path / "test_these.py"
     out.mkdir()
     tests.write_text(text)
-    (tmp_path / "none.ini").write_text("[pytest]\nfaulthandler_timeout = 60\n")
+    (tmp_path / "none.ini").write_text(
+        f"[pytest]\nfaulthandler_timeout = {patience}\nfaulthandler_exit_on_timeout = true\n"
+    )
     plugin = str(ROOT / "benchmarks" / "lease_parts" / "plugin")
     script = PYTEST.format(plugin=plugin, tests=str(tests), folder=str(tmp_path))
     script = script.replace('"none.ini"', repr(str(tmp_path / "none.ini")))
@@ -79,12 +81,23 @@ def test_a_test_that_ends_its_process_costs_only_itself(tmp_path):
     assert found.code == 3
 
 
-def test_a_test_that_hangs_leaves_its_stack(tmp_path):
-    found = run(
-        tmp_path,
-        "import time\ndef test_good(): pass\ndef test_hangs():\n    time.sleep(600)\n",
-        8,
-    )
+HANGS = """
+import time
+def test_good(): pass
+def test_hangs():
+    time.sleep(600)
+def test_last(): pass
+"""
+
+
+def test_a_test_that_hangs_costs_only_itself(tmp_path):
+    found = run(tmp_path, HANGS, patience=1)
+    assert outcomes(found) == {"test_good": "passed", "test_last": "passed"}
+    assert "in test_hangs" in found.text("failures.txt")
+
+
+def test_a_test_whose_part_is_over_leaves_its_stack(tmp_path):
+    found = run(tmp_path, HANGS, 20)
     assert outcomes(found)["test_good"] == "passed"
     assert "in test_hangs" in found.text("failures.txt")
     assert "test_hangs: its time was over" in found.text("failures.txt")
