@@ -26,8 +26,9 @@ def probe(tmp_path, listed: str | None = None, budget: float = 60, **environment
         (tmp_path / "listed.txt").write_text(listed)
         program += f"packages.FILE = type(packages.FILE)({str(tmp_path / 'listed.txt')!r})\n"
     folders = [str(ROOT / "benchmarks"), environment.pop("PYTHONPATH", "")]
+    words = ["--evidence", str(tmp_path), "--time-budget", str(budget)]
     return subprocess.run(
-        [sys.executable, "-c", program + "sys.exit(lease_probe.main())", "--evidence", str(tmp_path), "--time-budget", str(budget)],
+        [sys.executable, "-c", program + "sys.exit(lease_probe.main())", *words],
         env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(folders)},
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ def rehearse(out, *more: str) -> list[str]:
 
 
 def test_it_runs_the_command_of_a_lease_on_the_pretended_gpu(tmp_path):
-    words = rehearse(tmp_path, "--parts", "probe", "--seconds", "60")
+    words = rehearse(tmp_path, "--parts", "probe", "--seconds", "30")
     run = subprocess.run(words, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert json.loads((tmp_path / "fake-gpu.json").read_text())["probe"]
