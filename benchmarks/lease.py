@@ -29,7 +29,7 @@ from lease_parts.guard import guarded
 from lease_parts.out import InUseError, Out
 from lease_parts.plan import table
 from lease_parts.rehearsal import RehearsalError, rehearse, twin_of
-from lease_parts.run import USE, Lease, children_environment, unpretended, watch_gpu
+from lease_parts.run import PRETENCE, USE, Lease, children_environment, unpretended, watch_gpu
 from lease_parts.summary import lines
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 SHORTEST = 20.0  # seconds of a run
 PARTS = ("probe", "tests", "rules", "scripts", "more")
-TESTS, ON_A_GPU = "LEASE_WHICH_TESTS", "gpu and not slow"  # a rehearsal has tests of its own
 
 
 def main(words: Sequence[str] | None = None, parts: Sequence[Part] | None = None) -> int:
@@ -115,7 +114,7 @@ def _run(
     caches: Path,
     began: float,
 ) -> int:
-    known = known or table(out.folder, options.public, os.environ.get(TESTS, ON_A_GPU))
+    known = known or table(out.folder, options.public, rehearsal=PRETENCE in os.environ)
     parts = [one for one in known if one.name in options.parts]
     environment = children_environment(caches)
     lease = Lease(out, caches, began + options.seconds, environment, unpretended(environment))

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 FILE = Path(__file__).parents[1] / "lease_packages.txt"
+REQUIRED = re.compile(r"([\w.-]+)\s*(?:\[([^]]*)\])?")  # a name and its extras
+EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)""")
 CARRIED, OPTIONAL = "carried", "optional"
 
 
@@ -51,27 +53,28 @@ def _remedy(said: str, name: str) -> str:
 
 def unlisted() -> list[str]:
     """Return the packages here that neither stand in lease_packages.txt nor are needed by one."""
-    allowed: set[str] = set()
-    waiting = [_plain(name) for name in listed()]
+    allowed: set[tuple[str, str]] = set()
+    waiting = [(_plain(name), "") for name in listed()]
     while waiting:
-        name = waiting.pop()
-        if name not in allowed:
-            allowed.add(name)
-            waiting += _needed_by(name)
+        if (one := waiting.pop()) not in allowed:
+            allowed.add(one)
+            waiting += _needed_by(*one)
     names = {_plain(each.metadata["Name"]) for each in metadata.distributions()}
-    return sorted(names - allowed)
+    return sorted(names - {name for name, _ in allowed})
 
 
-def _needed_by(name: str) -> list[str]:
+def _needed_by(name: str, extra: str) -> Iterator[tuple[str, str]]:
+    """Yield what a package needs, or one of its extras: names, each with no extra or one."""
     try:
         lines = metadata.requires(name) or []
     except metadata.PackageNotFoundError:
-        return []
-    return [
-        _plain(re.split(r"[^\w.-]", line, maxsplit=1)[0])
-        for line in lines
-        if "extra ==" not in line
-    ]
+        return
+    for line in lines:
+        asked = EXTRA.search(line)
+        if (asked[1] if asked else "") == extra and (said := REQUIRED.match(line)):
+            yield from (
+                (_plain(said[1]), each.strip()) for each in ["", *(said[2] or "").split(",")]
+            )
 
 
 def _plain(name: str) -> str:

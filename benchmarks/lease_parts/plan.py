@@ -16,6 +16,8 @@ BENCHMARKS = ROOT / "benchmarks"
 LONG = {"probe": 20, "tests": 110, "rules": 200, "scripts": 150, "more": 40, "summary": 20}
 SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summary": 5}
 SHORT_BELOW = 200
+TESTS_OF_A_GPU, TESTS_OF_THE_PRETENCE = "gpu and not slow", "not gpu and not slow"
+QUICK, SMALL = ("--quick",), ("--scripts", "curve_fit")  # others take minutes on a CPU
 LATEST = 3.0  # seconds before its limit that a command is told to end
 
 
@@ -57,9 +59,11 @@ def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
     }
 
 
-def table(out: Path, public: Path | None, tests: str) -> tuple[Part, ...]:
-    """Return the parts of a lease; ``tests`` says which of tests/gpu are run."""
-    rules, scripts = _rules(out), _scripts(out, public)
+def table(out: Path, public: Path | None, *, rehearsal: bool) -> tuple[Part, ...]:
+    """Return the parts of a lease, or of a rehearsal, which has to do with a CPU."""
+    tests = TESTS_OF_THE_PRETENCE if rehearsal else TESTS_OF_A_GPU
+    rules = _rules(out, QUICK if rehearsal else ())
+    scripts = _scripts(out, public, SMALL if rehearsal else ())
     return (
         Part("probe", (_probe(out),)),
         Part("tests", (_tests(tests),)),
@@ -80,14 +84,14 @@ def _tests(which: str) -> Job:
     return Job("tests", (*words, *calm), "tests.jsonl", threads=1, again=True, pretends=False)
 
 
-def _rules(out: Path) -> Job:
+def _rules(out: Path, more: tuple[str, ...]) -> Job:
     words = (sys.executable, str(BENCHMARKS / "rules.py"), "--device", "cuda")
-    return Job("rules", (*words, *_files(out, "rules.jsonl")), "rules.jsonl", threads=4)
+    return Job("rules", (*words, *_files(out, "rules.jsonl"), *more), "rules.jsonl", threads=4)
 
 
-def _scripts(out: Path, public: Path | None) -> Job:
+def _scripts(out: Path, public: Path | None, more: tuple[str, ...]) -> Job:
     words = (sys.executable, str(BENCHMARKS / "gpu.py"), "--device", "cuda")
-    more = ("--public", str(public)) if public else ()
+    more = (*more, "--public", str(public)) if public else more
     return Job("scripts", (*words, *_files(out, "runs.jsonl"), *more), "runs.jsonl")
 
 

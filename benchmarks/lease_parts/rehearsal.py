@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CARRIED = 64 * 2**20  # bytes that may travel
-TESTS = "not gpu and not slow"
 UNLISTED = "from lease_parts import packages; print(*packages.unlisted(), sep=', ')"
 PRETEND = "import json, gpu_tools; print(json.dumps(dict(gpu_tools.fake_cuda().environment)))"
 TWIN = """\
@@ -121,12 +120,7 @@ def rehearse(twin: Twin, words: Sequence[str]) -> int:
             f"rehearsal: this twin has what lease_packages.txt does not list: {others}", flush=True
         )
     pretence = json.loads(twin.asked(PRETEND, "tests/gpu", "tests/verify"))
-    environment = {
-        **twin.environment,
-        **pretence,
-        PRETENCE: pretence["PYTHONPATH"],
-        "LEASE_WHICH_TESTS": TESTS,
-    }
+    environment = {**twin.environment, **pretence, PRETENCE: pretence["PYTHONPATH"]}
     line = [twin.python, str(twin.tree / "benchmarks" / "lease.py"), *words]
     print("rehearsal: " + " ".join(line), flush=True)
     process = subprocess.Popen(line, env=environment, cwd=twin.tree, stdin=subprocess.DEVNULL)

@@ -40,7 +40,7 @@ def test_more_gets_what_a_longer_run_has():
 
 
 def test_each_command_goes_on_from_committed_evidence_and_writes_to_the_folder(tmp_path):
-    parts = {part.name: part for part in table(tmp_path, None, "gpu and not slow")}
+    parts = {part.name: part for part in table(tmp_path, None, rehearsal=False)}
     assert tuple(parts) == ALL
     for name, log in (("rules", "rules.jsonl"), ("scripts", "runs.jsonl")):
         words = " ".join(parts[name].jobs[0].words)
@@ -48,7 +48,18 @@ def test_each_command_goes_on_from_committed_evidence_and_writes_to_the_folder(t
         assert "/benchmarks/evidence" in words.partition("--known ")[2].split()[0]
     assert parts["more"].jobs == (*parts["rules"].jobs, *parts["scripts"].jobs)
     assert "--public" not in str(parts)
-    assert "--public" in str(table(tmp_path, Path("here"), ""))
+    assert "--public" in str(table(tmp_path, Path("here"), rehearsal=True))
+
+
+def test_a_rehearsal_runs_the_tests_of_the_pretence_and_what_a_cpu_can_do(tmp_path):
+    real, rehearsed = (
+        {job.name: job.words for part in table(tmp_path, None, rehearsal=way) for job in part.jobs}
+        for way in (False, True)
+    )
+    assert "gpu and not slow" in real["tests"]
+    assert "not gpu and not slow" in rehearsed["tests"]
+    assert set(rehearsed["rules"]) - set(real["rules"]) == {"--quick"}
+    assert set(rehearsed["scripts"]) - set(real["scripts"]) == {"--scripts", "curve_fit"}
 
 
 def test_commands_find_the_checkout_then_what_was_inherited(monkeypatch, tmp_path):
