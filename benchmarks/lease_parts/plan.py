@@ -18,6 +18,7 @@ SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summar
 SHORT_BELOW = 200
 TESTS_OF_A_GPU, TESTS_OF_THE_PRETENCE = "gpu and not slow", "not gpu and not slow"
 QUICK, SMALL = ("--quick",), ("--scripts", "curve_fit")  # others take minutes on a CPU
+THREADS = 4  # of the rules; the scripts have as many as they like
 LATEST = 3.0  # seconds before its limit that a command is told to end
 
 
@@ -62,8 +63,10 @@ def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
 def table(out: Path, public: Path | None, *, rehearsal: bool) -> tuple[Part, ...]:
     """Return the parts of a lease, or of a rehearsal, which has to do with a CPU."""
     tests = TESTS_OF_THE_PRETENCE if rehearsal else TESTS_OF_A_GPU
-    rules = _rules(out, QUICK if rehearsal else ())
-    scripts = _scripts(out, public, SMALL if rehearsal else ())
+    if rehearsal:
+        rules, scripts = _rules(out, 1, QUICK), _scripts(out, public, 1, SMALL)
+    else:
+        rules, scripts = _rules(out, THREADS, ()), _scripts(out, public, None, ())
     return (
         Part("probe", (_probe(out),)),
         Part("tests", (_tests(tests),)),
@@ -84,15 +87,15 @@ def _tests(which: str) -> Job:
     return Job("tests", (*words, *calm), "tests.jsonl", threads=1, again=True, pretends=False)
 
 
-def _rules(out: Path, more: tuple[str, ...]) -> Job:
+def _rules(out: Path, threads: int, more: tuple[str, ...]) -> Job:
     words = (sys.executable, str(BENCHMARKS / "rules.py"), "--device", "cuda")
-    return Job("rules", (*words, *_files(out, "rules.jsonl"), *more), "rules.jsonl", threads=4)
+    return Job("rules", (*words, *_files(out, "rules.jsonl"), *more), "rules.jsonl", threads)
 
 
-def _scripts(out: Path, public: Path | None, more: tuple[str, ...]) -> Job:
+def _scripts(out: Path, public: Path | None, threads: int | None, more: tuple[str, ...]) -> Job:
     words = (sys.executable, str(BENCHMARKS / "gpu.py"), "--device", "cuda")
     more = (*more, "--public", str(public)) if public else more
-    return Job("scripts", (*words, *_files(out, "runs.jsonl"), *more), "runs.jsonl")
+    return Job("scripts", (*words, *_files(out, "runs.jsonl"), *more), "runs.jsonl", threads)
 
 
 def _files(out: Path, log: str) -> tuple[str, ...]:

@@ -62,6 +62,16 @@ def test_a_rehearsal_runs_the_tests_of_the_pretence_and_what_a_cpu_can_do(tmp_pa
     assert set(rehearsed["scripts"]) - set(real["scripts"]) == {"--scripts", "curve_fit"}
 
 
+def test_threads_are_bounded_but_those_of_scripts(tmp_path):
+    for rehearsal, threads in ((False, (1, 4, None)), (True, (1, 1, 1))):
+        jobs = {
+            job.name: job.threads
+            for part in table(tmp_path, None, rehearsal=rehearsal)
+            for job in part.jobs
+        }
+        assert (jobs["tests"], jobs["rules"], jobs["scripts"]) == threads
+
+
 def test_commands_find_the_checkout_then_what_was_inherited(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", "/inherited")
     path = children_environment(tmp_path)["PYTHONPATH"].split(":")
