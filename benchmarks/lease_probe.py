@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def _asked(tool: str, what: str, fields: str) -> Iterator[list[str]]:
 def _measures() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "copies GB/s", _copies
     for kind in ("fp32", "tf32", "bf16"):
-        yield f"matmul {kind} TFLOP/s", lambda kind=kind: _matmul(kind)
+        yield f"matmul {kind} TFLOP/s", partial(_matmul, kind)
     yield "profiler seconds", _profiler
 
 

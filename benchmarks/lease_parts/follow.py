@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from lease_parts.out import Out
 
 BAD = frozenset({"failed", "error", "hung", "crashed", "changes results", "not written"})
+RAISED = re.compile(r"(?:E\s+)?((?:[\w.]*(?:Error|Exception|Warning)\b|assert ).*)")
 SUBJECTS = ("test", "row", "script")
 
 
@@ -64,11 +66,13 @@ class Follower:
         if what in BAD:
             self.bad(f"{subject}: {what}", str(entry.get("why") or entry.get("text") or ""))
 
-    def died(self, how: str) -> None:
-        """Say which test ran when its process died."""
-        if self.told.begun:
-            self.bad(f"{self.told.begun}: {how}", "its stack is above, if it left one")
-            self.told.begun = ""
+    def died(self, how: str) -> bool:
+        """Say which test ran when its process ended, if one did."""
+        if not (test := self.told.begun):
+            return False
+        self.told.begun = ""
+        self.bad(f"{test}: {how}", "its stack is above, if it left one")
+        return True
 
     def bad(self, title: str, why: str) -> None:
         """Write down a failure."""
@@ -77,7 +81,7 @@ class Follower:
 
 
 def _brief(why: str) -> str:
-    """Return the line of a traceback that says most."""
-    lines = [line for line in why.splitlines() if line.strip()] or [""]
-    raised = [line[1:].strip() for line in lines if line.startswith("E  ")]
-    return (raised or lines)[0].strip()[:120]
+    """Return the line of a traceback that says most: what was raised last."""
+    raised = [found[1] for line in why.splitlines() if (found := RAISED.match(line))]
+    said = [line.strip() for line in why.splitlines() if line.strip()] or [""]
+    return (raised[-1] if raised else said[0])[:120]

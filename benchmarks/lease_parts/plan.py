@@ -47,8 +47,8 @@ class Part:
 
 def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
     """Return the seconds of each part, and of the summary."""
-    table = SHORT if seconds < SHORT_BELOW else LONG
-    whole = sum(table.values())
+    table: dict[str, float] = dict(SHORT if seconds < SHORT_BELOW else LONG)
+    whole: float = sum(table.values())
     if seconds > whole and "more" in names:
         table = {**table, "more": table["more"] + seconds - whole}
         whole = seconds
@@ -83,7 +83,8 @@ def _probe(out: Path) -> Job:
 
 def _tests(which: str) -> Job:
     words = (sys.executable, "-m", "pytest", "-m", which, "tests/gpu", "-p", "lease_pytest")
-    calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-o", "faulthandler_timeout={patience}")
+    calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+    calm += ("-o", "faulthandler_timeout={patience}")
     return Job("tests", (*words, *calm), "tests.jsonl", threads=1, again=True, pretends=False)
 
 

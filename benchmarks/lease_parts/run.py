@@ -24,7 +24,7 @@ DONE, FAILED, USE, LEFT = 0, 1, 2, 3
 PRETENCE = "LEASE_PRETENCE"  # folders of the pretended GPU, in a rehearsal
 STOPPED = -1000  # the watchdog or a signal ended it
 TICK = 10.0  # seconds between two lines on the terminal
-LEAST = 4.0  # seconds with which a command is still begun
+LEAST = 8.0  # seconds with which a command is still begun
 ASKED = (
     "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
     "clocks_throttle_reasons.active"
@@ -65,7 +65,7 @@ class Lease:
                 left = limit - time.monotonic()
                 if self.ended or left < LEAST:
                     self.codes.setdefault(job.name, LEFT)
-                    self._note(f"{job.name}: not begun, {self.ended or 'no time was left'}")
+                    self._note(f"{self._title(job)}: not begun, {self.ended or 'no time was left'}")
                     continue
                 self._job(job, time.monotonic() + left / (len(part.jobs) - place))
             if part.name == "probe" and self.codes["probe"] == USE:
@@ -80,20 +80,16 @@ class Lease:
     def _job(self, job: Job, limit: float) -> None:
         """Run a command; one that goes on behind a crash, again until it is done."""
         told = self.told.setdefault(job.name, Told())
-        since = time.time()
-        worst = DONE
-        while True:
-            code = self._once(job, limit, told, since)
+        since, worst, goes_on = time.time(), DONE, True
+        while goes_on:
+            code, has_died = self._once(job, limit, told, since)
             worst = worst if code == DONE else code
-            has_died = code < 0 or code > LEFT
-            if not (job.again and has_died and told.counts["begun"]):
-                break
-            if code == STOPPED or self.ended or limit - time.monotonic() < LEAST:
-                break
-            told.counts["begun"] = 0
+            time_is_left = limit - time.monotonic() >= LEAST and not self.ended
+            goes_on = job.again and has_died and time_is_left
         self.codes[job.name] = worst
 
-    def _once(self, job: Job, limit: float, told: Told, since: float) -> int:
+    def _once(self, job: Job, limit: float, told: Told, since: float) -> tuple[int, bool]:
+        """Return the exit code, and whether a test ended its process."""
         began = time.monotonic()
         follower = Follower(self.out.folder / (job.log or "none"), told, self.out)
         told.now = "starts"
@@ -103,7 +99,7 @@ class Lease:
             )
         except OSError as error:
             self._note(f"{job.name}: cannot be started: {error}")
-            return LEFT
+            return LEFT, False
         while (code := process.code()) is None and not self.ended and time.monotonic() < limit:
             follower.read()
             self._tick(job, told, limit)
@@ -113,14 +109,13 @@ class Lease:
             code = STOPPED
             how = self.ended or "its time was over"
         else:
-            outlived = process.clear()
-            how = NOTES.get(code, _how(code)) + (
-                f"; {outlived} processes outlived it and were ended" if outlived else ""
-            )
+            how = NOTES.get(code) or _how(code)
+            if outlived := process.clear():
+                how += f"; {outlived} processes outlived it and were ended"
         follower.read()
-        follower.died(how)
-        self._note(f"{job.name}: {how}, after {time.monotonic() - began:.0f} s")
-        return code
+        has_died = follower.died(how if code not in NOTES else "it hung, or ended its process")
+        self._note(f"{self._title(job)}: {how}, after {time.monotonic() - began:.0f} s")
+        return code, has_died
 
     def _words(self, job: Job, limit: float) -> list[str]:
         seconds = limit - time.monotonic()
@@ -165,6 +160,9 @@ class Lease:
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.out.say(text)
+
+    def _title(self, job: Job) -> str:
+        return job.name if job.name == self.out.part else f"{job.name} again"
 
     def _note_signals(self) -> None:
         def asked(number: int, _frame: object) -> None:

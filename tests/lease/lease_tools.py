@@ -68,8 +68,13 @@ def begin(words: list[str], **more) -> subprocess.Popen[str]:
 
 def lease(out: Path, scripts: dict[str, str], seconds: float = 20, **more) -> Run:
     """Run to the end."""
-    with begin(words_of(out, scripts, seconds, **more)) as process:
-        said = process.communicate(timeout=60)[0]
+    return finished(out, begin(words_of(out, scripts, seconds, **more)))
+
+
+def finished(out: Path, process: subprocess.Popen[str]) -> Run:
+    """Wait for the end of a run, and return what it left."""
+    with process:
+        said = process.communicate(timeout=90)[0]
     return Run(out, process.returncode, said)
 
 

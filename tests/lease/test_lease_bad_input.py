@@ -68,7 +68,7 @@ def test_a_part_that_hangs_leaves_its_stack(tmp_path):
         "def waits_for_nothing():\n    time.sleep(600)\n"
         "waits_for_nothing()"
     )
-    run = lease(tmp_path, {"rules": hangs, "scripts": GOOD}, 3)
+    run = lease(tmp_path, {"rules": hangs, "scripts": GOOD}, 6)
     assert "waits_for_nothing" in run.text("failures.txt")
     assert "rules: its time was over" in run.text("summary.txt")
     assert "it ran" in run.text("log.txt")
@@ -77,7 +77,7 @@ def test_a_part_that_hangs_leaves_its_stack(tmp_path):
 def test_a_part_that_ignores_sigterm_is_ended(tmp_path, name):
     ignores = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     script = ignores + escapes(name) + "import time; time.sleep(600)"
-    run = lease(tmp_path, {"rules": script, "scripts": GOOD}, 5)
+    run = lease(tmp_path, {"rules": script, "scripts": GOOD}, 6)
     assert "it ran" in run.text("log.txt")
     assert not named(name)
 
@@ -89,13 +89,13 @@ def test_a_part_may_end_in_order_on_sigterm(tmp_path):
         "signal.signal(signal.SIGTERM, end)\n"
         "time.sleep(600)"
     )
-    assert "all is written" in lease(tmp_path, {"rules": ends}, 2).text("log.txt")
+    assert "all is written" in lease(tmp_path, {"rules": ends}, 4).text("log.txt")
 
 
 @pytest.mark.parametrize("env", ["None", "{}"], ids=["marked", "emptied"])
 def test_grandchildren_in_sessions_of_their_own_are_ended(tmp_path, name, env):
     stays = escapes(name, env) + "import time; time.sleep(600)"
-    run = lease(tmp_path, {"rules": stays, "scripts": GOOD}, 3)
+    run = lease(tmp_path, {"rules": stays, "scripts": GOOD}, 6)
     assert not named(name)
     assert "it ran" in run.text("log.txt")
 
@@ -185,3 +185,29 @@ def test_a_closed_terminal_does_not_end_the_run(tmp_path):
         process.stdout.close()
         assert process.wait(timeout=30) == 0
     assert "it ran" in (tmp_path / "log.txt").read_text()
+
+
+SMI = "#!/bin/sh\nwhile true; do echo '2026/11/28, Fake GPU'; sleep 0.1; done\n"
+
+
+def test_the_gpu_is_watched_while_the_run_lasts(tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(SMI)
+    tool.chmod(0o755)
+    words = words_of(tmp_path / "out", {"rules": "import time; time.sleep(1)"}, 20)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    with begin(words, env={**os.environ, "PATH": path}) as process:
+        process.communicate(timeout=30)
+    assert "Fake GPU" in (tmp_path / "out" / "gpu.csv").read_text()
+    assert not named(str(tool))
+
+
+def test_a_command_that_cannot_be_started_costs_only_itself(tmp_path):
+    words = words_of(tmp_path, {"rules": "never", "scripts": GOOD}, 20)
+    python = "('/no/such/python' if name == 'rules' else sys.executable, "
+    words[2] = words[2].replace("(sys.executable, ", python)
+    with begin(words) as process:
+        said = process.communicate(timeout=30)[0]
+    assert process.returncode == 3
+    assert "rules: cannot be started: " in said
+    assert "scripts: done" in said

@@ -93,3 +93,11 @@ def test_there_are_at_most_eight_flat_files(tmp_path):
     known = {"log.txt", "failures.txt", "summary.txt", "rules.jsonl", "runs.jsonl"}
     assert {path.name for path in run.out.rglob("*")} == known
     assert len(entries(out / "rules.jsonl")) == 1
+
+
+def test_the_summary_names_what_was_raised_not_where(tmp_path):
+    why = (
+        "Traceback (most recent call last):\n  File 'a'\ntorch.SomeError: no driver\nSearch for it"
+    )
+    run = rules(tmp_path, [{"what": "failed", "row": "TL1 step", "why": why}])
+    assert "TL1 step: failed: torch.SomeError: no driver" in run.text("summary.txt")

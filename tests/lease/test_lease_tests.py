@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lease_tools import ROOT, entries, lease
+from lease_tools import ROOT, Run, begin, entries, finished, wait_for, words_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,24 +13,30 @@ PYTEST = """
 import os, sys
 sys.path.insert(0, {plugin!r})
 os.environ["PYTHONPATH"] = {plugin!r}
-words = [sys.executable, "-m", "pytest", "-c", "none.ini", {tests!r}, "-p", "lease_pytest"]
-os.execv(sys.executable, [*words, "--rootdir", {folder!r}, "-p", "no:cacheprovider", "-q"])
+words = [sys.executable, "-m", "pytest", "-c", {settings!r}, {tests!r}, "--rootdir", {folder!r}]
+words += ["-p", "lease_pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-q"]
+os.execv(sys.executable, words)
 """
 
 
-def run(tmp_path: Path, text: str, seconds: float = 60, patience: float = 60):
-    out, tests = tmp_path / "out", tmp_path / "test_these.py"
+def words(tmp_path: Path, text: str, patience: float = 60) -> list[str]:
+    """Return the command of a run with a file of tests."""
+    out, tests, settings = tmp_path / "out", tmp_path / "test_these.py", tmp_path / "none.ini"
     out.mkdir()
     tests.write_text(text)
-    (tmp_path / "none.ini").write_text(
+    settings.write_text(
         f"[pytest]\nfaulthandler_timeout = {patience}\nfaulthandler_exit_on_timeout = true\n"
     )
     plugin = str(ROOT / "benchmarks" / "lease_parts" / "plugin")
-    script = PYTEST.format(plugin=plugin, tests=str(tests), folder=str(tmp_path))
-    script = script.replace('"none.ini"', repr(str(tmp_path / "none.ini")))
-    return lease(
-        out, {"tests": script, "rules": "print('it ran')"}, seconds, log="tests.jsonl", again=True
+    script = PYTEST.format(
+        plugin=plugin, tests=str(tests), folder=str(tmp_path), settings=str(settings)
     )
+    scripts = {"tests": script, "rules": "print('it ran')"}
+    return words_of(out, scripts, 60, log="tests.jsonl", again=True)
+
+
+def run(tmp_path: Path, text: str, patience: float = 60) -> Run:
+    return finished(tmp_path / "out", begin(words(tmp_path, text, patience)))
 
 
 def outcomes(found) -> dict[str, str]:
@@ -93,15 +99,20 @@ def test_last(): pass
 def test_a_test_that_hangs_costs_only_itself(tmp_path):
     found = run(tmp_path, HANGS, patience=1)
     assert outcomes(found) == {"test_good": "passed", "test_last": "passed"}
+    assert "test_hangs: it hung" in found.text("failures.txt")
+    assert found.code == 3
     assert "in test_hangs" in found.text("failures.txt")
 
 
-def test_a_test_whose_part_is_over_leaves_its_stack(tmp_path):
-    found = run(tmp_path, HANGS, 20)
-    assert outcomes(found)["test_good"] == "passed"
+def test_a_test_that_runs_when_all_has_to_end_leaves_its_stack(tmp_path):
+    process = begin(words(tmp_path, HANGS))
+    told = tmp_path / "out" / "tests.jsonl"
+    wait_for(lambda: told.is_file() and "test_hangs" in told.read_text())
+    process.terminate()
+    found = finished(tmp_path / "out", process)
+    assert outcomes(found) == {"test_good": "passed"}
     assert "in test_hangs" in found.text("failures.txt")
-    assert "test_hangs: its time was over" in found.text("failures.txt")
-    assert "it ran" in found.text("log.txt")
+    assert "test_hangs: the run was ended by SIGTERM" in found.text("failures.txt")
 
 
 def test_a_file_that_cannot_be_imported_is_told(tmp_path):
