@@ -24,7 +24,6 @@ DONE, FAILED, USE, LEFT = 0, 1, 2, 3
 PRETENCE = "LEASE_PRETENCE"  # folders of the pretended GPU, in a rehearsal
 STOPPED = -1000  # the watchdog or a signal ended it
 TICK = 10.0  # seconds between two lines on the terminal
-LEAST = 8.0  # seconds with which a command is still begun
 ASKED = (
     "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
     "clocks_throttle_reasons.active"
@@ -63,11 +62,12 @@ class Lease:
             self.out.part = part.name
             for place, job in enumerate(part.jobs):
                 left = limit - time.monotonic()
-                if self.ended or left < LEAST:
+                if self.ended or left < part.least:
                     self.codes.setdefault(job.name, LEFT)
                     self._note(f"{self._title(job)}: not begun, {self.ended or 'no time was left'}")
                     continue
-                self._job(job, time.monotonic() + left / (len(part.jobs) - place))
+                until = time.monotonic() + left / (len(part.jobs) - place)
+                self._job(job, until, part.least)
             if part.name == "probe" and self.codes["probe"] == USE:
                 return
 
@@ -77,14 +77,14 @@ class Lease:
             return USE
         return LEFT if any(self.codes.values()) or self.ended else DONE
 
-    def _job(self, job: Job, limit: float) -> None:
+    def _job(self, job: Job, limit: float, least: float) -> None:
         """Run a command; one that goes on behind a crash, again until it is done."""
         told = self.told.setdefault(job.name, Told())
         since, worst, goes_on = time.time(), DONE, True
         while goes_on:
             code, has_died = self._once(job, limit, told, since)
             worst = worst if code == DONE else code
-            time_is_left = limit - time.monotonic() >= LEAST and not self.ended
+            time_is_left = time.monotonic() + least < limit and not self.ended
             goes_on = job.again and has_died and time_is_left
         self.codes[job.name] = worst
 

@@ -20,12 +20,12 @@ import lease
 from lease_parts.plan import Job, Part
 from lease_parts import process, run
 lease.SHORTEST = 1
-process.FOR_STACKS, process.FOR_ENDING, run.LEAST, run.TICK = 0.3, 0.5, 0.1, 0.5
+process.FOR_STACKS, process.FOR_ENDING, run.TICK = 0.3, 0.5, 0.5
 parts = []
 for name, jobs in SCRIPTS:
     parts.append(Part(name, tuple(
         Job(name, (sys.executable, "-c", script), log, again=again) for script, log, again in jobs
-    )))
+    ), least=0.1))
 sys.exit(lease.main(sys.argv[1:], parts))
 """
 
