@@ -121,7 +121,7 @@ class Lease:
         seconds = limit - time.monotonic()
         values = {
             "{budget}": f"{max(seconds - LATEST, seconds / 2):.0f}",
-            "{patience}": f"{max(5, min(60, 0.4 * seconds)):.0f}",
+            "{patience}": f"{max(30, min(90, 0.6 * seconds)):.0f}",
         }
         words = list(job.words)
         for name, text in values.items():

@@ -42,7 +42,7 @@ def _rules(told: Mapping[str, Told]) -> Iterator[str]:
     for one in measured[:OF_EACH]:
         low, middle, high = one["ratio"]
         pairs = f"{one.get('pairs', '?')} pairs, {one.get('verdict', '')}"
-        yield f"  {one['row']}: {middle:.2f} x ({low:.2f} to {high:.2f}), {pairs}"
+        yield f"  {one['row']}: {middle:.3g} x ({low:.3g} to {high:.3g}), {pairs}"
 
 
 def _scripts(told: Mapping[str, Told]) -> Iterator[str]:

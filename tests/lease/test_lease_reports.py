@@ -48,7 +48,7 @@ def test_the_summary_tells_the_largest_effects_first_and_fits_a_page(tmp_path):
     summary = rules(tmp_path, [*rows, *failed]).text("summary.txt").splitlines()
     assert len(summary) <= 60
     told = [line for line in summary if " x (" in line]
-    assert told[0].strip() == "TL49 step: 5.90 x (5.31 to 6.49), 3 pairs, faster"
+    assert told[0].strip() == "TL49 step: 5.9 x (5.31 to 6.49), 3 pairs, faster"
     assert summary[-1].startswith("exit ")
 
 
