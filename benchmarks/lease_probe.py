@@ -10,11 +10,13 @@ Exit codes: 0 all is there, 2 there is no CUDA device, or a package is missing.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +37,7 @@ ASKED = "name,driver_version,memory.total,memory.used,power.limit,clocks.max.sm,
 
 def main() -> int:
     """Look, and return the exit code."""
+    faulthandler.register(signal.SIGUSR2, all_threads=True)  # a driver may hang
     ends = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--evidence", type=Path, required=True, metavar="FOLDER")
@@ -67,6 +70,7 @@ def _device(found: dict[str, Any]) -> str | None:
     import torch  # noqa: PLC0415  it takes seconds, and may be missing
 
     found["import seconds"] = round(time.monotonic() - began, 2)
+    found["a forked child finds CUDA"] = _forks(torch)  # before this process asks anything of it
     cuda = torch.version.cuda
     if not torch.cuda.is_available():
         why = "torch is built without CUDA" if cuda is None else "no driver or no GPU was found"
@@ -81,6 +85,18 @@ def _device(found: dict[str, Any]) -> str | None:
     told = {name: value for name, value in found.items() if name != "packages"}
     print(f"{device}: {_shown(told)}", flush=True)
     return device
+
+
+def _forks(torch: Any) -> bool:
+    """Whether a child that is forked once torch is imported can use the GPU, as bench does it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            torch.zeros(1, device="cuda").sum().item()
+        except BaseException:  # noqa: BLE001  whatever it is, it is no yes
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _of_tool() -> dict[str, Any]:
@@ -163,14 +179,15 @@ def _matmul(kind: str) -> float:
 
 
 def _profiler() -> dict[str, float]:
-    """Return how long the profiler takes to start and stop, the first time and the second."""
+    """Return how long the worker's profiler takes to start and stop, at first and once more."""
     import torch  # noqa: PLC0415
 
+    from torchlint.verify.inject._torchlint_worker.busy import profiler  # noqa: PLC0415
+
     found = {}
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     for turn in ("first", "second"):
         began = time.perf_counter()
-        with torch.profiler.profile(activities=activities):
+        with profiler(torch):
             torch.ones(8, device="cuda").sum()
         found[turn] = round(time.perf_counter() - began, 3)
     return found

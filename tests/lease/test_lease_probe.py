@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from lease_parts import packages
@@ -44,6 +45,7 @@ def test_what_it_finds_is_put_beside_what_is_known(tmp_path):
     assert found["rules"] == {"rows": [1]}
     assert found["probe"]["context seconds"] >= 0
     assert found["probe"]["packages"]["torch"]
+    assert found["probe"]["a forked child finds CUDA"] is True
     assert "left out, no time" in run.stdout  # the time was short; the run goes on
 
 
@@ -61,6 +63,31 @@ def test_each_figure_is_tried_and_one_that_fails_costs_only_itself(monkeypatch):
     calls = []
     lease_probe._timed(lambda: calls.append(1))
     assert len(calls) == 1 + lease_probe.TURNS
+
+
+def test_the_profiler_is_the_one_that_the_worker_uses(monkeypatch):
+    pytest.importorskip("torch")
+    import lease_probe  # noqa: PLC0415  found by conftest.py
+
+    from torchlint.verify.inject._torchlint_worker import busy  # noqa: PLC0415
+
+    def no_profiler(_torch):
+        raise RuntimeError("No activities specified")
+
+    monkeypatch.setattr(busy, "profiler", no_profiler, raising=False)
+    assert lease_probe._tried(lease_probe._profiler) == "RuntimeError: No activities specified"
+
+
+@pytest.mark.parametrize("is_poisoned", [False, True])
+def test_a_forked_child_that_cannot_use_the_gpu_is_told(is_poisoned):
+    import lease_probe  # noqa: PLC0415  found by conftest.py
+
+    def zeros(*_, device):
+        if is_poisoned:
+            raise RuntimeError(f"Cannot re-initialize {device} in forked subprocess")
+        return SimpleNamespace(sum=lambda: SimpleNamespace(item=lambda: 0))
+
+    assert lease_probe._forks(SimpleNamespace(zeros=zeros)) is not is_poisoned
 
 
 def test_no_cuda_device_ends_with_2_and_the_reason(tmp_path):
