@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -48,6 +49,7 @@ def main(words: Sequence[str] | None = None, parts: Sequence[Part] | None = None
     if options.carry:
         return carry()
     os.environ[marked.VARIABLE] = marked.new_mark()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what is ended by SIGABRT leaves no dump
     place = Path(tempfile.mkdtemp(prefix="lease-"))
     with guarded(os.environ[marked.VARIABLE], place):
         try:

@@ -90,17 +90,31 @@ def send(process: int, number: signal.Signals) -> None:
 
 def ask_for_stacks(processes: AbstractSet[int]) -> bool:
     """Let those that registered faulthandler for it write their stacks; tell whether any did."""
-    asked = [process for process in processes if _catches(process, signal.SIGUSR2)]
+    return _send_where_caught(processes, signal.SIGUSR2)
+
+
+def abort(processes: AbstractSet[int]) -> bool:
+    """Let processes of Python write their stacks and end by it; tell whether any was asked."""
+    return _send_where_caught(processes, signal.SIGABRT)
+
+
+def _send_where_caught(processes: AbstractSet[int], number: signal.Signals) -> bool:
+    asked = [one for one in processes if _is_in(one, number, "SigCgt:")]
     for process in asked:
-        send(process, signal.SIGUSR2)
+        send(process, number)
     return bool(asked)
 
 
-def _catches(process: int, number: signal.Signals) -> bool:
-    """Whether a signal does not end a process at once."""
+def heeds(process: int, number: signal.Signals) -> bool:
+    """Whether a signal does not end a process at once: it is caught, or ignored."""
+    return any(_is_in(process, number, name) for name in ("SigCgt:", "SigIgn:"))
+
+
+def _is_in(process: int, number: signal.Signals, name: str) -> bool:
+    """Whether a signal is in one of the sets that the system lists for a process."""
     try:
-        status = (PROC / str(process) / "status").read_text(encoding="utf-8")
+        lines = (PROC / str(process) / "status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
-    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
-    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+    listed = next((line for line in lines if line.startswith(name)), f"{name} 0")
+    return bool(int(listed.split()[1], 16) >> (number - 1) & 1)

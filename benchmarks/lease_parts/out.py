@@ -51,6 +51,8 @@ class Out:
 
     def say(self, text: str) -> None:
         """Write a line to the terminal and to the log."""
+        with self._lock:
+            self._in_stack = False  # it is the run that speaks now
         self.log(text)
         try:
             print(f"{self.part}: {text}", flush=True)

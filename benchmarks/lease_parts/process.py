@@ -57,12 +57,20 @@ class Process:
         return self._process.poll()
 
     def stop(self) -> None:
-        """Let it write its stacks, ask it to end, and then end it and all that it started."""
+        """Let it write its stacks, ask it to end, and then end it and all that it started.
+
+        A process that is not prepared for that writes its stacks as it is aborted.  What a command
+        started is aborted only once the command had its time to end: until then it might take
+        the death of its child for a failure, and write that down.
+        """
         known = marked.started(self.mark)
         if marked.ask_for_stacks(known):
-            self._wait(FOR_STACKS)
-        marked.send(self._process.pid, signal.SIGTERM)
-        self._wait(FOR_ENDING)
+            _wait_for(known, FOR_STACKS)
+        if marked.heeds(self._process.pid, signal.SIGTERM):
+            marked.send(self._process.pid, signal.SIGTERM)
+            self._wait(FOR_ENDING)
+        if marked.abort(known):
+            _wait_for(known, FOR_STACKS)
         self.clear(known)
 
     def clear(self, known: AbstractSet[int] = frozenset()) -> int:
@@ -94,6 +102,13 @@ class Process:
             rest = rest[:LONGEST]
         if rest:
             self._heard(rest)
+
+
+def _wait_for(processes: AbstractSet[int], seconds: float) -> None:
+    """Wait until all have ended, or the time is over."""
+    until = time.monotonic() + seconds
+    while any(map(marked.is_alive, processes)) and time.monotonic() < until:
+        pause()
 
 
 def pause() -> None:

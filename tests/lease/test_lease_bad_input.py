@@ -74,6 +74,24 @@ def test_a_part_that_hangs_leaves_its_stack(tmp_path):
     assert "it ran" in run.text("log.txt")
 
 
+WAITS = "import time\ndef waits_for_nothing():\n    time.sleep(600)\nwaits_for_nothing()"
+UNPREPARED = {
+    "alone": WAITS,
+    "a grandchild": f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {WAITS!r}])",
+    "deaf": f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{WAITS}",
+    "caught": f"import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\n{WAITS}",
+}
+
+
+@pytest.mark.parametrize("script", UNPREPARED.values(), ids=UNPREPARED)
+def test_a_part_that_is_not_prepared_to_hang_leaves_its_stack_too(tmp_path, script):
+    run = lease(tmp_path, {"rules": script, "scripts": GOOD}, 6)
+    assert "in waits_for_nothing" in run.text("failures.txt")
+    assert "its time was over" not in run.text("failures.txt")
+    assert "rules: its time was over" in run.text("summary.txt")
+    assert "it ran" in run.text("log.txt")
+
+
 def test_a_part_that_ignores_sigterm_is_ended(tmp_path, name):
     ignores = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     script = ignores + escapes(name) + "import time; time.sleep(600)"
@@ -90,6 +108,17 @@ def test_a_part_may_end_in_order_on_sigterm(tmp_path):
         "time.sleep(600)"
     )
     assert "all is written" in lease(tmp_path, {"rules": ends}, 4).text("log.txt")
+
+
+def test_a_part_that_ends_in_order_finds_its_children_alive(tmp_path):
+    ends = (
+        "import signal, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "def end(*_):\n    time.sleep(0.2); print('child:', child.poll()); sys.exit(3)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "time.sleep(600)"
+    )
+    assert "child: None" in lease(tmp_path, {"rules": ends}, 4).text("log.txt")
 
 
 @pytest.mark.parametrize("env", ["None", "{}"], ids=["marked", "emptied"])
