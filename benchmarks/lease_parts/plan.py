@@ -85,8 +85,10 @@ def _probe(out: Path) -> Job:
 def _tests(which: str) -> Job:
     words = (sys.executable, "-m", "pytest", "-m", which, "tests/gpu", "-p", "lease_pytest")
     calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
-    calm += ("-o", "faulthandler_timeout={patience}")
-    return Job("tests", (*words, *calm), "tests.jsonl", threads=1, again=True, pretends=False)
+    patience = ("-o", "faulthandler_timeout={patience}")
+    return Job(
+        "tests", (*words, *calm, *patience), "tests.jsonl", threads=1, again=True, pretends=False
+    )
 
 
 def _rules(out: Path, threads: int, more: tuple[str, ...]) -> Job:
