@@ -26,14 +26,15 @@ class Told:
     last: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each test, row or script
     bad: list[str] = field(default_factory=list)
     begun: str = ""  # the test that runs, or ran when its process died
+    tests: int = 0  # that there are
     now: str = ""
 
 
 class Follower:
     """Reads what is new in a file whenever it is asked to."""
 
-    def __init__(self, path: Path, told: Told, out: Out) -> None:
-        self.path, self.told, self.out = path, told, out
+    def __init__(self, path: Path, job: str, told: Told, out: Out) -> None:
+        self.path, self.job, self.told, self.out = path, job, told, out
         self._place = path.stat().st_size if path.is_file() else 0
         self._rest = b""
 
@@ -52,13 +53,14 @@ class Follower:
                 entry = json.loads(line)
             except ValueError:
                 continue  # a full disk cut it short
-            if isinstance(entry, dict):
+            if isinstance(entry, dict) and entry.get("job", self.job) == self.job:
                 self._take(entry)
 
     def _take(self, entry: dict[str, Any]) -> None:
         what = str(entry.get("what", ""))
         subject = str(next((entry[name] for name in SUBJECTS if entry.get(name)), ""))
         self.told.counts[what] += 1
+        self.told.tests = max(self.told.tests, entry.get("tests") or 0)
         self.told.now = " ".join(filter(None, (what, subject)))
         self.told.begun = subject if what == "begun" else ""
         if subject and what != "begun":

@@ -39,7 +39,7 @@ class Out:
         self.part = "lease"
         self._lock = threading.Lock()
         self._broken: set[str] = set()
-        self._in_stack = False
+        self._in_stack: set[str] = set()  # commands whose last line was one of a stack
         self._log = (folder / "log.txt").open("ab", buffering=0)
         try:
             fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,22 +52,23 @@ class Out:
     def say(self, text: str) -> None:
         """Write a line to the terminal and to the log."""
         with self._lock:
-            self._in_stack = False  # it is the run that speaks now
-        self.log(text)
+            self._write(self._log, _line(self.part, text))
         try:
             print(f"{self.part}: {text}", flush=True)
         except OSError:
             sys.stdout = sys.stderr  # nobody reads it any more
 
-    def log(self, text: str) -> None:
-        """Write a line to the log; a line of a stack goes to the failures as well."""
-        line = f"{time.strftime('%H:%M:%S')} {self.part:8} {text}\n"
+    def log(self, text: str, command: str) -> None:
+        """Write what a command said to the log; a line of a stack goes to the failures as well."""
         with self._lock:
-            self._write(self._log, line)
-            is_more = not text.strip() or text.startswith("  ")
-            if self._in_stack or STACK.match(text):
+            self._write(self._log, _line(command, text))
+            begins = bool(STACK.match(text))
+            if begins or command in self._in_stack:
                 self._write(self._failures, text + "\n")  # its last line is what was raised
-            self._in_stack = bool(STACK.match(text)) or (self._in_stack and is_more)
+            if begins:
+                self._in_stack.add(command)
+            elif text.strip() and not text.startswith("  "):
+                self._in_stack.discard(command)
 
     def failure(self, title: str, text: str) -> None:
         """Write what failed, and why."""
@@ -94,3 +95,7 @@ class Out:
         if name not in self._broken:
             self._broken.add(name)
             print(f"{self.part}: {name} is not written: {trouble}", flush=True)
+
+
+def _line(who: str, text: str) -> str:
+    return f"{time.strftime('%H:%M:%S')} {who:8} {text}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summar
 SHORT_BELOW = 200
 TESTS_OF_A_GPU, TESTS_OF_THE_PRETENCE = "gpu and not slow", "not gpu and not slow"
 QUICK, SMALL = ("--quick",), ("--scripts", "curve_fit")  # others take minutes on a CPU
+AGAIN = "more"  # the part that goes on with what others left
+SLOW_TESTS = "gpu and slow"
+TESTS_AT_ONCE = 6  # processes of tests
 THREADS = 4  # of the rules; the scripts have as many as they like
 LATEST = 3.0  # seconds before its limit that a command is told to end
 
@@ -43,6 +47,7 @@ class Part:
 
     name: str
     jobs: tuple[Job, ...]
+    at_once: int = 1  # commands that run beside each other
     least: float = 4.0  # seconds with which a job is still begun
 
 
@@ -63,17 +68,20 @@ def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
 
 def table(out: Path, public: Path | None, *, rehearsal: bool) -> tuple[Part, ...]:
     """Return the parts of a lease, or of a rehearsal, which has to do with a CPU."""
-    tests = TESTS_OF_THE_PRETENCE if rehearsal else TESTS_OF_A_GPU
+    at_once = min(TESTS_AT_ONCE, len(os.sched_getaffinity(0)) // 2)
     if rehearsal:
         rules, scripts = _rules(out, 1, QUICK), _scripts(out, public, 1, SMALL)
+        tests, more = _tests(TESTS_OF_THE_PRETENCE, at_once), (rules, scripts)
     else:
         rules, scripts = _rules(out, THREADS, ()), _scripts(out, public, None, ())
+        tests, slow = _tests(TESTS_OF_A_GPU, at_once), _test("slow tests", SLOW_TESTS, "tests/gpu")
+        more = (rules, scripts, slow)
     return (
         Part("probe", (_probe(out),)),
-        Part("tests", (_tests(tests),)),
+        Part("tests", tests, at_once=max(1, at_once)),
         Part("rules", (rules,)),
         Part("scripts", (scripts,)),
-        Part("more", (rules, scripts), least=8.0),
+        Part(AGAIN, more, least=8.0),
     )
 
 
@@ -82,13 +90,23 @@ def _probe(out: Path) -> Job:
     return Job("probe", (*words, "--time-budget", "{budget}"))
 
 
-def _tests(which: str) -> Job:
-    words = (sys.executable, "-m", "pytest", "-m", which, "tests/gpu", "-p", "lease_pytest")
+def _tests(which: str, at_once: int) -> tuple[Job, ...]:
+    """Return the tests, a process for each file of them where some can run at once."""
+    if at_once < 2:
+        return (_test("tests", which, "tests/gpu"),)
+    files = sorted((ROOT / "tests" / "gpu").glob("test_*.py"))
+    return tuple(
+        _test(f"tests {file.stem.removeprefix('test_')}", which, str(file.relative_to(ROOT)))
+        for file in files
+    )
+
+
+def _test(name: str, which: str, place: str) -> Job:
+    words = (sys.executable, "-m", "pytest", "-m", which, place, "-p", "lease_pytest")
     calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
     patience = ("-o", "faulthandler_timeout={patience}")
-    return Job(
-        "tests", (*words, *calm, *patience), "tests.jsonl", threads=1, again=True, pretends=False
-    )
+    words = (*words, *calm, *patience)
+    return Job(name, words, "tests.jsonl", threads=1, again=True, pretends=False)
 
 
 def _rules(out: Path, threads: int, more: tuple[str, ...]) -> Job:

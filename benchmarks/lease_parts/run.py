@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
+import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lease_parts.follow import Follower, Told
-from lease_parts.plan import LATEST, ROOT, shares
+from lease_parts.plan import AGAIN, LATEST, ROOT, shares
 from lease_parts.process import Process, pause
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ DONE, FAILED, USE, LEFT = 0, 1, 2, 3
 PRETENCE = "LEASE_PRETENCE"  # folders of the pretended GPU, in a rehearsal
 STOPPED = -1000  # the watchdog or a signal ended it
 TICK = 10.0  # seconds between two lines on the terminal
+SHOWN = 120  # characters of what runs
 ASKED = (
     "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
     "clocks_throttle_reasons.active"
@@ -49,6 +53,7 @@ class Lease:
     codes: dict[str, int] = field(default_factory=dict)
     told: dict[str, Told] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    running: dict[str, Told] = field(default_factory=dict)
     ended: str = ""  # the signal that asked for the end
     ticked: float = 0.0
 
@@ -60,16 +65,30 @@ class Lease:
         for part in parts:
             limit += shared[part.name]
             self.out.part = part.name
-            for place, job in enumerate(part.jobs):
-                left = limit - time.monotonic()
-                if self.ended or left < part.least:
-                    self.codes.setdefault(job.name, LEFT)
-                    self._note(f"{self._title(job)}: not begun, {self.ended or 'no time was left'}")
-                    continue
-                until = time.monotonic() + left / (len(part.jobs) - place)
-                self._job(job, until, part.least)
+            self._part(part, limit)
             if part.name == "probe" and self.codes["probe"] == USE:
                 return
+
+    def _part(self, part: Part, limit: float) -> None:
+        """Run the commands of a part, so many at once; those that wait share the time."""
+        waiting = [job for job in part.jobs if self.codes.get(job.name) != DONE]
+
+        def work() -> None:
+            while waiting:
+                turns = math.ceil(len(waiting) / part.at_once)
+                job, left = waiting.pop(0), limit - time.monotonic()
+                self.codes.setdefault(job.name, LEFT)
+                if self.ended or left < part.least:
+                    self._note(f"{self._title(job)}: not begun, {self.ended or 'no time was left'}")
+                    continue
+                self._job(job, time.monotonic() + left / turns, part.least)
+
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(part.at_once)]
+        for worker in workers:
+            worker.start()
+        while any(worker.is_alive() for worker in workers):
+            self._tick(limit)
+            pause()
 
     def result(self) -> int:
         """Return the exit code of the run."""
@@ -91,8 +110,9 @@ class Lease:
     def _once(self, job: Job, limit: float, told: Told, since: float) -> tuple[int, bool]:
         """Return the exit code, and whether a test ended its process."""
         began = time.monotonic()
-        follower = Follower(self.out.folder / (job.log or "none"), told, self.out)
+        follower = Follower(self.out.folder / (job.log or "none"), job.name, told, self.out)
         told.now = "starts"
+        self.running[job.name] = told
         try:
             process = Process(
                 self._words(job, limit), self._environment(job, since), ROOT, self._hear(job, told)
@@ -102,7 +122,6 @@ class Lease:
             return LEFT, False
         while (code := process.code()) is None and not self.ended and time.monotonic() < limit:
             follower.read()
-            self._tick(job, told, limit)
             pause()
         if code is None:
             process.stop()
@@ -113,6 +132,7 @@ class Lease:
             if outlived := process.clear():
                 how += f"; {outlived} processes outlived it and were ended"
         follower.read()
+        del self.running[job.name]
         has_died = follower.died(how if code not in NOTES else "it hung, or ended its process")
         self._note(f"{self._title(job)}: {how}, after {time.monotonic() - began:.0f} s")
         return code, has_died
@@ -133,6 +153,7 @@ class Lease:
         return {
             **(self.environment if job.pretends else self.unpretended),
             **({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads} if job.threads else {}),
+            "LEASE_JOB": job.name,
             "LEASE_TESTS": str(self.out.folder / "tests.jsonl"),
             "LEASE_SINCE": f"{since:.3f}",
         }
@@ -144,25 +165,27 @@ class Lease:
             if text.startswith(NOTED) and text not in self.notes:
                 self._note(text)
             else:
-                self.out.log(text)
+                self.out.log(text, job.name)
             if not job.log:
                 told.now = text.strip()
 
         return heard
 
-    def _tick(self, job: Job, told: Told, limit: float) -> None:
+    def _tick(self, limit: float) -> None:
+        """Say every ten seconds what runs and how long it may."""
         now = time.monotonic()
-        if now - self.ticked >= TICK:
+        if now - self.ticked >= TICK and (running := list(self.running.items())):
             self.ticked = now
-            left = f"{limit - now:.0f} s left, {self.ends - now:.0f} s in all"
-            self.out.say(f"{job.name}: {told.now[:120]} ({left})")
+            most = SHOWN // len(running)
+            what = "; ".join(f"{name}: {told.now[:most]}" for name, told in running)
+            self.out.say(f"{what} ({limit - now:.0f} s left, {self.ends - now:.0f} s in all)")
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.out.say(text)
 
     def _title(self, job: Job) -> str:
-        return job.name if job.name == self.out.part else f"{job.name} again"
+        return f"{job.name} again" if self.out.part == AGAIN else job.name
 
     def _note_signals(self) -> None:
         def asked(number: int, _frame: object) -> None:
@@ -210,4 +233,9 @@ def watch_gpu(out: Out, environment: Mapping[str, str]) -> Process | None:
         return None
     words = ["sh", "-c", 'exec "$0" "$@" >> "$GPU_CSV" 2>&1', tool]
     words += [f"--query-gpu={ASKED}", "--format=csv", "-l", "1"]
-    return Process(words, {**environment, "GPU_CSV": str(out.folder / "gpu.csv")}, ROOT, out.log)
+    return Process(
+        words,
+        {**environment, "GPU_CSV": str(out.folder / "gpu.csv")},
+        ROOT,
+        partial(out.log, command="nvidia-smi"),
+    )

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lease_parts.follow import Told
     from lease_parts.out import Out
@@ -25,11 +25,18 @@ def lines(lease: Lease, code: int) -> list[str]:
 
 
 def _tests(told: Mapping[str, Told]) -> Iterator[str]:
-    if (tests := told.get("tests")) is None:
+    tests = [one for name, one in told.items() if "tests" in name.split()]
+    if not tests:
         return
     kinds = ("passed", "failed", "error", "skipped")
-    counts = {kind: sum(one["what"] == kind for one in tests.last.values()) for kind in kinds}
+    last = [entry["what"] for one in tests for entry in one.last.values()]
+    counts = {**{kind: last.count(kind) for kind in kinds}, "not run": _not_run(tests)}
     yield "tests: " + ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
+
+
+def _not_run(tests: Iterable[Told]) -> int:
+    """Return how many tests had no end, nor a beginning."""
+    return sum(max(0, one.tests - len(one.last)) for one in tests)
 
 
 def _rules(told: Mapping[str, Told]) -> Iterator[str]:

@@ -22,10 +22,11 @@ from lease_parts import process, run
 lease.SHORTEST = 1
 process.FOR_STACKS, process.FOR_ENDING, run.TICK = 0.3, 0.5, 0.5
 parts = []
-for name, jobs in SCRIPTS:
-    parts.append(Part(name, tuple(
-        Job(name, (sys.executable, "-c", script), log, again=again) for script, log, again in jobs
-    ), least=0.1))
+for part, jobs in SCRIPTS:
+    parts.append(Part(part, tuple(
+        Job(name, (sys.executable, "-c", script), log, again=again)
+        for name, script, log, again in jobs
+    ), at_once=len(jobs), least=0.1))
 sys.exit(lease.main(sys.argv[1:], parts))
 """
 
@@ -42,10 +43,19 @@ class Run:
         return (self.out / name).read_text(encoding="utf-8")
 
 
-def words_of(out: Path, scripts: dict[str, str], seconds: float, log="", again=False) -> list[str]:
-    """Return the command of a run with a script for each part."""
+def words_of(
+    out: Path,
+    scripts: dict[str, str | dict[str, str]],
+    seconds: float,
+    log: str = "",
+    again: bool = False,
+) -> list[str]:
+    """Return the command of a run with a script for each part, or some by name, all at once."""
     names = ",".join(scripts)
-    table = [(name, [(script, log, again)]) for name, script in scripts.items()]
+    table = []
+    for part, jobs in scripts.items():
+        some = jobs if isinstance(jobs, dict) else {part: jobs}
+        table.append((part, [(name, script, log, again) for name, script in some.items()]))
     program = f"SCRIPTS = {table!r}\n{RUN}"
     return [
         sys.executable,
@@ -66,7 +76,7 @@ def begin(words: list[str], **more) -> subprocess.Popen[str]:
     )
 
 
-def lease(out: Path, scripts: dict[str, str], seconds: float = 20, **more) -> Run:
+def lease(out: Path, scripts: dict[str, str | dict[str, str]], seconds: float = 20, **more) -> Run:
     """Run to the end."""
     return finished(out, begin(words_of(out, scripts, seconds, **more)))
 

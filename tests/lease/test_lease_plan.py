@@ -6,6 +6,7 @@ from pathlib import Path
 
 import lease
 import pytest
+from lease_parts import plan
 from lease_parts.plan import shares, table
 from lease_parts.run import children_environment, unpretended
 
@@ -46,7 +47,8 @@ def test_each_command_goes_on_from_committed_evidence_and_writes_to_the_folder(t
         words = " ".join(parts[name].jobs[0].words)
         assert f"--evidence {tmp_path} --log {tmp_path / log}" in words
         assert "/benchmarks/evidence" in words.partition("--known ")[2].split()[0]
-    assert parts["more"].jobs == (*parts["rules"].jobs, *parts["scripts"].jobs)
+    assert parts["more"].jobs[:2] == (*parts["rules"].jobs, *parts["scripts"].jobs)
+    assert "gpu and slow" in parts["more"].jobs[2].words
     assert "--public" not in str(parts)
     assert "--public" in str(table(tmp_path, Path("here"), rehearsal=True))
 
@@ -56,6 +58,8 @@ def test_a_rehearsal_runs_the_tests_of_the_pretence_and_what_a_cpu_can_do(tmp_pa
         {job.name: job.words for part in table(tmp_path, None, rehearsal=way) for job in part.jobs}
         for way in (False, True)
     )
+    real["tests"] = real.get("tests") or real["tests worker_on_cuda"]
+    rehearsed["tests"] = rehearsed.get("tests") or rehearsed["tests worker_on_cuda"]
     assert "gpu and not slow" in real["tests"]
     assert "not gpu and not slow" in rehearsed["tests"]
     assert set(rehearsed["rules"]) - set(real["rules"]) == {"--quick"}
@@ -69,7 +73,8 @@ def test_threads_are_bounded_but_those_of_scripts(tmp_path):
             for part in table(tmp_path, None, rehearsal=rehearsal)
             for job in part.jobs
         }
-        assert (jobs["tests"], jobs["rules"], jobs["scripts"]) == threads
+        assert {jobs[name] for name in jobs if "tests" in name.split()} == {threads[0]}
+        assert (jobs["rules"], jobs["scripts"]) == threads[1:]
 
 
 def test_commands_find_the_checkout_then_what_was_inherited(monkeypatch, tmp_path):
@@ -106,3 +111,17 @@ def test_a_folder_that_cannot_be_made_ends_with_2(tmp_path, capsys, monkeypatch)
     (tmp_path / "file").write_text("")
     assert lease.main(["--out", str(tmp_path / "file" / "out")]) == 2
     assert "error: " in capsys.readouterr().err
+
+
+def test_files_of_tests_run_beside_each_other_where_there_are_processors(tmp_path, monkeypatch):
+    def tests():
+        return next(part for part in table(tmp_path, None, rehearsal=False) if part.name == "tests")
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16), raising=False)
+    many = tests()
+    files = {path.name for path in (plan.ROOT / "tests" / "gpu").glob("test_*.py")}
+    assert {Path(word).name for job in many.jobs for word in job.words if "/gpu/" in word} == files
+    assert many.at_once == plan.TESTS_AT_ONCE
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(2), raising=False)
+    assert [job.name for job in tests().jobs] == ["tests"]
+    assert tests().at_once == 1

@@ -14,12 +14,12 @@ import os, sys
 sys.path.insert(0, {plugin!r})
 os.environ["PYTHONPATH"] = {plugin!r}
 words = [sys.executable, "-m", "pytest", "-c", {settings!r}, {tests!r}, "--rootdir", {folder!r}]
-words += ["-p", "lease_pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-q"]
+words += ["-p", "lease_pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", *{more!r}]
 os.execv(sys.executable, words)
 """
 
 
-def words(tmp_path: Path, text: str, patience: float = 60) -> list[str]:
+def words(tmp_path: Path, text: str, patience: float = 60, more: tuple[str, ...] = ()) -> list[str]:
     """Return the command of a run with a file of tests."""
     out, tests, settings = tmp_path / "out", tmp_path / "test_these.py", tmp_path / "none.ini"
     out.mkdir()
@@ -29,14 +29,14 @@ def words(tmp_path: Path, text: str, patience: float = 60) -> list[str]:
     )
     plugin = str(ROOT / "benchmarks" / "lease_parts" / "plugin")
     script = PYTEST.format(
-        plugin=plugin, tests=str(tests), folder=str(tmp_path), settings=str(settings)
+        plugin=plugin, tests=str(tests), folder=str(tmp_path), settings=str(settings), more=more
     )
     scripts = {"tests": script, "rules": "print('it ran')"}
     return words_of(out, scripts, 60, log="tests.jsonl", again=True)
 
 
-def run(tmp_path: Path, text: str, patience: float = 60) -> Run:
-    return finished(tmp_path / "out", begin(words(tmp_path, text, patience)))
+def run(tmp_path: Path, text: str, patience: float = 60, more: tuple[str, ...] = ()) -> Run:
+    return finished(tmp_path / "out", begin(words(tmp_path, text, patience, more)))
 
 
 def outcomes(found) -> dict[str, str]:
@@ -119,3 +119,17 @@ def test_a_file_that_cannot_be_imported_is_told(tmp_path):
     found = run(tmp_path, "import no_such_module\n")
     assert "No module named 'no_such_module'" in found.text("failures.txt")
     assert found.code == 3
+
+
+def test_where_no_test_is_left_or_none_is_meant_all_is_done(tmp_path):
+    found = run(tmp_path, "", more=("-m", "no_such_mark"))
+    assert "tests: done" in found.text("summary.txt")
+    assert found.code == 0
+
+
+def test_tests_that_had_no_turn_are_counted(tmp_path):
+    process = begin(words(tmp_path, HANGS))
+    told = tmp_path / "out" / "tests.jsonl"
+    wait_for(lambda: told.is_file() and "test_hangs" in told.read_text())
+    process.terminate()
+    assert "1 passed, 2 not run" in finished(tmp_path / "out", process).text("summary.txt")
