@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -28,10 +28,6 @@ PRETENCE = "LEASE_PRETENCE"  # folders of the pretended GPU, in a rehearsal
 STOPPED = -1000  # the watchdog or a signal ended it
 TICK = 10.0  # seconds between two lines on the terminal
 SHOWN = 120  # characters of what runs
-ASKED = (
-    "timestamp,name,utilization.gpu,memory.used,clocks.sm,clocks.mem,power.draw,temperature.gpu,"
-    "clocks_throttle_reasons.active"
-)
 NOTED = ("error: ", "another process uses", "the evidence is not", "the log is not")
 NOTES = {
     DONE: "done",
@@ -226,16 +222,15 @@ def unpretended(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def watch_gpu(out: Out, environment: Mapping[str, str]) -> Process | None:
-    """Let nvidia-smi write to gpu.csv once a second, where it is there."""
-    tool = shutil.which("nvidia-smi", path=environment.get("PATH"))
-    if tool is None:
-        out.say("no nvidia-smi here: gpu.csv stays empty")
+    """Let the sampler write to gpu.csv once a second."""
+    words = [sys.executable, str(Path(__file__).with_name("sampler.py"))]
+    try:
+        return Process(
+            [*words, str(out.folder / "gpu.csv")],
+            environment,
+            ROOT,
+            partial(out.log, command="sampler"),
+        )
+    except OSError as error:
+        out.say(f"gpu.csv is not written: {error}")
         return None
-    words = ["sh", "-c", 'exec "$0" "$@" >> "$GPU_CSV" 2>&1', tool]
-    words += [f"--query-gpu={ASKED}", "--format=csv", "-l", "1"]
-    return Process(
-        words,
-        {**environment, "GPU_CSV": str(out.folder / "gpu.csv")},
-        ROOT,
-        partial(out.log, command="nvidia-smi"),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import uuid
 
@@ -216,19 +217,40 @@ def test_a_closed_terminal_does_not_end_the_run(tmp_path):
     assert "it ran" in (tmp_path / "log.txt").read_text()
 
 
-SMI = "#!/bin/sh\nwhile true; do echo '2026/11/28, Fake GPU'; sleep 0.1; done\n"
+SMI = """#!/bin/sh
+case "$1" in *{unknown}*) echo "Field is not valid"; exit 2;; esac
+echo "timestamp, name"
+while [ "$4" = 1 ]; do echo '2026/11/28, Fake GPU'; sleep 0.1; done
+"""
 
 
-def test_the_gpu_is_watched_while_the_run_lasts(tmp_path):
+def sampled(tmp_path, text):
+    """Return what is in gpu.csv after a run of a second, with a program as nvidia-smi."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(SMI)
+    tool.write_text(text)
     tool.chmod(0o755)
-    words = words_of(tmp_path / "out", {"rules": "import time; time.sleep(1)"}, 20)
+    words = words_of(tmp_path / "out", {"rules": "import time; time.sleep(1.5)"}, 20)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     with begin(words, env={**os.environ, "PATH": path}) as process:
         process.communicate(timeout=30)
-    assert "Fake GPU" in (tmp_path / "out" / "gpu.csv").read_text()
+    assert process.returncode == 0
     assert not named(str(tool))
+    return (tmp_path / "out" / "gpu.csv").read_text().splitlines()
+
+
+@pytest.mark.parametrize("unknown", ["nothing", "event_reasons", "_reasons"])
+def test_the_gpu_is_watched_while_the_run_lasts_whatever_its_driver_knows(tmp_path, unknown):
+    names, *lines = sampled(tmp_path, SMI.format(unknown=unknown))
+    assert names == "timestamp, name, stolen time [%], load"
+    assert len(lines) > 1
+    assert all(re.fullmatch(r"2026/11/28, Fake GPU, [\d.]*, [\d.]+", line) for line in lines)
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 9\n", "no program"])
+def test_without_an_answer_of_nvidia_smi_the_processors_are_watched(tmp_path, text):
+    names, *lines = sampled(tmp_path, text)
+    assert names == "timestamp, stolen time [%], load"
+    assert lines
 
 
 def test_a_command_that_cannot_be_started_costs_only_itself(tmp_path):

@@ -90,7 +90,7 @@ def test_there_are_at_most_eight_flat_files(tmp_path):
             ),
         },
     )
-    known = {"log.txt", "failures.txt", "summary.txt", "rules.jsonl", "runs.jsonl"}
+    known = {"gpu.csv", "log.txt", "failures.txt", "summary.txt", "rules.jsonl", "runs.jsonl"}
     assert {path.name for path in run.out.rglob("*")} == known
     assert len(entries(out / "rules.jsonl")) == 1
 
