@@ -27,6 +27,7 @@ class Told:
     bad: list[str] = field(default_factory=list)
     begun: str = ""  # the test that runs, or ran when its process died
     tests: int = 0  # that there are
+    left: str = ""  # what a later run has to do
     now: str = ""
 
 
@@ -59,12 +60,14 @@ class Follower:
     def _take(self, entry: dict[str, Any]) -> None:
         what = str(entry.get("what", ""))
         subject = str(next((entry[name] for name in SUBJECTS if entry.get(name)), ""))
-        self.told.counts[what] += 1
+        self.told.counts[what] += "text" not in entry  # that says again what was just told
         self.told.tests = max(self.told.tests, entry.get("tests") or 0)
         self.told.now = " ".join(filter(None, (what, subject)))
         self.told.begun = subject if what == "begun" else ""
         if subject and what != "begun":
             self.told.last[subject] = entry
+        if what == "left":
+            self.told.left = str(entry.get("why", ""))
         if what in BAD:
             self.bad(f"{subject}: {what}", str(entry.get("why") or entry.get("text") or ""))
 

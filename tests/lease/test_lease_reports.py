@@ -101,3 +101,45 @@ def test_the_summary_names_what_was_raised_not_where(tmp_path):
     )
     run = rules(tmp_path, [{"what": "failed", "row": "TL1 step", "why": why}])
     assert "TL1 step: failed: torch.SomeError: no driver" in run.text("summary.txt")
+
+
+def with_evidence(tmp_path, evidence, lines):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a-gpu.json").write_text(json.dumps({"device": "A GPU", **evidence}))
+    told = lease(out, {"scripts": telling(out / "runs.jsonl", lines)}, log="runs.jsonl")
+    return told.text("summary.txt")
+
+
+def test_the_summary_tells_what_a_script_gains_and_what_is_next(tmp_path):
+    speed = {"low": 2.69, "middle": 2.84, "high": 3.0}
+    row = {"speed-up": speed, "verdict": "faster", "samples": []}
+    unknown = {"speed-up": None, "verdict": "not measured", "samples": []}
+    script = {"rows": {"before": unknown, "all proven fixes": row}, "fixes": {"TL1": unknown}}
+    rows = [
+        {"code": "TL2", "size": "width 8", "verdict": "not-measured", "why": "", "pairs": [1]},
+        {"code": "TL3", "size": "", "verdict": "not-measured", "why": "no GPU", "pairs": []},
+        {"code": "TL4", "size": "", "verdict": "faster", "why": "", "pairs": [1, 2, 3]},
+    ]
+    lines = [
+        {"what": "pair", "script": "fit", "before": 2.0, "after": 1.0},
+        {"what": "pair", "script": "fit", "text": "TL1: 2 x"},
+        {"what": "cut off", "script": "fit", "why": "no time"},
+        {"what": "left", "why": "fit, other"},
+    ]
+    summary = with_evidence(tmp_path, {"scripts": {"fit": script}, "rules": {"rows": rows}}, lines)
+    assert "scripts: 1 pairs" in summary
+    assert "  fit: all proven fixes 2.84 x (2.69 to 3), faster; no time\n" in summary
+    assert "next: 1 rows without a verdict: TL2 width 8\n" in summary
+    assert "next: scripts fit, other\n" in summary
+    assert "evidence so far: 3 rows with 4 pairs, 1 scripts" in summary
+
+
+def test_evidence_of_another_form_costs_its_lines_alone(tmp_path):
+    summary = with_evidence(
+        tmp_path,
+        {"rules": {"rows": [7]}, "scripts": {"fit": {"rows": {"all": {"speed-up": [1]}}}}},
+        [{"what": "pair", "script": "fit"}],
+    )
+    assert "the evidence is not as expected: " in summary
+    assert summary.splitlines()[-1].startswith("exit ")
