@@ -1,8 +1,9 @@
 """Look at the machine of a lease: what is there, who else uses the GPU, and how fast it is.
 
-    python benchmarks/lease_probe.py --evidence OUT [--time-budget 15]
+    python benchmarks/lease_probe.py --evidence OUT [--known FOLDER] [--time-budget 15]
 
-`lease.py` starts it first.  It puts what it finds under ``probe`` into ``<device>.json``.
+`lease.py` starts it first.  It puts what it finds under ``probe`` into ``<device>.json``, which
+begins as the file that is known, so that it may replace that one.
 
 Exit codes: 0 all is there, 2 there is no CUDA device, or a package is missing.
 """
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DONE, USE = 0, 2
+KNOWN = Path(__file__).with_name("evidence")
 COPIED, SIDE = 2**28, 4096  # bytes, and the width of a matrix
 TURNS, LONGEST = 10, 1.0  # calls that are timed, and seconds that they may take together
 ASKED = "name,driver_version,memory.total,memory.used,power.limit,clocks.max.sm,clocks.max.mem"
@@ -41,6 +43,7 @@ def main() -> int:
     ends = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--evidence", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--known", type=Path, default=KNOWN, metavar="FOLDER")
     parser.add_argument("--time-budget", type=float, default=15.0, metavar="SECONDS")
     options = parser.parse_args()
     ends += options.time_budget
@@ -53,14 +56,15 @@ def main() -> int:
     device = _device(found)
     if device is None:
         return USE
-    _keep(options.evidence, device, found)
+    folders = options.evidence, options.known
+    _keep(*folders, device, found)
     for name, measure in _measures():
         if time.monotonic() > ends:
             print(f"{name}: left out, no time", flush=True)
             continue
         found[name] = _tried(measure)
         print(f"{name}: {_shown(found[name])}", flush=True)
-        _keep(options.evidence, device, found)
+        _keep(*folders, device, found)
     return DONE
 
 
@@ -193,18 +197,22 @@ def _profiler() -> dict[str, float]:
     return found
 
 
-def _keep(folder: Path, device: str, found: dict[str, Any]) -> None:
-    """Put the findings into the evidence, and keep what else is there."""
-    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-    path = folder / f"{name}.json"
+def _keep(folder: Path, known: Path, device: str, found: dict[str, Any]) -> None:
+    """Put the findings into the evidence, and keep what else is there, or else what is known."""
+    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-") + ".json"
+    path = folder / name
     try:
-        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        new = {"device": device, "schema": 2, "scripts": {}, **known, "probe": found}
+        content = _content(path) or _content(known / name)
+        new = {"device": device, "schema": 2, "scripts": {}, **content, "probe": found}
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
         part.replace(path)
     except (OSError, ValueError) as error:
         print(f"{path.name} is not written: {error}", flush=True)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def _shown(found: Any) -> str:

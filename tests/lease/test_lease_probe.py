@@ -27,7 +27,14 @@ def probe(tmp_path, listed: str | None = None, budget: float = 60, **environment
         (tmp_path / "listed.txt").write_text(listed)
         program += f"packages.FILE = type(packages.FILE)({str(tmp_path / 'listed.txt')!r})\n"
     folders = [str(ROOT / "benchmarks"), environment.pop("PYTHONPATH", "")]
-    words = ["--evidence", str(tmp_path), "--time-budget", str(budget)]
+    words = [
+        "--evidence",
+        str(tmp_path),
+        "--known",
+        str(tmp_path / "known"),
+        "--time-budget",
+        str(budget),
+    ]
     return subprocess.run(
         [sys.executable, "-c", program + "sys.exit(lease_probe.main())", *words],
         env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(folders)},
@@ -47,6 +54,17 @@ def test_what_it_finds_is_put_beside_what_is_known(tmp_path):
     assert found["probe"]["packages"]["torch"]
     assert found["probe"]["a forked child finds CUDA"] is True
     assert "left out, no time" in run.stdout  # the time was short; the run goes on
+
+
+def test_the_file_begins_as_the_known_one_so_that_it_may_replace_it(tmp_path):
+    (tmp_path / "known").mkdir()
+    known = {"device": "Fake GPU", "schema": 1, "scripts": {"fit": {"status": "done"}}}
+    (tmp_path / "known" / "fake-gpu.json").write_text(json.dumps(known))
+    run = probe(tmp_path, budget=0, **pretended())
+    assert run.returncode == 0, run.stdout + run.stderr
+    found = json.loads((tmp_path / "fake-gpu.json").read_text())
+    assert found.pop("probe")
+    assert found == known
 
 
 def test_each_figure_is_tried_and_one_that_fails_costs_only_itself(monkeypatch):
