@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/lease.py`; standard library only."""
