@@ -79,8 +79,8 @@ def end():
         version=1, rank=0, world=1, ended="bound", device="cpu", torch="2.9", steps=[times],
         optimizers=["SGD"], backwards=times, waits=[], start=0.0, workers=0, turns=[],
         reached={file: dict.fromkeys(lines, 9) for file, lines in plan["lines"].items()},
-        modules=[os.path.abspath(sys.argv[0])], writes=[], trace=None, python="3", cuda=None, gpus=1,
-        driver=None, threads=1, libraries={}, memory={}, busy=None,
+        modules=[os.path.abspath(sys.argv[0])], writes=[], trace=None, python="3", cuda=None,
+        gpus=1, driver=None, threads=1, libraries={}, memory={}, busy=None,
     )
     if plan["phase"] == "trace":
         told["trace"] = dict(
