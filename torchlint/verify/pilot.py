@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SETTLED = 5  # steps that are never timed: a fix may compile something that the pilot did not
 WINDOW = 3.0  # seconds of a run that are timed: many times what a scheduler takes away at once
 LEAST = 0.5  # and where the time of the whole verification is short
-LEAST_OF_START = 0.5  # times what a run takes to start: a shorter window saves little
+LEAST_OF_START = 0.25  # times what a run takes to start: a shorter window saves little
 FEWEST, MOST = 4, 2000  # timed steps
 SHARE = 0.5  # of the time of the whole verification that timing may take, at most
 START, SLACK = 20.0, 5.0  # seconds, and times the time that is expected, before a run is killed
