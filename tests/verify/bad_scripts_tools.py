@@ -80,7 +80,7 @@ def end():
         optimizers=["SGD"], backwards=times, waits=[], start=0.0, workers=0, turns=[],
         reached={file: dict.fromkeys(lines, 9) for file, lines in plan["lines"].items()},
         modules=[os.path.abspath(sys.argv[0])], writes=[], trace=None, python="3", cuda=None,
-        driver=None, threads=1, libraries={}, memory={}, busy=None, gpus=1,
+        gpus=1, driver=None, threads=1, libraries={}, memory={}, busy=None,
     )
     if plan["phase"] == "trace":
         told["trace"] = dict(

@@ -113,7 +113,8 @@ def tried(
         tree = command.root if executor.way == "copy" else None
         limits = Limits(600.0, 3, 3, steps)
         session = Session(executor, fixer, limits, lambda *_: None, tree=tree)
-        return _seen(session, session.begin(singles)[0].codes)
+        fit = session.begin(singles) or singles  # some act on a GPU only
+        return _seen(session, fit[0].codes)
 
 
 def _seen(session: Session, codes: tuple[str, ...]) -> Tried:

@@ -67,8 +67,16 @@ def test_the_user_and_the_script_bound_the_steps() -> None:
 
 
 def test_little_time_makes_short_windows() -> None:
-    bounds = bounds_of(pilot(*[0.05] * 39), OPTIMIZER, seconds=100, runs=50)
+    quick = run(record(*[0.05] * 39, start=99.5), rss=1000)
+    bounds = bounds_of(quick, OPTIMIZER, seconds=100, runs=50)
     assert bounds.steps - bounds.warmup == 8 * 3  # 1 s
+
+
+def test_a_window_is_not_much_shorter_than_the_start_of_a_run() -> None:
+    """That would save little time, and a short disturbance would be a large share of it."""
+    late = run(record(*[0.05] * 39, start=95.75), rss=1000)
+    bounds = bounds_of(late, OPTIMIZER, seconds=100, runs=50)
+    assert 1.1 < (bounds.steps - bounds.warmup) * 0.05 < 1.6
 
 
 def test_the_time_after_which_a_run_is_killed_knows_the_start() -> None:

@@ -10,7 +10,7 @@ import pytest
 from torchlint.edits import Safety
 from torchlint.errors import UnreadableFileError, UsageError
 from torchlint.rule import Level
-from torchlint.verify.command import pairs, seconds
+from torchlint.verify.command import _limits, pairs, seconds
 from torchlint.verify.plan import Fixer, Request, apply, command_of, shown_command, touched
 
 SCRIPT = """\
@@ -204,6 +204,14 @@ def test_lengths_of_time(text: str, length: float) -> None:
 def test_no_lengths_of_time(text: str) -> None:
     with pytest.raises(UsageError, match="--time-budget takes"):
         seconds(text)
+
+
+def test_steps_are_enough_to_time_some() -> None:
+    told = {"pairs": "3..40", "time_budget": "60s"}
+    assert _limits(told | {"steps": 4}).steps == 4
+    assert _limits(told | {"steps": None}).steps is None
+    with pytest.raises(UsageError, match="--steps takes at least 4"):
+        _limits(told | {"steps": 3})
 
 
 @pytest.mark.parametrize(("text", "found"), [("5..40", (5, 40)), ("3", (3, 3))])

@@ -46,9 +46,11 @@ def test_of_what_costs_alike_the_larger_effect_comes_first() -> None:
 
 
 def test_a_look_at_another_waits_where_it_would_cost_a_verdict() -> None:
-    large, fresh = Option(0, 1, 5.0, needed=2, gain=1.4), Option(1, 0, 5.0, trace=3.0)
-    assert order(large, fresh, left=100) == [1, 0]
-    assert order(large, fresh, left=17) == [0, 1]
+    fair, fresh = Option(0, 1, 5.0, needed=2, gain=-0.2), Option(1, 0, 5.0, trace=3.0)
+    assert order(fair, fresh, left=100) == [1, 0]
+    assert order(fair, fresh, left=17) == [0, 1]
+    large = Option(0, 1, 5.0, needed=2, gain=1.4)
+    assert order(large, fresh, left=100) == [0, 1]
     nothing = Option(0, 1, 5.0, needed=2, gain=0.001)
     assert order(nothing, fresh, left=17) == [1, 0]
 

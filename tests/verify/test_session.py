@@ -191,6 +191,8 @@ def test_a_fix_that_cannot_act_on_this_machine_is_named_and_not_run(
     report = verify(session(executor), "TL1", "TL2")
     assert [code for code, _ in report.unfit] == ["TL1", "TL2"]
     assert (report.singles, report.kept, executor.log) == ((), (), [("pilot", "before")])
+    told = {caution.kind: caution.text for caution in report.cautions}["nothing-fits"]
+    assert told.endswith("TL1 (it acts on a GPU only), TL2 (it acts on several GPUs only)")
 
 
 def test_needs_are_those_of_the_rule() -> None:

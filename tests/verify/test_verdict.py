@@ -80,8 +80,12 @@ def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
         (judged(0.8), Verdict.SLOWER, "a step takes 1.25 times as long (1.24..1.26)"),
         (judged(1), Verdict.NO_CHANGE, "no measurable change; a change of 2.7 % would have shown"),
         (
-            judged(1, 0.2, 5, last=True), Verdict.NOISY,
-            "too noisy to say (0.48..1.91 times as fast); only a change of 101 % would have shown",
+            judged(1, 0.1, 5, last=True), Verdict.NOISY,
+            "too noisy to say (0.71..1.38 times as fast); only a change of 41 % would have shown",
+        ),
+        (
+            judged(1, 0.3, 5, last=True), Verdict.NOISY,
+            "too noisy to say: pairs of runs differ too much for any change to show",
         ),
         (
             judged(1.5, count=2, last=True), Verdict.NOT_MEASURED,

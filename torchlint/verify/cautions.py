@@ -44,6 +44,13 @@ def own_failure(run: Run, anchor: Anchor) -> Caution:
     return Caution("fails-by-itself", text, "mend it; runs were ended before that step")
 
 
+def nothing_fits(unfit: Sequence[tuple[str, str]]) -> Caution:
+    """Return the caution of a machine on which none of the fixes can gain anything."""
+    told = ", ".join(f"{code} ({why})" for code, why in unfit)
+    text = f"none of the fixes can gain anything on this machine: {told}"
+    return Caution("nothing-fits", text, "verify on the machine that trains")
+
+
 def _of_the_machine(machine: Machine) -> Iterator[Caution]:
     if machine.is_cpu:
         text = "measured on a CPU: nothing here is evidence for a GPU"

@@ -111,7 +111,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
 
         Both make the same even number of turns, unless one dies or hangs: that ends the other too,
         or keeps it from being started, which gives None.  Chance says which is first.  Each has
-        ``bounds.seconds`` to come to its first turn, both together have twice that for the turns.
+        ``bounds.seconds`` to come to its first turn, both together have as long for the turns.
 
         Raises:
             TorchlintError: as for `run`.
@@ -137,7 +137,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
                 arms[-1].arrive(time.monotonic() + seconds)
                 if arms[-1].is_over:
                     break
-            lockstep.take_turns(arms, turns, time.monotonic() + 2 * seconds)
+            lockstep.take_turns(arms, turns, time.monotonic() + seconds)
             for place, arm in zip(order, arms, strict=False):
                 watch = _Watch(trials[place].workspace.records)
                 latest = time.monotonic() + RECORD

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SETTLED = 5  # steps that are never timed: a fix may compile something that the pilot did not
 WINDOW = 3.0  # seconds of a run that are timed: many times what a scheduler takes away at once
 LEAST = 0.5  # and where the time of the whole verification is short
+LEAST_OF_START = 0.25  # times what a run takes to start: a shorter window saves little
 FEWEST, MOST = 4, 2000  # timed steps
 SHARE = 0.5  # of the time of the whole verification that timing may take, at most
 START, SLACK = 20.0, 5.0  # seconds, and times the time that is expected, before a run is killed
@@ -77,7 +78,9 @@ def bounds_of(
     lengths = durations(record, anchor)
     warmup = max(1 + warmup_of(lengths), SETTLED)
     step = step_of(pilot, anchor)
-    window = max(min(WINDOW, SHARE * seconds / runs), LEAST)
+    start = _start(pilot, anchor, record, warmup)
+    least = min(max(LEAST, LEAST_OF_START * start), WINDOW)
+    window = max(min(WINDOW, SHARE * seconds / runs), least)
     timed = max(FEWEST, min(MOST, math.ceil(window / step) if step else MOST))
     if step > SLOW:
         timed, warmup = FEWEST, min(warmup, 2)
@@ -89,7 +92,7 @@ def bounds_of(
     if pilot.ending is Ending.FINISHED:
         steps = min(steps, steps_made(pilot, anchor))
     bounds = Bounds(steps, warmup, 0.0, anchor, turn=turn, warm=warm)
-    return fitted(bounds, steps, step=step, start=_start(pilot, anchor, record, warmup))
+    return fitted(bounds, steps, step=step, start=start)
 
 
 def fitted(bounds: Bounds, steps: int, *, step: float, start: float | None = None) -> Bounds:

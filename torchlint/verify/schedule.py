@@ -2,9 +2,9 @@
 
 All fixes together come first, until their verdict: whether there is anything to gain is what most
 want to know.  Then each fix is looked at once, and then what needs the least time to its verdict
-comes first, larger effects before smaller ones.  A look at another fix waits where it would take
-the time for a verdict that is near.  What the time left cannot settle comes last, but it comes:
-time that nobody needs is not given back.
+comes first, larger effects before smaller ones.  A look at another fix waits for the verdict on a
+large effect, and where it would take the time for a verdict that is near.  What the time left
+cannot settle comes last, but it comes: time that nobody needs is not given back.
 
 Where all together are faster and the fixes alone do not explain it, halves of the set are measured.
 """
@@ -78,9 +78,7 @@ def ranked(
     begun = [each for each in fit if each.pairs and each not in leading]
     near = sorted((each for each in begun if each.cost <= left), key=_nearness)
     far = sorted((each for each in begun if each.cost > left), key=_nearness)
-    urgent = []
-    if fresh:  # what could not be settled any more after that look
-        urgent = [each for each in near if each.cost > left - fresh[0].next and _is_large(each)]
+    urgent = [each for each in near if fresh and _is_urgent(each, left - fresh[0].next)]
     return [*leading, *urgent, *fresh, *(each for each in near if each not in urgent), *far]
 
 
@@ -98,8 +96,11 @@ def _promise(option: Option) -> tuple[int, float]:
     return (1, 0.0) if option.trace else (2, -option.hint)
 
 
-def _is_large(option: Option) -> bool:
-    return option.needed is not None and abs(option.gain) > MISSING
+def _is_urgent(option: Option, left: float) -> bool:
+    """Whether a verdict comes before a look at another fix, which leaves so many seconds."""
+    if option.needed is None:
+        return False
+    return abs(option.gain) > (MISSING if option.cost > left else LARGE)
 
 
 def allowance(fixes: int) -> int:

@@ -48,6 +48,7 @@ SEED = 1_000_003  # what is added to every seed, to see how far another one lead
 TRACE_STEPS = 50  # of a trace run, at most
 ITSELF = 2  # pairs of the script with itself: how much they vary tells what a change has to exceed
 ROOM = 10  # pairs that there has to be time for; in fewer, too few looks are taken to need it
+TRIES = 2  # to trace the script again, should it fail by chance
 BLOCK = 3  # configurations that share a run of the script as it is, one after the other
 SINGLES = 6  # fixes that are timed alone, of which the length of the runs has to take account
 
@@ -214,10 +215,11 @@ class Session:
         agreement = partial(agree.agreement, level=configuration.level, safety=configuration.safety)
         if (same := agreement(before, before, None, after)).same is Same.BITWISE:
             return same
-        while len(self.before.traces()) < 2:
-            if self.is_over:
-                return None
-            self.launches.run(self.before, Phase.TRACE, self._traced())
+        for _ in range(TRIES):
+            if len(self.before.traces()) < 2 and not self.is_over:
+                self.launches.run(self.before, Phase.TRACE, self._traced())
+        if len(self.before.traces()) < 2:
+            return None
         again = self.before.traces()[1]
         if self.other_seed is None and agree.needs_other_seed(before, again, after):
             if self.is_over:

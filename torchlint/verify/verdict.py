@@ -115,6 +115,8 @@ def speed_words(judgement: Judgement) -> str:
             return f"a step takes {1 / interval.middle:.2f} times as long ({between})"
         case Speed.NO_CHANGE:
             return f"no measurable change; a change of {share} would have shown"
+    if seen > 1:
+        return "too noisy to say: pairs of runs differ too much for any change to show"
     between = f"{interval.low:.2f}..{interval.high:.2f}"
     return f"too noisy to say ({between} times as fast); only a change of {share} would have shown"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.verify import keep, schedule
-from torchlint.verify.cautions import cautions, own_failure
+from torchlint.verify.cautions import cautions, nothing_fits, own_failure
 from torchlint.verify.machine import describe
 from torchlint.verify.model import ALL, Judgement, Report, Speed, Verdict
 from torchlint.verify.plan import apply_command, shown_command
@@ -178,8 +178,10 @@ def _report(
 def _cautions(
     session: Session, machine: Machine, before: Result, results: Sequence[Result]
 ) -> tuple[Caution, ...]:
-    own = [own_failure(run, session.how.anchor) for run in session.launches.failures[:1]]
     how = session.how
+    own = [own_failure(run, how.anchor) for run in session.launches.failures[:1]]
+    if session.unfit and not results:
+        own.append(nothing_fits(session.unfit))
     return (*own, *cautions(machine, how.bounds, how.anchor, before, results))
 
 
