@@ -29,7 +29,7 @@ from lease_parts.carry import carry
 from lease_parts.guard import guarded
 from lease_parts.out import InUseError, Out
 from lease_parts.plan import table
-from lease_parts.rehearsal import RehearsalError, rehearse, twin_of
+from lease_parts.rehearsal import RehearsalError, in_twin, rehearse, twin_of
 from lease_parts.run import PRETENCE, USE, Lease, children_environment, unpretended, watch_gpu
 from lease_parts.summary import lines
 
@@ -104,7 +104,7 @@ def _rehearse(options: argparse.Namespace, place: Path, began: float) -> int:
     """Run the command of a lease on a twin, with the time that copying leaves."""
     twin = twin_of(place, options.python)
     words = ["--out", str(options.out), "--parts", ",".join(options.parts)]
-    words += ["--public", str(options.public)] if options.public else []
+    words += ["--public", str(in_twin(twin, options.public))] if options.public else []
     left = options.seconds - (time.monotonic() - began)
     return rehearse(twin, [*words, "--seconds", f"{max(left, SHORTEST):.0f}"])
 

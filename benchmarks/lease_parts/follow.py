@@ -62,7 +62,7 @@ class Follower:
         subject = str(next((entry[name] for name in SUBJECTS if entry.get(name)), ""))
         self.told.counts[what] += "text" not in entry  # that says again what was just told
         self.told.tests = max(self.told.tests, entry.get("tests") or 0)
-        self.told.now = " ".join(filter(None, (what, subject)))
+        self.told.now = " ".join(filter(None, (what, subject.rpartition("::")[2])))
         self.told.begun = subject if what == "begun" else ""
         if subject and what != "begun":
             self.told.last[subject] = entry

@@ -53,10 +53,7 @@ class Out:
         """Write a line to the terminal and to the log."""
         with self._lock:
             self._write(self._log, _line(self.part, text))
-        try:
-            print(f"{self.part}: {text}", flush=True)
-        except OSError:
-            sys.stdout = sys.stderr  # nobody reads it any more
+        self._tell(text)
 
     def log(self, text: str, command: str) -> None:
         """Write what a command said to the log; a line of a stack goes to the failures as well."""
@@ -94,7 +91,13 @@ class Out:
             trouble = f"{error.strerror}; the run goes on"
         if name not in self._broken:
             self._broken.add(name)
-            print(f"{self.part}: {name} is not written: {trouble}", flush=True)
+            self._tell(f"{name} is not written: {trouble}")
+
+    def _tell(self, text: str) -> None:
+        try:
+            print(f"{self.part}: {text}", flush=True)
+        except OSError:
+            sys.stdout = sys.stderr  # nobody reads it any more
 
 
 def _line(who: str, text: str) -> str:

@@ -59,6 +59,18 @@ class Twin:
         return run.stdout.strip()
 
 
+def in_twin(twin: Twin, folder: Path) -> Path:
+    """Return where a folder of the checkout is in the copy.
+
+    Raises:
+        RehearsalError: it does not travel.
+
+    """
+    if not folder.is_relative_to(ROOT) or not (twin.tree / folder.relative_to(ROOT)).is_dir():
+        raise RehearsalError(f"{folder} does not travel; put what is in it into carry/public")
+    return twin.tree / folder.relative_to(ROOT)
+
+
 def twin_of(root: Path, python: str | None) -> Twin:
     """Copy what a lease would carry into an empty folder, and return the twin.
 

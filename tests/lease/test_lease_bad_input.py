@@ -149,6 +149,22 @@ def test_a_full_disk_costs_the_lines(tmp_path):
     assert "scripts: done" in said
 
 
+def test_a_full_disk_and_a_closed_terminal_do_not_end_the_run(tmp_path):
+    script = "import pathlib, time\ntime.sleep(1)\nprint('x' * 9000)\npathlib.Path({!r}).touch()"
+    words = words_of(tmp_path, {"rules": script.format(str(tmp_path / "ran"))}, 20)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)); "
+    words[2] = f"import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); {limit}" + words[2]
+    with begin(words) as process:
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+    assert (tmp_path / "ran").exists()
+
+
+def test_what_is_ended_leaves_no_dump_of_its_memory(tmp_path):
+    script = "import resource; print('limit', resource.getrlimit(resource.RLIMIT_CORE))"
+    assert "limit (0, 0)" in lease(tmp_path, {"rules": script}).text("log.txt")
+
+
 def test_a_part_that_prints_much_does_not_block(tmp_path):
     much = "import sys\nfor _ in range(300): sys.stdout.write('y' * 2**18)\nprint('\\nthe end')"
     run = lease(tmp_path, {"rules": much})

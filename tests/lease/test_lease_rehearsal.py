@@ -40,6 +40,16 @@ def test_the_twin_has_the_checkout_and_nothing_else(tmp_path, monkeypatch):
     assert not (twin.tree / ".git").exists()
 
 
+def test_public_scripts_are_those_that_travel(tmp_path):
+    twin = rehearsal.Twin(tmp_path, sys.executable, {})
+    (tmp_path / "carry" / "public").mkdir(parents=True)
+    known = rehearsal.ROOT / "carry" / "public"
+    assert rehearsal.in_twin(twin, known) == tmp_path / "carry" / "public"
+    for other in (tmp_path, rehearsal.ROOT / "elsewhere"):
+        with pytest.raises(rehearsal.RehearsalError, match="does not travel; put what is in it"):
+            rehearsal.in_twin(twin, other)
+
+
 def test_sigkill_of_a_rehearsal_leaves_no_process_and_no_copy(tmp_path):
     place = tmp_path / "place"
     place.mkdir()

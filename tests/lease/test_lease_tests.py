@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import TYPE_CHECKING
 
 from lease_tools import ROOT, Run, begin, entries, finished, wait_for, words_of
@@ -133,3 +135,16 @@ def test_tests_that_had_no_turn_are_counted(tmp_path):
     wait_for(lambda: told.is_file() and "test_hangs" in told.read_text())
     process.terminate()
     assert "1 passed, 2 not run" in finished(tmp_path / "out", process).text("summary.txt")
+
+
+def test_tests_of_another_process_are_not_taken_for_its_own(tmp_path):
+    command = words(tmp_path, "def test_it(): pass\n")
+    begun = {
+        "time": time.time() + 600,
+        "job": "other",
+        "what": "begun",
+        "test": "test_these.py::test_it",
+    }
+    (tmp_path / "out" / "tests.jsonl").write_text(json.dumps(begun) + "\n")
+    summary = finished(tmp_path / "out", begin(command)).text("summary.txt")
+    assert "tests: 1 passed\n" in summary

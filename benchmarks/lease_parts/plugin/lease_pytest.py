@@ -41,7 +41,8 @@ def _begun() -> set[str]:
             entry = json.loads(line)
         except ValueError:
             continue
-        if entry["what"] == "begun" and entry["time"] >= SINCE:
+        is_ours = entry["job"] == JOB and entry["time"] >= SINCE
+        if is_ours and entry["what"] == "begun":
             found.add(entry["test"])
     return found
 
