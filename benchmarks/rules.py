@@ -131,7 +131,7 @@ def main() -> int:
     add("--quick", action="store_true", help="the smallest programs, in short turns: to try it")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-    options = {"device": given.device, "python": Path(sys.executable), "quiet": False,
+    options = {"device": given.device, "python": Path(sys.executable), "quiet": not sys.stderr.isatty(),
                "quick": given.quick}  # fmt: skip
     try:
         keeper = Keeper(given.known, given.evidence, given.log)

@@ -88,7 +88,13 @@ def test_a_plan_says_all_that_the_worker_needs(tmp_path) -> None:
         root=tmp_path / "copy",
         original=tmp_path / "mine",
         lines={"a.py": frozenset({9, 3})},
-        turns=Turns(8, tmp_path / "go", tmp_path / "done", 1),
+        turns=Turns(
+            8,
+            *(tmp_path / name for name in ("go", "done")),
+            1,
+            tmp_path / "hold",
+            tmp_path / "held",
+        ),
     )
     assert json.loads(path.read_text()) == {
         "version": 1,
@@ -107,5 +113,7 @@ def test_a_plan_says_all_that_the_worker_needs(tmp_path) -> None:
             "go": str(tmp_path / "go"),
             "done": str(tmp_path / "done"),
             "warm": 1,
+            "hold": str(tmp_path / "hold"),
+            "held": str(tmp_path / "held"),
         },
     }

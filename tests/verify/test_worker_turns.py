@@ -19,8 +19,8 @@ BOUNDS = Bounds(steps=10, warmup=2, seconds=60, anchor=Anchor("optimizer", 0))
 class Partner:
     """The harness's side of the two FIFOs; answers with the given lines, in their order."""
 
-    def __init__(self, folder, answers, warm: int = 0) -> None:
-        self.turns = Turns(4, folder / "go", folder / "done", warm)
+    def __init__(self, folder, answers, warm: int = 0, **held) -> None:
+        self.turns = Turns(4, folder / "go", folder / "done", warm, **held)
         for path in (self.turns.go, self.turns.done):
             os.mkfifo(path)
         self.heard: list[dict[str, object]] = []
@@ -64,3 +64,30 @@ def test_the_first_step_of_a_turn_is_not_timed(tmp_path) -> None:
     ends = ran.only.steps[0]
     assert len(ends) == 12
     assert ran.only.turns == pytest.approx([ends[6] - ends[2], ends[11] - ends[7]], abs=1e-6)
+
+
+@pytest.mark.parametrize("anchor", [Anchor("optimizer", 0), Anchor("backward")])
+def test_a_run_is_held_once_before_it_trains(tmp_path, anchor) -> None:
+    """Both arms start at once, but the warm-up of one must not disturb that of the other."""
+    hold, held, told = (tmp_path / name for name in ("hold", "held", "told"))
+    os.mkfifo(hold)
+    partner = Partner(tmp_path, ["end"], hold=hold, held=held)
+
+    def let_go() -> None:
+        with hold.open("w") as pipe:  # opens once the worker waits at the other end
+            said.extend([held.exists(), told.exists()])
+            pipe.write("x")
+
+    said: list[bool] = []
+    thread = threading.Thread(target=let_go, daemon=True)
+    thread.start()
+    again = "torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)\n"
+    text = f"{TOY}{again}step(); open({str(told)!r}, 'w').close()\nwhile True: step()\n"
+    ran = Project(tmp_path).run(
+        text, Phase.TIMING, replace(BOUNDS, anchor=anchor), turns=partner.turns
+    )
+    thread.join(10)
+    partner.thread.join(10)
+    assert (ran.code, ran.only.ended) == (0, "bound")
+    assert said == [True, False]
+    assert told.exists()

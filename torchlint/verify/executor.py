@@ -110,7 +110,7 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
         """Run two at once that take turns; the records hold the lengths of the turns.
 
         Both make the same even number of turns, unless one dies or hangs: that ends the other too,
-        or keeps it from being started, which gives None.  Chance says which is first.  Each has
+        or keeps it from training, which gives None.  Chance says which is first.  Each has
         ``bounds.seconds`` to come to its first turn, both together have as long for the turns.
 
         Raises:
@@ -126,16 +126,21 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
         runs: dict[int, Run] = {}
         with contextlib.ExitStack() as stack:
             trials: dict[int, _Trial] = {}
+            ready: list[lockstep.Arm] = []
             arms: list[lockstep.Arm] = []
             for place in order:
                 trials[place] = trial = stack.enter_context(
                     self._started((first, second)[place], Phase.TIMING, bounds, in_turns=True)
                 )
                 assert trial.channel is not None
-                arms.append(lockstep.Arm(trial.live, trial.channel))
-                # One after the other: what a warm-up chooses must not depend on the other arm.
-                arms[-1].arrive(time.monotonic() + seconds)
-                if arms[-1].is_over:
+                ready.append(lockstep.Arm(trial.live, trial.channel))
+            latest = time.monotonic() + seconds
+            for arm in ready:
+                arm.start(latest)
+            for arm in ready:  # what a warm-up chooses must not depend on the other arm
+                arms.append(arm)
+                arm.arrive(time.monotonic() + seconds)
+                if arm.is_over:
                     break
             lockstep.take_turns(arms, turns, time.monotonic() + seconds)
             for place, arm in zip(order, arms, strict=False):
@@ -158,7 +163,11 @@ class ProjectExecutor(contextlib.AbstractContextManager["ProjectExecutor"]):
         with contextlib.ExitStack() as stack:
             workspace = stack.enter_context(self._sandbox.fresh(configuration.files))
             stack.enter_context(no_space(workspace.folder.parent))
-            channel = stack.enter_context(lockstep.opened(workspace.folder)) if in_turns else None
+            channel = (
+                stack.enter_context(lockstep.opened(workspace.folder, workspace.records))
+                if in_turns
+                else None
+            )
             plan = workspace.folder / "plan.json"
             record.write_plan(
                 plan,

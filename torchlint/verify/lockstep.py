@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.verify.process import Live
 
 LOOK = 0.25  # seconds between two looks whether the process still lives
+SOON = 0.01  # and between two whether it is ready to train
 
 
 def turns_in(bounds: Bounds) -> int:
@@ -38,33 +39,36 @@ def widened(bounds: Bounds) -> Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Two FIFOs between us and the worker: ``go`` to it, ``done`` from it.
+    """FIFOs between us and the worker: ``go`` and ``hold`` to it, ``done`` from it.
 
-    Both are open for reading and writing here, so that no opening and no writing waits for the
-    other end, whether it is there or not.
+    They are open for reading and writing here, so that no opening and no writing waits for the
+    other end, whether it is there or not.  ``held`` is a file that the worker makes.
     """
 
     go: Path
     done: Path
+    hold: Path
+    held: Path
     going: int  # file descriptors
     coming: int
+    holding: int
 
     def turns(self, bounds: Bounds) -> Turns:
         """Return what the worker is told."""
-        return Turns(bounds.turn, self.go, self.done, bounds.warm)
+        return Turns(bounds.turn, self.go, self.done, bounds.warm, self.hold, self.held)
 
 
 @contextlib.contextmanager
-def opened(folder: Path) -> Iterator[Channel]:
+def opened(folder: Path, records: Path) -> Iterator[Channel]:
     """Make the FIFOs in a folder; they are closed afterwards."""
-    go, done = folder / "go", folder / "done"
+    go, done, hold = (folder / name for name in ("go", "done", "hold"))
     with contextlib.ExitStack() as stack:
         numbers = []
-        for path in (go, done):
+        for path in (go, done, hold):
             os.mkfifo(path, 0o600)
             numbers.append(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
             stack.callback(os.close, numbers[-1])
-        yield Channel(go, done, *numbers)
+        yield Channel(go, done, hold, records / "held", *numbers)
 
 
 @dataclass(slots=True)
@@ -78,8 +82,15 @@ class Arm:
     is_over: bool = False  # it ended, or is late
     _unread: bytes = b""
 
+    def start(self, deadline: float) -> None:
+        """Wait until it is ready to train, or has begun all the same, or ended."""
+        while not self.channel.held.exists() and self.live.code is None:
+            if time.monotonic() >= deadline or self._has_said(SOON):
+                return
+
     def arrive(self, deadline: float) -> None:
-        """Wait until the warm-up is over, and stop there."""
+        """Let it go on until the warm-up is over, and stop it there."""
+        os.write(self.channel.holding, b"\n")
         if self._next(deadline):
             self.live.stop()
 
@@ -105,13 +116,17 @@ class Arm:
         while b"\n" not in self._unread:
             ended = self.live.code is not None
             wait = 0.0 if ended else max(0.0, min(LOOK, deadline - time.monotonic()))
-            if select.select([self.channel.coming], [], [], wait)[0]:
+            if self._has_said(wait):
                 self._unread += os.read(self.channel.coming, 4096)
             elif ended or time.monotonic() >= deadline:
                 self.is_over, self.is_late = True, not ended
                 return False
         self._unread = self._unread.partition(b"\n")[2]
         return True
+
+    def _has_said(self, wait: float) -> bool:
+        """Whether the worker wrote something; wait so many seconds for it."""
+        return bool(select.select([self.channel.coming], [], [], wait)[0])
 
 
 def take_turns(arms: Sequence[Arm], turns: int, deadline: float) -> None:

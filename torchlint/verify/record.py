@@ -25,13 +25,16 @@ INJECT = Path(__file__).parent / "inject"  # the folder that goes first in PYTHO
 class Turns:
     """Lockstep: ``size`` steps of a turn are timed, after ``warm`` others.
 
-    The worker reads from the FIFO ``go`` and writes to ``done``.
+    The worker reads from the FIFO ``go`` and writes to ``done``.  Before it trains it makes the
+    file ``held`` and waits for a byte in the FIFO ``hold``: so both arms can start at once.
     """
 
     size: int
     go: Path
     done: Path
     warm: int = 0
+    hold: Path | None = None
+    held: Path | None = None
 
 
 def write_plan(
@@ -69,6 +72,8 @@ def write_plan(
             "go": str(turns.go),
             "done": str(turns.done),
             "warm": turns.warm,
+            "hold": str(turns.hold or ""),
+            "held": str(turns.held or ""),
         },
     }
     path.write_text(json.dumps(plan), encoding="utf-8")

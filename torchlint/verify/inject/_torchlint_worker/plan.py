@@ -17,13 +17,16 @@ class Anchor(NamedTuple):
 class Turns(NamedTuple):
     """Lockstep: this process and another take turns, told through two FIFOs.
 
-    A turn is ``warm`` steps and then the ``size`` steps that are timed.
+    A turn is ``warm`` steps and then the ``size`` steps that are timed.  Before the first step it
+    says by the file ``held`` that it waits for a byte in the FIFO ``hold``.
     """
 
     size: int
     go: str
     done: str
     warm: int = 0
+    hold: str = ""
+    held: str = ""
 
 
 class Plan(NamedTuple):

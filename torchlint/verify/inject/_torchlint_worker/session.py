@@ -11,6 +11,7 @@ from .bound import bound_for
 from .device import Device
 from .ending import Ending
 from .finder import after_import
+from .hold import hold
 from .seeds import seed_torch
 from .state import State
 from .writes import guard_torch
@@ -35,6 +36,7 @@ def begin(torch: Any, early: Early) -> None:
     atexit.register(ending.exits)
     os._exit = ending.exits_at_once
     os.register_at_fork(after_in_child=state.clear)  # a child's record is of its own steps
+    hold(state.plan)
 
 
 def _do_not_compile(rules: Any) -> None:
