@@ -131,8 +131,12 @@ def main() -> int:
     add("--quick", action="store_true", help="the smallest programs, in short turns: to try it")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-    options = {"device": given.device, "python": Path(sys.executable), "quiet": not sys.stderr.isatty(),
-               "quick": given.quick}  # fmt: skip
+    options = {
+        "device": given.device,
+        "python": Path(sys.executable),
+        "quiet": not sys.stderr.isatty(),  # each pair has a line of its own there
+        "quick": given.quick,
+    }
     try:
         keeper = Keeper(given.known, given.evidence, given.log)
         report = measured([], options, seconds(given.time_budget), keeper)
