@@ -215,6 +215,8 @@ def test_fixes_that_are_good_alone_are_not_recommended_together_untimed() -> Non
     made = session(executor, TL3=Level.E1)
     singles = made.begin([made.fixer.with_codes((code,)) for code in ("TL1", "TL2", "TL3")])
     known = [made.with_codes(one.codes) for one in singles]
+    for one in known:
+        made.trace(one)
     made.time([made.compare(made.before, one) for one in known])
     made.limits = made.launches.limits = replace(made.limits, seconds=executor.seconds)
     from torchlint.verify.verification import _choose, _report  # noqa: PLC0415

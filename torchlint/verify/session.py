@@ -252,16 +252,19 @@ class Session:
         return found
 
     def time(self, wanted: Sequence[Comparison]) -> None:
-        """Take pairs of runs until every comparison is settled or the time is over."""
-        while self.step(wanted):
-            pass
+        """Take pairs of runs until every comparison is settled or the time is over.
+
+        Nothing is traced: whoever asks for it says what may be timed.
+        """
+        while block := self._next([each for each in wanted if each.is_open]):
+            self._pair(block)
         self.settle(wanted)
 
     def step(self, wanted: Sequence[Comparison]) -> bool:
         """Do what `schedule` says is next; False where nothing is left that can end in time.
 
         That is a pair of runs, or some that share one.  What was not traced yet is, when it is its
-        turn.
+        turn; what then may not be timed is left.
         """
         block = self._next([each for each in wanted if self._is_wanted(each)])
         if block and self._searches() and not block[0].second.traces():
@@ -270,17 +273,22 @@ class Session:
         for each in block:
             self.trace(each.second)
         ready = [each for each in block if each.second.traces() and self._is_wanted(each)]
-        if not ready or self.is_over:
-            return bool(block) and not self.is_over
-        if self._wants_itself(ready[0]):
+        if ready and not self.is_over:
+            self._pair(ready)
+        return bool(block) and not self.is_over
+
+    def _pair(self, block: Sequence[Comparison]) -> None:
+        """Take a pair of the first, or of all that share a run, or of the script with itself."""
+        if self._wants_itself(block[0]):
             self._with_itself()
-            return True
-        if self._mode(ready[0]) == "lockstep":
-            self._in_lockstep(ready[0])
+            return
+        if self._mode(block[0]) == "lockstep":
+            block = block[:1]
+            self._in_lockstep(block[0])
         else:
-            self._in_sequence([each for each in ready if self._mode(each) == "sequential"])
-        self._judge(ready)
-        return True
+            block = [each for each in block if self._mode(each) == "sequential"]
+            self._in_sequence(block)
+        self._judge(block)
 
     def settle(self, wanted: Iterable[Comparison]) -> None:
         """Judge what is open by the pairs that there are: no more will come."""
