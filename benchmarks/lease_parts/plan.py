@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 # seconds of a long run and of a short one; other lengths in proportion
 LONG = {"probe": 20, "tests": 110, "rules": 200, "scripts": 150, "more": 40, "summary": 20}
-SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summary": 5}
+SHORT = {"probe": 8, "tests": 18, "rules": 62, "scripts": 27, "more": 0, "summary": 5}
 SHORT_BELOW = 200
 TESTS_OF_A_GPU, TESTS_OF_THE_PRETENCE = "gpu and not slow", "not gpu and not slow"
 QUICK, SMALL = ("--quick",), ("--scripts", "curve_fit")  # others take minutes on a CPU
