@@ -68,6 +68,7 @@ def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
 
 def table(out: Path, public: Path | None, *, rehearsal: bool) -> tuple[Part, ...]:
     """Return the parts of a lease, or of a rehearsal, which has to do with a CPU."""
+    more: tuple[Job, ...]
     at_once = min(TESTS_AT_ONCE, len(os.sched_getaffinity(0)) // 2)
     if rehearsal:
         rules, scripts = _rules(out, 1, QUICK), _scripts(out, public, 1, SMALL)
@@ -105,8 +106,8 @@ def _test(name: str, which: str, place: str) -> Job:
     words = (sys.executable, "-m", "pytest", "-m", which, place, "-p", "lease_pytest")
     calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
     patience = ("-o", "faulthandler_timeout={patience}")
-    words = (*words, *calm, *patience)
-    return Job(name, words, "tests.jsonl", threads=1, again=True, pretends=False)
+    line = (*words, *calm, *patience)
+    return Job(name, line, "tests.jsonl", threads=1, again=True, pretends=False)
 
 
 def _rules(out: Path, threads: int, more: tuple[str, ...]) -> Job:
