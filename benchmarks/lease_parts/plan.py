@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 # seconds of a long run and of a short one; other lengths in proportion
 LONG = {"probe": 20, "tests": 110, "rules": 200, "scripts": 150, "more": 40, "summary": 20}
-SHORT = {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summary": 5}
+SHORT = {"probe": 8, "tests": 18, "rules": 62, "scripts": 27, "more": 0, "summary": 5}
 SHORT_BELOW = 200
 TESTS_OF_A_GPU, TESTS_OF_THE_PRETENCE = "gpu and not slow", "not gpu and not slow"
 QUICK, SMALL = ("--quick",), ("--scripts", "curve_fit")  # others take minutes on a CPU
@@ -68,6 +68,7 @@ def shares(names: Sequence[str], seconds: float) -> dict[str, float]:
 
 def table(out: Path, public: Path | None, *, rehearsal: bool) -> tuple[Part, ...]:
     """Return the parts of a lease, or of a rehearsal, which has to do with a CPU."""
+    more: tuple[Job, ...]
     at_once = min(TESTS_AT_ONCE, len(os.sched_getaffinity(0)) // 2)
     if rehearsal:
         rules, scripts = _rules(out, 1, QUICK), _scripts(out, public, 1, SMALL)
@@ -105,8 +106,8 @@ def _test(name: str, which: str, place: str) -> Job:
     words = (sys.executable, "-m", "pytest", "-m", which, place, "-p", "lease_pytest")
     calm = ("--tb=long", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
     patience = ("-o", "faulthandler_timeout={patience}")
-    words = (*words, *calm, *patience)
-    return Job(name, words, "tests.jsonl", threads=1, again=True, pretends=False)
+    line = (*words, *calm, *patience)
+    return Job(name, line, "tests.jsonl", threads=1, again=True, pretends=False)
 
 
 def _rules(out: Path, threads: int, more: tuple[str, ...]) -> Job:

@@ -19,10 +19,10 @@ def test_a_lease_of_nine_minutes():
     )
 
 
-def test_a_short_one_gives_the_tests_a_fifth():
+def test_a_short_one_gives_half_its_time_to_the_rules():
     short = shares(ALL, 120)
     assert short == pytest.approx(
-        {"probe": 8, "tests": 24, "rules": 55, "scripts": 28, "more": 0, "summary": 5}
+        {"probe": 8, "tests": 18, "rules": 62, "scripts": 27, "more": 0, "summary": 5}
     )
 
 
