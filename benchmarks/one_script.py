@@ -279,8 +279,9 @@ def _device(result: Result, numbers: Figures) -> dict[str, Any]:
 
 
 def is_alone(run: Run) -> bool:
-    """Whether a run came to its end and had the machine for itself."""
-    return run.ending in USEFUL and not any(record.turns for record in run.records)
+    """Whether a run came to its end, had the machine for itself, and left out its warm-up."""
+    takes_turns = any(record.turns for record in run.records)
+    return run.ending in USEFUL and run.phase is not Phase.PILOT and not takes_turns
 
 
 def _reads(result: Result) -> list[dict[str, Any]]:

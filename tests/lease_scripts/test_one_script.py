@@ -26,6 +26,7 @@ FILE = "train.py"
 STEP = 0.01  # seconds, as it is
 FAST, SAME, MEANT, GPU_ONLY = "TL901", "TL602", "TL503", "TL201"
 SAFE_CODES = {FAST}
+MORE = {"allocated": 900, "reserved": 900}  # of a warm-up, or where another run is on the GPU
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Runs:
             optimizers=("SGD",), backwards=times, waits=(), start=0.0, workers=0,
             turns=(step * 8,) * 6 if timing else (), reached={FILE: {1: 5}},
             modules=(f"/copy/{FILE}",), trace=None if timing else trace,
-            memory={"allocated": 900 if timing else 500, "reserved": 900 if timing else 600},
+            memory={"allocated": 500, "reserved": 600} if phase is Phase.TRACE else MORE,
             busy=0.9 if timing else 0.3,
         )  # fmt: skip
         return Run(configuration.name, phase, Ending.BOUND, 0, "", 1.0, 1, (record,))
@@ -240,8 +241,10 @@ def test_noise_in_all_together_takes_no_time_from_the_single_fixes(measure) -> N
 
 
 def test_memory_and_busy_share_are_of_runs_that_are_alone(measure) -> None:
-    row = measure(Runs(), FAST)[-1]["rows"][ALL]
-    assert (row["allocated"], row["reserved"], row["busy"]) == (500, 600, 0.3)
+    rows = measure(Runs(), FAST)[-1]["rows"]
+    for name in ("before", ALL):
+        row = rows[name]
+        assert (row["allocated"], row["reserved"], row["busy"]) == (500, 600, 0.3)
     failed = Run("x", Phase.TRACE, Ending.FAILED, 1, "", 1.0, 1, ())
     assert not is_alone(failed)
 
