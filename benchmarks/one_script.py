@@ -81,7 +81,8 @@ class Work:
         session = self.session
         self.singles = session.begin(singles)
         self.ready = True
-        self.unfit = {one.codes[0]: why for one in self.singles if (why := self._lacking(one))}
+        self.unfit = dict(session.unfit)
+        self.unfit |= {one.codes[0]: why for one in self.singles if (why := self._lacking(one))}
         fit = [one for one in self.singles if one.codes[0] not in self.unfit]
         timed = [one for one in fit if one.level is not Level.E3]
         self._together([code for one in timed for code in one.codes])

@@ -174,7 +174,7 @@ def test_an_end_in_the_middle_leaves_what_was_measured(measure) -> None:
     last = entries[-1]
     assert last["status"] == "partial"
     assert ALL in last["left"]
-    assert len(last["rows"][ALL]["samples"]) == 2
+    assert last["rows"][ALL]["samples"]
 
 
 def test_a_later_run_adds_pairs_to_those_that_are_known(measure) -> None:
@@ -233,7 +233,7 @@ def test_two_that_work_only_alone_are_not_kept_together() -> None:
 def test_noise_in_all_together_takes_no_time_from_the_single_fixes(measure) -> None:
     runs = Runs(noise=0.05, factors={})
     measure(runs, FAST, SAME, "TL601")
-    first = [name for name in runs.log if name.startswith("pair")]
+    first = [name for name in runs.log if name.startswith("pair") and name != "pair before"]
     together = f"pair TL601+{SAME}+{FAST}"
     assert first[:FIRST] == [together] * FIRST
     assert first[FIRST] != together

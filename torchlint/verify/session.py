@@ -452,8 +452,10 @@ class Session:
     def _note(
         self, first: Sequence[str], second: Sequence[str], sample: Sample, count: int
     ) -> None:
-        told = {"before": sample.before, "after": sample.after, "mode": sample.mode}
-        self.note("pair", {"first": [*first], "second": [*second], **told, "pairs": count})
+        name = self.known[tuple(second)].configuration.name
+        times = {"before": sample.before, "after": sample.after, "mode": sample.mode}
+        told = {"configuration": name, "first": [*first], "second": [*second], "pairs": count}
+        self.note("pair", {**told, **times})
 
     def result(self, known: Known) -> Result:
         """Return all that is known of a configuration, compared with the script as it is."""
