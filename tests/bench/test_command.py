@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from torchlint.bench import command
 from torchlint.bench.model import Arm, Check, Measured, Pair, Row
+from torchlint.bench.process import Server
 from torchlint.bench.report import json as json_report
 from torchlint.bench.report import table
 from torchlint.rule import Level, Needs
@@ -108,6 +110,17 @@ def test_an_ended_bench_leaves_nothing_behind(scratch):
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == 143
+    assert not left_over(scratch)
+
+
+def test_an_end_while_the_server_starts_leaves_no_folder(scratch, monkeypatch):
+    def terminated(*_, **__):
+        raise SystemExit(143)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(subprocess, "Popen", terminated)
+    with pytest.raises(SystemExit):
+        Server(Path(sys.executable), dict(os.environ))
     assert not left_over(scratch)
 
 

@@ -81,9 +81,10 @@ def line_of(text: str, piece: str) -> int:
 @pytest.fixture(scope="module")
 def timed(project) -> Ran:
     """Steps are timed while the host runs ahead and, at first, a tensor is large."""
-    tell = "print(time.perf_counter() - began) if step == 50 else None"
-    text = script(tell, "del big", "torch.cuda.empty_cache()")
-    text = text.replace("for step", "began = time.perf_counter()\nfor step", 1).replace(
+    begin = "began = time.perf_counter() if step == 5 else began"
+    tell = "print(time.perf_counter() - began) if step == 55 else None"
+    text = script(begin, tell, "del big", "torch.cuda.empty_cache()")
+    text = text.replace("for step", "began = 0.0\nfor step", 1).replace(
         "torch.cuda._sleep",
         f"big = torch.ones({BIG // 4} if step < 1 else 1, device='cuda'); torch.cuda._sleep",
     )

@@ -49,15 +49,28 @@ class Server:
         self, python: Path, environment: Mapping[str, str], *, plain: bool = False
     ) -> None:
         self.python = python
-        self.folder = Path(tempfile.mkdtemp(prefix="torchlint-bench-"))
+        self._owned = tempfile.TemporaryDirectory(  # goes at the latest with this process
+            prefix="torchlint-bench-", ignore_cleanup_errors=True
+        )
+        self.folder = Path(self._owned.name)
+        self.lines: queue.Queue[bytes | None] = queue.Queue()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the server
+        self.process: subprocess.Popen[bytes] | None = None
+        self.reader = threading.Thread(target=self._pump, daemon=True)
+        try:
+            self._start(environment, plain=plain)
+        except BaseException:  # SIGTERM may come at any moment
+            self.close()
+            raise
+
+    def _start(self, environment: Mapping[str, str], *, plain: bool) -> None:
         for file in SOURCES:
             shutil.copy(file, self.folder)  # beside its programs, away from the package
         for name in CACHES.values():
             (self.folder / name).mkdir(parents=True)
         caches = {key: str(self.folder / name) for key, name in CACHES.items()}
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the server
         self.process = subprocess.Popen(  # noqa: S603  the user's Python and torchlint's own server
-            (str(python), "server.py", *(("plain",) if plain else ())),
+            (str(self.python), "server.py", *(("plain",) if plain else ())),
             cwd=self.folder,
             env={**environment, **caches},
             stdin=subprocess.PIPE,
@@ -65,11 +78,10 @@ class Server:
             stderr=self.errors,
             start_new_session=True,
         )
-        self.lines: queue.Queue[bytes | None] = queue.Queue()
-        self.reader = threading.Thread(target=self._pump, daemon=True)
         self.reader.start()
 
     def _pump(self) -> None:
+        assert self.process is not None
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.put(line)
@@ -109,12 +121,14 @@ class Server:
                 return
 
     def _send(self, line: str) -> None:
+        assert self.process is not None
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
 
     def _obituary(self) -> str:
+        assert self.process is not None
         status = self.process.wait(GRACE)
         self.errors.seek(0)
         said = self.errors.read().decode(errors="replace").strip().splitlines()
@@ -122,20 +136,25 @@ class Server:
 
     def close(self) -> None:
         """End the server, its children and its folder."""
-        assert self.process.stdin is not None
+        if self.process is not None:
+            self._end(self.process)
+        self.errors.close()
+        self._owned.cleanup()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
         with contextlib.suppress(OSError):
-            self.process.stdin.close()  # it then ends all that it started
+            process.stdin.close()  # it then ends all that it started
         try:
-            self.process.wait(1.5)
+            process.wait(1.5)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.reader.join(1.0)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.errors.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if self.reader.ident is not None:
+            self.reader.join(1.0)
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def connect(
