@@ -325,9 +325,7 @@ class Measuring:
         self, script: Script, session: Session, told: Mapping[str, Any], earlier: Mapping[str, Any]
     ) -> Work:
         driver = (self.given.gpu or {}).get("driver_version") if self.given.gpus else None
-        work = Work(
-            session, told, self.given.gpus, driver, earlier, lambda e: self._store(script, e)
-        )
+        work = Work(session, told, driver, earlier, lambda entry: self._store(script, entry))
 
         def note(what: str, facts: Mapping[str, Any]) -> None:
             self.log.write(what, script=script.name, **facts)

@@ -1,9 +1,8 @@
 """One whole script: what is run of it, in which order, and what is known of it after each run.
 
-The pilot comes first, then the script as it is against all its fixes together, since that is what
-most want to know; then each fix, then the safe ones together, each with a few pairs, and last
-what these did not settle.  Which of the fixes fail is looked for only where all together do.  Work
-that an earlier run has done under the same key counts.
+The pilot comes first, then what `torchlint verify` would do, timed against the script as it is: all
+fixes together, each fix, and beside them the safe ones together.  Which of the fixes fail is looked
+for only where all together do.  Work that an earlier run has done under the same key counts.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torchlint.edits import Safety
-from torchlint.registry import find
 from torchlint.rule import Level
 from torchlint.verify import statistics
 from torchlint.verify.machine import describe
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from torchlint.verify.session import Comparison, Known, Session
 
 ALL, SAFE = "all proven fixes", "safe fixes"  # the rows of an entry beside "before"
-FIRST = 6  # pairs after which the next configuration has its turn
 RUNS = 2  # raise it when runs measure something else: what was known before is measured anew
 SHOWN_READS = 10
 USEFUL = (Ending.BOUND, Ending.FINISHED)
@@ -58,13 +55,11 @@ class Work:
 
     session: Session
     told: Mapping[str, Any]
-    gpus: int
     driver: str | None
     known: Mapping[str, Any]
     store: Callable[[dict[str, Any]], None]
     began: float = field(default_factory=time.monotonic)
     singles: tuple[Configuration, ...] = ()
-    unfit: dict[str, str] = field(default_factory=dict)
     groups: dict[str, Known] = field(default_factory=dict)
     stamps: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     ready: bool = False
@@ -81,60 +76,38 @@ class Work:
         session = self.session
         self.singles = session.begin(singles)
         self.ready = True
-        self.unfit = dict(session.unfit)
-        self.unfit |= {one.codes[0]: why for one in self.singles if (why := self._lacking(one))}
-        fit = [one for one in self.singles if one.codes[0] not in self.unfit]
-        timed = [one for one in fit if one.level is not Level.E3]
-        self._together([code for one in timed for code in one.codes])
-        for one in timed:
-            self._measured(one.codes)
-        proven = [one for one in timed if session.may_be_timed(session.with_codes(one.codes))]
-        if codes := tuple(one.codes[0] for one in proven if one.safety is Safety.SAFE):
-            self._group(SAFE, codes)
+        fit = [session.with_codes(one.codes) for one in self.singles]
+        timed = [one for one in fit if one.configuration.level is not Level.E3]
+        wanted = [self._comparison(one) for one in timed if not one.unexercised]
+        if codes := working(tuple(each.codes[0] for each in wanted), self._works):
+            self._group(ALL, codes, wanted).leads = True
+        for each in wanted:
+            if not each.is_open:  # by the pairs of earlier runs
+                session.trace(each.second)
+        safe = [one for one in timed if one.configuration.safety is Safety.SAFE]
+        more = True
+        while more:
+            if SAFE not in self.groups and all(_is_looked_at(one) for one in safe):
+                fine = [one for one in safe if session.may_be_timed(one)]
+                if codes := tuple(one.configuration.codes[0] for one in fine):
+                    self._group(SAFE, codes, wanted)
+            more = session.step(wanted)
+        session.settle(wanted)
         for one in fit:
-            session.trace(session.with_codes(one.codes))  # those meant to change results as well
-        self._go_on([*self.groups.values(), *(session.with_codes(one.codes) for one in timed)])
+            session.trace(one)  # those meant to change results as well
         self.over = not self.left()
         self.note("script", {})
 
-    def _lacking(self, one: Configuration) -> str:
-        """Return what this machine lacks for a fix to gain anything on it."""
-        return find(one.codes[0]).needs.lacking(self.gpus)
-
-    def _together(self, codes: Sequence[str]) -> None:
-        """Time the script with all these fixes; with those that work where all together do not."""
-        reached = [code for code in codes if not self.session.with_codes((code,)).unexercised]
-        if found := working(tuple(reached), self._works):
-            self._group(ALL, found)
-
-    def _group(self, name: str, codes: tuple[str, ...]) -> None:
-        """Measure fixes together; the entry has them from their first pair on."""
+    def _group(self, name: str, codes: tuple[str, ...], wanted: list[Comparison]) -> Comparison:
+        """Measure fixes together as well; the entry has them from their first pair on."""
         self.groups[name] = self.session.with_codes(codes)
-        self._measured(codes)
+        comparison = self._comparison(self.groups[name])
+        if all(each is not comparison for each in wanted):  # of one fix it is that of the fix
+            wanted.append(comparison)
+        return comparison
 
     def _works(self, codes: tuple[str, ...]) -> bool | None:
         return self.session.works(self.session.with_codes(codes))
-
-    def _measured(self, codes: tuple[str, ...]) -> None:
-        """Trace and time a configuration, if it is not known yet how fast it is."""
-        session = self.session
-        known = session.with_codes(codes)
-        session.trace(known)
-        if session.may_be_timed(known):
-            limits = session.limits
-            session.limits = replace(limits, most=min(FIRST, limits.most))
-            session.time([self._comparison(known)])
-            session.limits = limits
-
-    def _go_on(self, wanted: Sequence[Known]) -> None:
-        """Take more pairs of what the first ones did not settle, in the time that is left."""
-        session = self.session
-        again = [one for one in wanted if session.may_be_timed(one) and not self._is_settled(one)]
-        comparisons = [self._comparison(one) for one in {id(one): one for one in again}.values()]
-        if not session.is_over:
-            for each in comparisons:
-                each.judgement = None  # its few pairs were judged as the last ones
-            session.time(comparisons)
 
     def _comparison(self, known: Known) -> Comparison:
         """Return the comparison with the script as it is; pairs of earlier runs are in it."""
@@ -144,11 +117,7 @@ class Work:
             pairs = self._pairs(codes)
             self.stamps[codes] = [pair["when"] for pair in pairs]
             comparison.samples += [Sample(p["before"], p["after"], p["mode"]) for p in pairs]
-            if pairs:
-                limits, count = session.limits, len(self.singles) + 2
-                comparison.judgement = statistics.judge(
-                    comparison.samples, comparisons=count, fewest=limits.fewest, most=limits.most
-                )
+            session.judge([comparison])
         return comparison
 
     def _pairs(self, codes: tuple[str, ...]) -> list[Mapping[str, Any]]:
@@ -168,9 +137,7 @@ class Work:
         if not self.ready:
             return ["everything"]
         wanted = {ALL: self.groups.get(ALL), SAFE: self.groups.get(SAFE)}
-        for one in self.singles:
-            if one.codes[0] not in self.unfit:
-                wanted[one.name] = self.session.with_codes(one.codes)
+        wanted |= {one.name: self.session.with_codes(one.codes) for one in self.singles}
         return [name for name, known in wanted.items() if known and not self._is_settled(known)]
 
     def _is_settled(self, known: Known) -> bool:
@@ -191,8 +158,7 @@ class Work:
         session = self.session
         rows = {"before": session.before, **self.groups}
         machine = asdict(describe(session.how.pilot))
-        fit = (one for one in self.singles if one.codes[0] not in self.unfit)
-        singles = [session.with_codes(one.codes) for one in fit]
+        singles = [session.with_codes(one.codes) for one in self.singles]
         return {
             **self.told,
             "status": "done" if self.over else "partial",
@@ -204,7 +170,7 @@ class Work:
             "why this mode": session.how.turns.why,
             "steps": session.how.bounds.steps,
             "warmup": session.how.bounds.warmup,
-            "unfit": self.unfit,
+            "unfit": dict(session.unfit),
             "rows": {name: self._row(one) for name, one in rows.items()},
             "fixes": {one.configuration.name: self._row(one) for one in singles},
         }
@@ -256,6 +222,11 @@ def working(
     if both in (first, second, codes):
         return max(first, second, key=len)
     return both if works(both) else max(first, second, key=len)
+
+
+def _is_looked_at(known: Known) -> bool:
+    """Whether it is known if a fix may be timed."""
+    return bool(known.failed or known.unexercised or known.traces())
 
 
 def now() -> str:

@@ -327,7 +327,7 @@ class VerifyCommand(click.Command):
     default="auto",
     help="When to use colour.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress on the terminal.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def verify(words: tuple[str, ...], **options: Any) -> int:
     """Run a training script before and after each fix: how much faster it is, and is it the same.
 
@@ -379,7 +379,7 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
     default="auto",
     help="When to use colour.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress on the terminal.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def bench(codes: tuple[str, ...], **options: Any) -> int:
     """Measure what the fix of each rule is worth here, in a small program that has the habit.
 

@@ -216,8 +216,8 @@ def cpu_report() -> Report:
 
     failed = lab.launch("TL705", Phase.TRACE, ending=Ending.FAILED, code=1, stderr=TRACEBACK, rss=0)
     singles = (
-        single("TL901", Verdict.FASTER, "it is 1.45 times as fast", 0.0284, reads=2),
-        single("TL201", Verdict.FASTER, "it is 1.08 times as fast", 0.0381, reads=0, noise=0.004),
+        single("TL901", Verdict.FASTER, "1.45x faster", 0.0284, reads=2),
+        single("TL201", Verdict.FASTER, "1.08x faster", 0.0381, reads=0, noise=0.004),
         single("TL602", Verdict.NO_CHANGE, "a change of 1.6 % would have shown", 0.0411,
                speed=Speed.NO_CHANGE, noise=0.005, pairs=9),
         single("TL101", Verdict.SLOWER, "starting 4 workers costs more than they save", 0.0533,
@@ -238,7 +238,7 @@ def cpu_report() -> Report:
     judgement, runs, step, first = lab.judged(base, 0.0262, 0.01, 7, Speed.FASTER, turns=False)
     kept = configuration("TL201", "TL901", name="kept")
     kept_result = Result(
-        kept, Verdict.FASTER, "it is 1.57 times as fast", judgement, agreement(Same.BITWISE),
+        kept, Verdict.FASTER, "1.57x faster", judgement, agreement(Same.BITWISE),
         (lab.trace("kept", reads=0), *runs), keep=True, step=step,
     )  # fmt: skip
     together = Result(
@@ -414,7 +414,7 @@ def group_report() -> Report:
     codes = ("TL104", "TL601", "TL602", "TL904")
     all_of_them = compared(
         *codes, ratio=Interval(0.93, 1.09, 1.28), verdict=Verdict.NOISY, name="all", pairs=7,
-        why="too noisy to say (0.93..1.28 times as fast); only a change of 19 % would have shown",
+        why="too noisy to say: 0.93x to 1.28x; only a change of 19 % would have shown",
     )  # fmt: skip
     halves = (
         compared("TL601", "TL602", ratio=Interval(1.12, 1.3, 1.51), same=Same.TOLERANCE),

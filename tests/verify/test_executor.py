@@ -264,8 +264,7 @@ def test_modules_and_launchers(here: Place, way: str, launcher: tuple[str, ...])
     assert done.stderr.endswith("ZeroDivisionError: division by zero")
 
 
-@both
-def test_steps_that_are_made_end_the_run_whatever_the_leader_does(here: Place, way: str) -> None:
+def test_steps_that_are_made_end_the_run_whatever_the_leader_does(here: Place) -> None:
     code = """
         import os, time
         from speaker import record
@@ -273,7 +272,7 @@ def test_steps_that_are_made_end_the_run_whatever_the_leader_does(here: Place, w
             time.sleep(99)
         record()
     """
-    done = run(here, way, code)
+    done = run(here, "copy", code)
     assert (done.ending, len(done.records), done.code) == (Ending.BOUND, 1, None)
     assert done.seconds < 50
 
@@ -356,8 +355,7 @@ def test_chance_says_which_is_first(here: Place) -> None:
     assert set(names[::2]) == {"A", "B"}
 
 
-@both
-def test_the_idle_run_stands_still_with_its_children(here: Place, way: str) -> None:
+def test_the_idle_run_stands_still_with_its_children(here: Place) -> None:
     code = """
         import os, time
         from speaker import Turns, record
@@ -374,7 +372,7 @@ def test_the_idle_run_stands_still_with_its_children(here: Place, way: str) -> N
                 turns.turn(lambda: time.sleep(0.05))
                 open(log, "a").write(f"{me} other {time.monotonic()}\\n")
     """
-    with executor(here, way, code) as opened:
+    with executor(here, "copy", code) as opened:
         opened.lockstep(configured(), configured(), Bounds(steps=38, warmup=2, seconds=60))
     lines = [
         (pid, what, float(at))
@@ -471,9 +469,8 @@ HARNESS = """
 """
 
 
-@both
+@pytest.mark.parametrize(("way", "number"), [("overlay", signal.SIGINT), ("copy", signal.SIGTERM)])
 @pytest.mark.parametrize("what", ["run", "lockstep"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(
     here: Place, way: str, what: str, number: signal.Signals
 ) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "scripts"
 MIXED = {"graph_net"}  # each rule with a safe fix there has an unsafe one as well
+SLOW = {"gan", "lstm_forecast"}  # tests/fixtures runs all of them, without the worker
 STEPS = 50
 LONG = ("--device", "cpu", "--epochs", "1000", "--steps", "1000")
 
@@ -41,8 +42,11 @@ def all_safe(fixer: Fixer) -> Configuration:
 
 @pytest.mark.parametrize(
     "script",
-    [path for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in MIXED],
-    ids=lambda path: path.stem,
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
+        for path in sorted(SCRIPTS.glob("*.py"))
+        if path.stem not in MIXED
+    ],
 )
 def test_all_safe_fixes_together(here: Place, script: Path) -> None:
     shutil.copy(script, here.root)

@@ -55,7 +55,7 @@ def test_a_safe_fix_that_changes_results_is_a_bug() -> None:
     safe = configuration("TL901", safety=Safety.SAFE)
     near = agreement(Same.TOLERANCE, allowed=False)
     assert result_of(safe, [], near, None).why == (
-        "results are not the same (within tolerance): evidence; the fix is called safe, so this is "
+        "results differ (within tolerance): evidence; the fix is called safe, so this is "
         "a bug of torchlint, please report it"
     )
 
@@ -63,25 +63,24 @@ def test_a_safe_fix_that_changes_results_is_a_bug() -> None:
 def test_an_unsafe_fix_that_changes_more_than_declared() -> None:
     near = agreement(Same.SEED_SPREAD, allowed=False)
     assert verdict([], near, None)[1] == (
-        "results are other ones (within seed spread) where the fix may change rounding only: "
-        "evidence"
+        "results differ (within seed spread), where the fix may change rounding only: evidence"
     )
     assert verdict([], CHANGED, None)[1] == "results diverged: evidence"
     wild = configuration("TL607", level=Level.E3)
     meant = result_of(wild, [], agreement(Same.DIVERGED), judged(1.2))
     assert meant.verdict is Verdict.CHANGES_RESULTS
-    assert meant.why == "results are other ones, as the fix means them to be: evidence"
+    assert meant.why == "results differ, as the fix means them to: evidence"
 
 
 @pytest.mark.parametrize(
     ("judgement", "expected", "words"),
     [
-        (judged(1.24), Verdict.FASTER, "1.24 times as fast (1.23..1.25)"),
-        (judged(0.8), Verdict.SLOWER, "a step takes 1.25 times as long (1.24..1.26)"),
+        (judged(1.24), Verdict.FASTER, "1.24x faster (1.23 to 1.25)"),
+        (judged(0.8), Verdict.SLOWER, "1.25x slower (1.24 to 1.26)"),
         (judged(1), Verdict.NO_CHANGE, "no measurable change; a change of 2.7 % would have shown"),
         (
             judged(1, 0.1, 5, last=True), Verdict.NOISY,
-            "too noisy to say (0.71..1.38 times as fast); only a change of 41 % would have shown",
+            "too noisy to say: 0.71x to 1.38x; only a change of 41 % would have shown",
         ),
         (
             judged(1, 0.3, 5, last=True), Verdict.NOISY,

@@ -57,7 +57,7 @@ def _of_the_machine(machine: Machine) -> Iterator[Caution]:
         yield Caution("cpu-only", text, "run it on the machine that trains")
     if machine.pressure is not None and machine.pressure > BUSY:
         text = f"in {machine.pressure:.0%} of the time some process waited for a CPU"
-        yield Caution("busy-machine", text, "end other work on the machine, and measure again")
+        yield Caution("busy-machine", text, "stop other work on the machine, and measure again")
 
 
 def _of_steps(
@@ -134,4 +134,4 @@ def _of_time(results: Sequence[Result]) -> Iterator[Caution]:
     if noisy:
         names = ", ".join(result.configuration.name for result in noisy)
         text = f"the times vary too much to say anything of {names}"
-        yield Caution("noisy", text, "end other work on the machine, or ask for more --steps")
+        yield Caution("noisy", text, "stop other work on the machine, or ask for more --steps")

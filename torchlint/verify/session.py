@@ -288,11 +288,11 @@ class Session:
         else:
             block = [each for each in block if self._mode(each) == "sequential"]
             self._in_sequence(block)
-        self._judge(block)
+        self.judge(block)
 
     def settle(self, wanted: Iterable[Comparison]) -> None:
         """Judge what is open by the pairs that there are: no more will come."""
-        self._judge([each for each in wanted if each.is_open], last=True)
+        self.judge([each for each in wanted if each.is_open], last=True)
 
     def _is_wanted(self, each: Comparison) -> bool:
         known = each.second
@@ -378,7 +378,8 @@ class Session:
         ]
         return statistics.pooled(others, self.itself.get(kind[0], ()))
 
-    def _judge(self, comparisons: Iterable[Comparison], *, last: bool = False) -> None:
+    def judge(self, comparisons: Iterable[Comparison], *, last: bool = False) -> None:
+        """Judge comparisons by their pairs; with ``last`` no more will come."""
         for each in comparisons:
             each.judgement = statistics.judge(
                 each.samples,

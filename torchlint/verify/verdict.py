@@ -86,15 +86,15 @@ def _change(configuration: Configuration, agreement: Agreement) -> str:
     words = agreement.same.words
     if configuration.safety is Safety.SAFE:
         return (
-            f"results are not the same ({words}): {agreement.why}; the fix is called safe, so this "
+            f"results differ ({words}): {agreement.why}; the fix is called safe, so this "
             "is a bug of torchlint, please report it"
         )
     if agreement.allowed:
-        return f"results are other ones, as the fix means them to be: {agreement.why}"
+        return f"results differ, as the fix means them to: {agreement.why}"
     if agreement.same is Same.DIVERGED:
         return f"results diverged: {agreement.why}"
     may = MAY[configuration.level]
-    return f"results are other ones ({words}) where the fix may change {may}: {agreement.why}"
+    return f"results differ ({words}), where the fix may change {may}: {agreement.why}"
 
 
 def speed_words(judgement: Judgement) -> str:
@@ -108,17 +108,17 @@ def speed_words(judgement: Judgement) -> str:
     share = f"{100 * seen:.{0 if seen > 0.0995 else 1}f} %"
     match judgement.speed:
         case Speed.FASTER:
-            between = f"{interval.low:.2f}..{interval.high:.2f}"
-            return f"{interval.middle:.2f} times as fast ({between})"
+            between = f"{interval.low:.2f} to {interval.high:.2f}"
+            return f"{interval.middle:.2f}x faster ({between})"
         case Speed.SLOWER:
-            between = f"{1 / interval.high:.2f}..{1 / interval.low:.2f}"
-            return f"a step takes {1 / interval.middle:.2f} times as long ({between})"
+            between = f"{1 / interval.high:.2f} to {1 / interval.low:.2f}"
+            return f"{1 / interval.middle:.2f}x slower ({between})"
         case Speed.NO_CHANGE:
             return f"no measurable change; a change of {share} would have shown"
     if seen > 1:
         return "too noisy to say: pairs of runs differ too much for any change to show"
-    between = f"{interval.low:.2f}..{interval.high:.2f}"
-    return f"too noisy to say ({between} times as fast); only a change of {share} would have shown"
+    between = f"{interval.low:.2f}x to {interval.high:.2f}x"
+    return f"too noisy to say: {between}; only a change of {share} would have shown"
 
 
 def unexercised(
