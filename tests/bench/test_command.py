@@ -144,6 +144,7 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
         ),
         Row("GPU", "a-rule", "", "step", "", "", None, Level.E0, "why", Needs.GPU),
         Row("GPUS", "a-rule", "", "step", "", "", None, Level.E0, "why", Needs.GPUS),
+        Row("BAD", "a-rule", "", "step", "", "", None, Level.E0, broken="the habit is missing"),
     ]
     monkeypatch.setattr(command, "rows", lambda *_, **__: rows)
     options = {"device": "cpu", "time_budget": "10s", "python": None, "json": None, "html": None,
@@ -155,6 +156,7 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
     assert "OTHER: changes results\n  | before and after compute what is 1 apart" in said
     assert "ValueError: on purpose" in said
     assert "DIES: failed\n  | the process ended with 3: it said nothing" in said
+    assert "BAD: failed\n  | the habit is missing" in said
     assert "GOOD:" not in said
     assert "left out, since they need a GPU: GPU\n" in said
     assert "left out, since they need several GPUs: GPUS\n" in said

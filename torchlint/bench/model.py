@@ -27,8 +27,8 @@ class Row:
     """A program before and after, in one size.
 
     ``safety`` is that of the fix, None where the advice is followed by hand.  ``level`` is the most
-    that the results may differ.  ``unfit`` says why it cannot be run on the device at hand.  Rows
-    of a lower ``rank`` are measured first.
+    that the results may differ.  ``unfit`` says why it cannot be run on the device at hand,
+    ``broken`` what is wrong with the program itself.  Rows of a lower ``rank`` are measured first.
     """
 
     code: str
@@ -45,6 +45,7 @@ class Row:
     workers: bool = False
     compiles: bool = False
     quick: bool = False  # its turns are short: to try it, not to measure
+    broken: str = ""
 
     @property
     def key(self) -> str:

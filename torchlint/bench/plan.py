@@ -43,11 +43,8 @@ def rows(
 ) -> list[Row]:
     """Return the rows of the rules asked for (all of them, if none is), in the order of codes.
 
-    They are for so many GPUs.  ``quick``: the smallest of each rule, with short turns.
-
-    Raises:
-        TorchlintError: a program does not have the habit, or keeps it.
-
+    They are for so many GPUs.  ``quick``: the smallest of each rule, with short turns.  A program
+    that does not have the habit, or keeps it, is a broken row.
     """
     chosen = [
         rule
@@ -66,7 +63,11 @@ def _rows(rule: Rule, target: Version | None, gpus: int, *, quick: bool) -> Iter
     lacking = rule.needs.lacking(gpus)
     for sizes in (min(every, key=_extent),) if quick else every:
         before = program(benchmark.before, sizes)
-        after, safety, level = _after(rule, benchmark, sizes, target)
+        broken = ""
+        try:
+            after, safety, level = _after(rule, benchmark, sizes, target)
+        except TorchlintError as error:
+            after, safety, level, broken = "", None, benchmark.level, str(error)
         yield Row(
             code=rule.code,
             name=rule.name,
@@ -77,6 +78,7 @@ def _rows(rule: Rule, target: Version | None, gpus: int, *, quick: bool) -> Iter
             safety=safety,
             level=level,
             unfit=lacking if gpus else benchmark.needs_cuda or lacking,
+            broken=broken,
             needs=rule.needs,
             rank=_rank(rule, benchmark, sizes, largest),
             workers=benchmark.workers or bool(sizes.get("WORKERS")),

@@ -57,11 +57,14 @@ class Bench:
 
     def measure(self, known: Sequence[Measured]) -> None:
         """Add to what is known of each row; Ctrl-C ends it with what is known by then."""
-        self.rows = [one for one in known if not one.row.unfit]
+        self.rows = [one for one in known if not (one.row.unfit or one.row.broken)]
         for one in known:
             if one.row.unfit:
                 one.why = one.row.unfit
                 self.hear("left out", one, one.why)
+            elif one.row.broken:
+                one.verdict, one.why = Verdict.FAILED, one.row.broken
+                self.hear("failed", one, one.why)
         for one in self.rows:
             self._judge(one)
         try:
