@@ -46,11 +46,11 @@ from unittest import mock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torchlint.edits import Edit
     from torchlint.linter import Fixed, Options
     from torchlint.projects import Projects
     from torchlint.rule import Diagnostic
     from torchlint.source import Source
+    from torchlint.syntax.text import Edit
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 60  # files that one worker process takes
@@ -113,7 +113,7 @@ def examine(data: bytes, name: str) -> Result:
 
 
 def _examine_source(source: Source, result: Result) -> None:
-    from torchlint.edits import Safety  # noqa: PLC0415
+    from torchlint.edits.fix import Safety  # noqa: PLC0415
     from torchlint.linter import check_source  # noqa: PLC0415
 
     options = all_options()
@@ -176,7 +176,7 @@ def count(found: Iterable[Diagnostic]) -> dict[str, int]:
 
 def check_fixes(source: Source, found: Sequence[Diagnostic]) -> Iterator[str]:
     """Yield what is wrong with each fix by itself: its edits and the code it leaves."""
-    from torchlint.edits import apply  # noqa: PLC0415
+    from torchlint.syntax.text import apply  # noqa: PLC0415
 
     valid = compiles(source.data)
     for each in found:
@@ -202,7 +202,7 @@ def check_fixes(source: Source, found: Sequence[Diagnostic]) -> Iterator[str]:
 def fix_by_passes(source: Source, options: Options, safety: Any) -> tuple[list[Step], Fixed]:
     """Fix a file, and record every application of edits that the fix loop tries."""
     from torchlint import linter  # noqa: PLC0415
-    from torchlint.edits import apply  # noqa: PLC0415
+    from torchlint.syntax.text import apply  # noqa: PLC0415
 
     tried: list[Step] = []
 
@@ -271,7 +271,7 @@ def outside_changed(before: str, after: str, edits: Iterable[Edit]) -> str | Non
 
 def check_changed(source: Source, fixed: Fixed) -> Iterator[str]:
     """Yield what is wrong with a changed file: code, stability, comments, encoding, newlines."""
-    from torchlint.edits import Safety  # noqa: PLC0415
+    from torchlint.edits.fix import Safety  # noqa: PLC0415
     from torchlint.linter import fix_source  # noqa: PLC0415
     from torchlint.source import decode_source  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify import statistics
 from torchlint.verify.machine import describe

@@ -3,10 +3,10 @@
     python benchmarks/trees.py FOLDER...
 
 Every file of Python below the folders that both parsers read is read as a rule sees it
-(`torchlint.analysis.abstract`) and by libcst.  It is shown that
+(`torchlint.syntax.abstract`) and by libcst.  It is shown that
 
 * both trees have the same nodes in the same order, names, numbers and strings included;
-* every place that is told of a node of the abstract tree (`torchlint.analysis.spans`), with and
+* every place that is told of a node of the abstract tree (`torchlint.syntax.spans`), with and
   without its parentheses, is the one that libcst tells.
 
 Exits with 1 if anything differs.
@@ -24,24 +24,24 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "rules")]
 
-from torchlint.lean import import_libcst  # noqa: E402
+from torchlint.syntax.lean import import_libcst  # noqa: E402
 
 import_libcst()  # as the command does: parsing takes half of the time
 
 import libcst as cst  # noqa: E402
 
-from torchlint.analysis.abstract import read  # noqa: E402
-from torchlint.analysis.codegen import recorder_of, spans_of  # noqa: E402
-from torchlint.analysis.index import Index  # noqa: E402
-from torchlint.analysis.parsing import parse  # noqa: E402
-from torchlint.analysis.spans import Spans  # noqa: E402
 from torchlint.errors import TorchlintError  # noqa: E402
 from torchlint.source import read_source  # noqa: E402
+from torchlint.syntax.abstract import read  # noqa: E402
+from torchlint.syntax.codegen import recorder_of, spans_of  # noqa: E402
+from torchlint.syntax.index import Index  # noqa: E402
+from torchlint.syntax.parsing import parse  # noqa: E402
+from torchlint.syntax.spans import Spans  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torchlint.edits import Span
+    from torchlint.syntax.text import Span
 
 SHOWN = 20
 
@@ -73,7 +73,7 @@ def differences(text: str, counts: collections.Counter[str] | None = None) -> It
         yield f"node {at}: {ours[at : at + 1]} for libcst's {theirs[at : at + 1]}"
         return
     recorder = recorder_of(module, {id(node) for node in concrete})
-    module._codegen(recorder)  # noqa: SLF001 - as `torchlint.analysis.places` does
+    module._codegen(recorder)  # noqa: SLF001 - as `torchlint.syntax.places` does
     if "".join(recorder.tokens) != text:
         raise Unread("libcst does not give it back as it was")
     full, span = spans_of(recorder, 0)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from torchlint import linter
-from torchlint.edits import Edit, apply
 from torchlint.linter import Fixed
 from torchlint.source import decode_source
+from torchlint.syntax.text import Edit, apply
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted(ROOT.glob("fixtures/**/*.py"))

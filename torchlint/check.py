@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.config import Configuration, Layer, check_values, parse_toml
 from torchlint.discovery import discover, is_left_out, shown
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.errors import UsageError
 from torchlint.run import Outcome, Plan, add_ignores, check_files, check_one, new_projects
 

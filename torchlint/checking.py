@@ -15,15 +15,15 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from torchlint import registry, suppress
-from torchlint.depth import too_deep
-from torchlint.edits import Span
 from torchlint.errors import InternalError, UnreadableFileError
-from torchlint.lean import import_libcst
-from torchlint.lexer import takes_comment
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.put_aside import is_left_over
 from torchlint.rule import Diagnostic, Nearby, Severity
-from torchlint.syntax import is_for_python_2, looks_valid
+from torchlint.syntax.depth import too_deep
+from torchlint.syntax.lean import import_libcst
+from torchlint.syntax.lexer import takes_comment
+from torchlint.syntax.text import Span
+from torchlint.syntax.validity import is_for_python_2, looks_valid
 from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     import libcst as cst
     from packaging.version import Version
 
-    from torchlint.analysis.places import Places
     from torchlint.analysis.program import Program
-    from torchlint.edits import ResolvedFix
+    from torchlint.edits.fix import ResolvedFix
     from torchlint.projects import Projects
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
+    from torchlint.syntax.places import Places
 
     # a function for the deep thread, and where it tells that it is done or what was raised
     _Task: TypeAlias = tuple[Callable[[], object], SimpleQueue[BaseException | None]]
@@ -390,8 +390,8 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
 
 def _old_python(source: Source, program: Program) -> Diagnostic | None:
     """Report text that only Python before 3.7 takes, though it was checked."""
-    from torchlint.analysis.parsing import OldKeyword  # noqa: PLC0415 - imports libcst
-    from torchlint.analysis.places import locate  # noqa: PLC0415
+    from torchlint.syntax.parsing import OldKeyword  # noqa: PLC0415 - imports libcst
+    from torchlint.syntax.places import locate  # noqa: PLC0415
 
     if not (old := program.index.of(OldKeyword)):
         return None
@@ -429,7 +429,7 @@ def _place(
     errors: list[InternalError],
 ) -> list[suppress.Placed]:
     """Turn findings into diagnostics, with one look-up for all the places they need."""
-    from torchlint.analysis.places import holder_of, locate  # noqa: PLC0415 - imports libcst
+    from torchlint.syntax.places import holder_of, locate  # noqa: PLC0415 - imports libcst
 
     holders = [holder_of(program, finding.node) for _, finding in found]
     nodes = [node for holder in holders for node in holder.nodes()]
@@ -455,7 +455,8 @@ def _place(
 
 def _resolve(places: Places, finding: Finding) -> tuple[ResolvedFix | None, str]:
     """Return the fix as edits, or None and why the layout of the code does not allow it."""
-    from torchlint.analysis.rewrites import Unplaceable, resolve  # noqa: PLC0415 - imports libcst
+    from torchlint.edits.resolve import resolve  # noqa: PLC0415 - imports libcst
+    from torchlint.edits.rewrites import Unplaceable  # noqa: PLC0415
 
     if finding.fix is None:
         return None, ""

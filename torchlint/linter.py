@@ -20,18 +20,19 @@ from torchlint.checking import (
     examine,
     with_deep_stack,
 )
-from torchlint.edits import Safety, Span, apply, overlap
 from torchlint.errors import InternalError, UnreadableFileError
-from torchlint.lexer import comments
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION
 from torchlint.rule import rule_code
 from torchlint.source import Source
+from torchlint.syntax.lexer import comments
+from torchlint.syntax.text import Span, apply, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchlint.edits import Edit
+    from torchlint.edits.fix import Safety
     from torchlint.rule import Diagnostic
+    from torchlint.syntax.text import Edit
 
 __all__ = [
     "Checked",

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.errors import UsageError
 from torchlint.rule import Nearby, Rule, Severity
 from torchlint_rules import RULES

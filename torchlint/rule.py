@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.analysis.program import Program
-    from torchlint.edits import Fix, ResolvedFix, Safety, Span
+    from torchlint.edits.fix import Fix, ResolvedFix, Safety
+    from torchlint.syntax.text import Span
 
     Check: TypeAlias = Callable[[Program], Iterable["Finding"]]
 

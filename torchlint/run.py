@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from torchlint.errors import TorchlintError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, may_be_relevant
 from torchlint.rule import rule_code
-from torchlint.syntax import looks_valid
+from torchlint.syntax.validity import looks_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from torchlint.config import Settings
-    from torchlint.edits import Safety
+    from torchlint.edits.fix import Safety
     from torchlint.errors import InternalError
     from torchlint.linter import Fixed, Options
     from torchlint.projects import Projects

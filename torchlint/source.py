@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchlint.errors import UnreadableFileError
-from torchlint.lexer import NEWLINE
 from torchlint.rule import Location
+from torchlint.syntax.lexer import NEWLINE
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#[^\r\n]*)?$")

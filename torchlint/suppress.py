@@ -7,16 +7,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Edit, ResolvedFix, Safety, Span, apply
-from torchlint.lexer import NEWLINE, comments
+from torchlint.edits.fix import ResolvedFix, Safety
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules
 from torchlint.rule import Diagnostic
+from torchlint.syntax.lexer import NEWLINE, comments
+from torchlint.syntax.text import Edit, Span, apply
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from torchlint.lexer import Comment
     from torchlint.source import Source
+    from torchlint.syntax.lexer import Comment
 
 _DIRECTIVE = re.compile(
     r"""

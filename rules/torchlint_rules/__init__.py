@@ -5,7 +5,7 @@ The table is literal and is imported before libcst is: it decides which files ar
 
 from __future__ import annotations
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level, Nearby, Needs, Rule, Severity
 
 INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR

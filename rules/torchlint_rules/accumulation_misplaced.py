@@ -78,11 +78,11 @@ from torchlint.analysis.accumulation import (
     touches_gradients,
     zeroings,
 )
-from torchlint.analysis.index import dotted
-from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Rewrite
 from torchlint.analysis.scaling import clips
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Rewrite
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -89,24 +89,24 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.flattening import takes_rows
 from torchlint.analysis.held_in_evaluation import stays_in_evaluation
 from torchlint.analysis.importing import importers
-from torchlint.analysis.index import dotted
 from torchlint.analysis.initialisers import needs_bias
 from torchlint.analysis.layers import chosen_links
 from torchlint.analysis.loaded_models import is_loaded_wherever_made
 from torchlint.analysis.none_checks import never_runs
-from torchlint.analysis.rewrites import AddArgument, Replace
 from torchlint.analysis.scaling import exclusive
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unused import is_never_read
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.layers import Link
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 CONVOLUTIONS = {
     f"torch.nn.{lazy}Conv{transposed}{n}d": n

@@ -104,14 +104,14 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.paused import waits_for_person
 from torchlint.analysis.pinning import gives_tokens, is_written_out
 from torchlint.analysis.queued import queues
-from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.syncs import items
 from torchlint.analysis.timing import orders_by_hand
 from torchlint.analysis.unpinned import goes_unpinned, pins_by_itself
 from torchlint.analysis.uploads import upload_follows
 from torchlint.analysis.values import Device, Kind
 from torchlint.analysis.waits import runs_what_waits
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

@@ -77,8 +77,8 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.raw_inputs import is_raw
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.required import requires_gradient
-from torchlint.analysis.rewrites import AddArgument, Replace
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.arguments import Argument
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 # Where the argument came, and what precedes the inputs of the block.
 SINCE = {

@@ -72,16 +72,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.blocks import block_of, line_of, place_in
-from torchlint.analysis.rewrites import DeleteStatement, InsertBefore
 from torchlint.analysis.scaling import ScaledClip, ScalerCall, scaled_clips, scaler_calls
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import DeleteStatement, InsertBefore
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 
 def clip_before_unscale(program: Program) -> Iterator[Finding]:

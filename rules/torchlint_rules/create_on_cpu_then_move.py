@@ -136,7 +136,6 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import importers
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.moved_later import made_before
@@ -145,11 +144,12 @@ from torchlint.analysis.no_data import is_without_data
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.reach import callee, received
 from torchlint.analysis.removed import takes_device
-from torchlint.analysis.rewrites import AddArgument, DropMethod, Replace
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, DropMethod, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +158,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.creation import Goal
     from torchlint.analysis.loops import Context
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 FIRST = Version("1.0")  # code that ends before it may be for 0.3, which has no `device=`
 SHUFFLES = Version("1.9")  # before it, `randperm` puts few numbers in order on the host

@@ -80,7 +80,6 @@ import libcst as cst
 from torchlint.analysis.batches import Pinned, pinned
 from torchlint.analysis.datasets import TENSOR_DATASET
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.neighbours import loaders_around, texts_around
@@ -88,6 +87,7 @@ from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Device, Kind
 from torchlint.analysis.workers import Workers, workers_of
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

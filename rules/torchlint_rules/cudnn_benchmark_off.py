@@ -78,9 +78,9 @@ from torchlint.analysis.convolutions import convolutional, fixed_shapes
 from torchlint.analysis.debugging import in_test, on_request
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reasons import explained
-from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.scripts import at_the_top, is_script
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
     from torchlint.analysis.loops import Loop
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 SWITCH = "torch.backends.cudnn.benchmark"
 LINE = f"{SWITCH} = True"

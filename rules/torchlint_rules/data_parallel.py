@@ -88,7 +88,6 @@ from packaging.version import Version
 from torchlint.analysis.branches import without_gpu
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.device_lists import asserts_one, by_default_one, is_one_device, sees_one
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import ends_script
 from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
 from torchlint.analysis.profiling import loops_inside
@@ -96,6 +95,7 @@ from torchlint.analysis.scripts import is_script
 from torchlint.analysis.unrolled import is_unrolled
 from torchlint.analysis.unrun import is_never_run, is_only_evaluated, is_taken_off
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

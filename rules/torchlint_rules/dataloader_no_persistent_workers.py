@@ -79,13 +79,13 @@ from packaging.version import Version
 
 from torchlint.analysis.dataset_changes import changes_dataset
 from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
-from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.passes import repeating
-from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.workers import Workers, in_hook, workers_of
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -124,12 +124,12 @@ from torchlint.analysis.pinning import (
     walked_once,
 )
 from torchlint.analysis.reasons import refused
-from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import collate_work, work
 from torchlint.analysis.unpinned import goes_unpinned
 from torchlint.analysis.values import Device
 from torchlint.analysis.workers import Workers, workers_of
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

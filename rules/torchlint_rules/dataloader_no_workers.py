@@ -114,7 +114,6 @@ from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.passes import draws
 from torchlint.analysis.reasons import refused, refused_by_dictionary
-from torchlint.analysis.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.analysis.samples import (
     collate_work,
     gives_its_own,
@@ -124,7 +123,8 @@ from torchlint.analysis.samples import (
     work,
 )
 from torchlint.analysis.workers import in_hook, runs_on_import, unasked_option, unpicklable
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

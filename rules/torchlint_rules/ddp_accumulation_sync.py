@@ -75,13 +75,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.micro_batches import micro_batches
 from torchlint.analysis.neighbours import texts_around
 from torchlint.analysis.options import is_held_to_one, option_default
 from torchlint.analysis.replicas import replicated
 from torchlint.analysis.schedules import made_of
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -83,7 +83,7 @@ from packaging.version import Version
 from torchlint.analysis.amp_names import SINCE, AmpNames, Form, Use
 from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

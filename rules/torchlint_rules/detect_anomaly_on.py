@@ -68,18 +68,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.block_edits import Unwrap
 from torchlint.analysis.debugging import catches_backward, is_caught, on_request, runs_backward
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import RemoveArgument, Replace
-from torchlint.edits import Fix, Safety
+from torchlint.edits.bodies import Unwrap
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import RemoveArgument, Replace
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 SWITCH, BLOCK = "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"
 LIGHTNING = ("lightning", "pytorch_lightning")

@@ -94,13 +94,13 @@ import libcst as cst
 
 from torchlint.analysis.host_results import feeds_arrays, needed_now
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.uploads import goes_back
 from torchlint.analysis.values import Device
 from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

@@ -82,9 +82,9 @@ from torchlint.analysis.conditions import (
 )
 from torchlint.analysis.loops import Role
 from torchlint.analysis.model_runs import runs_model
-from torchlint.analysis.rewrites import DeleteStatement
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import DeleteStatement
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

@@ -142,11 +142,9 @@ from torchlint.analysis.copied import copied
 from torchlint.analysis.discarded import discarded, model_of, read_off
 from torchlint.analysis.escapes import Way, escapes, feed_backward
 from torchlint.analysis.evaluations import evaluations, given_away
-from torchlint.analysis.index import dotted
 from torchlint.analysis.kernels import unnoticed
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.recording import Recording
-from torchlint.analysis.rewrites import AddDecorator, Wrap
 from torchlint.analysis.shared_passes import shared_passes
 from torchlint.analysis.spelling import of_torch
 from torchlint.analysis.timing import is_named_for_it, measures
@@ -157,8 +155,10 @@ from torchlint.analysis.volatile import (
     makes_volatile,
     volatile_passes,
 )
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddDecorator, Wrap
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,8 +166,8 @@ if TYPE_CHECKING:
     from torchlint.analysis.escapes import Escape
     from torchlint.analysis.evaluations import Evaluation, Place
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
     from torchlint.analysis.shared_passes import SharedPass
+    from torchlint.edits.rewrites import Rewrite
 
 # Frameworks that leave it to the script to turn gradients off.
 LEAVE_IT = frozenset({"accelerate", "deepspeed"})

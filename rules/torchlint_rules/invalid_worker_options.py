@@ -86,7 +86,6 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.sharding import repeats_samples
 from torchlint.analysis.workers import (
@@ -98,6 +97,7 @@ from torchlint.analysis.workers import (
     workers_of,
 )
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -90,10 +90,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.ranks import picks_process
-from torchlint.analysis.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.uses import is_label
@@ -106,16 +104,18 @@ from torchlint.analysis.waits import (
     waited,
     waits_anyway,
 )
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
     from torchlint.analysis.syncs import Sync
+    from torchlint.edits.rewrites import Rewrite
+    from torchlint.syntax.scopes import Binding
 
 
 AGAIN = "give the first number a name, and use it here as well"

@@ -124,10 +124,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.host_results import decides_for_all, delays_backward, is_due
-from torchlint.analysis.index import dotted
 from torchlint.analysis.logs import run_of
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import Wrap
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.syncs import Read, every_step
 from torchlint.analysis.unused import is_unused
@@ -141,8 +139,10 @@ from torchlint.analysis.waits import (
     waited,
     waits_anyway,
 )
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import Wrap
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 from torchlint_rules.item_accumulate_in_train_loop import AGAIN, grown, running_total, spelling
 
 if TYPE_CHECKING:

@@ -67,12 +67,12 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.hooks import HOOKS, is_hooked_elsewhere
-from torchlint.analysis.index import dotted
-from torchlint.analysis.rewrites import AddArgument
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

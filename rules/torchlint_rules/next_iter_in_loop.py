@@ -87,21 +87,22 @@ import libcst as cst
 from torchlint.analysis.epochs import runs_once
 from torchlint.analysis.hoisting import free_name, loops_around, mentions, unchanged_in
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import Binding, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import AddImport, InsertBefore, Replace
 from torchlint.analysis.step_counters import step_counter
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.hoisting import Loop
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 ON_PURPOSE = re.compile(
     r"over-?_?fit|sanity|smoke|(single|same|fixed)[-_ ](mini-?)?batch", re.IGNORECASE

@@ -117,7 +117,7 @@ from torchlint.analysis.profiling import is_short
 from torchlint.analysis.reach import callers
 from torchlint.analysis.single_layers import runs_one_layer
 from torchlint.analysis.training_steps import models, plain_step, training_steps
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding
 
 if TYPE_CHECKING:

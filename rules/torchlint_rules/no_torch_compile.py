@@ -106,7 +106,7 @@ from torchlint.analysis.compilation import (
 from torchlint.analysis.debugging import in_test
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.trained import built_by, trained_models
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding
 
 if TYPE_CHECKING:

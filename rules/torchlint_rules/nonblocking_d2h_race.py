@@ -58,8 +58,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.host_copies import first_read, host_copies
-from torchlint.analysis.rewrites import RemoveArgument
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
 
 if TYPE_CHECKING:

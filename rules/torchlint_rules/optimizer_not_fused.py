@@ -113,7 +113,9 @@ from torchlint.analysis.optimizers import (
     surely_on_gpu,
 )
 from torchlint.analysis.reasons import refused
-from torchlint.analysis.rewrites import (
+from torchlint.analysis.sizes import holds_integers, updates_few
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import (
     AddArgument,
     AddImport,
     InsertBefore,
@@ -121,8 +123,6 @@ from torchlint.analysis.rewrites import (
     Replace,
     Rewrite,
 )
-from torchlint.analysis.sizes import holds_integers, updates_few
-from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

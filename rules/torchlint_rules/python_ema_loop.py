@@ -75,12 +75,12 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.averaging import averagings, rest_of_one
-from torchlint.analysis.line_layout import default_indent, indent_of
 from torchlint.analysis.loops import Role
-from torchlint.analysis.rewrites import AddImport, Replace
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
+from torchlint.syntax.line_layout import default_indent, indent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

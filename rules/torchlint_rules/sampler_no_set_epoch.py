@@ -86,16 +86,16 @@ from torchlint.analysis.datasets import IN_MEMORY
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.epochs import epoch_loops
 from torchlint.analysis.hoisting import free_name, unchanged_in
-from torchlint.analysis.index import dotted
-from torchlint.analysis.line_layout import default_indent
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.neighbours import texts_around
 from torchlint.analysis.origins import origins
-from torchlint.analysis.rewrites import InsertBefore, Replace
 from torchlint.analysis.values import Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import InsertBefore, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.line_layout import default_indent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from torchlint.analysis.epochs import Epochs
     from torchlint.analysis.hoisting import Loop
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 SAMPLER = "torch.utils.data.DistributedSampler"
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"

@@ -65,8 +65,8 @@ from typing import TYPE_CHECKING
 from torchlint.analysis.conditions import past_device_checks, whole_statement
 from torchlint.analysis.loops import Role
 from torchlint.analysis.needless_waits import Clock
-from torchlint.analysis.rewrites import DeleteStatement
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import DeleteStatement
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

@@ -76,12 +76,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.truths import branch_on, every_truth, picks, reports
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -95,15 +95,15 @@ from torchlint.analysis.conversions import renamed, torch_dtype
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.host_results import is_chain, loop_around
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.ownership import Fate, Owner, Ownership
 from torchlint.analysis.pinning import is_called_label
-from torchlint.analysis.rewrites import RemoveArgument
 from torchlint.analysis.values import Device, Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -82,21 +82,21 @@ from torchlint.analysis.conversions import (
 from torchlint.analysis.datasets import TAKES
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.few_arrays import lists_few
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
-from torchlint.analysis.rewrites import Replace
 from torchlint.analysis.unused import is_unused
 from torchlint.analysis.values import Device, Kind
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
     from torchlint.analysis.values import Value
+    from torchlint.edits.rewrites import Rewrite
 
 # Legacy constructors -> the dtype they convert to, and the method that does so.
 LEGACY = {

@@ -90,13 +90,14 @@ from torchlint.analysis.density import is_dense
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.graphs import gives_graphs
 from torchlint.analysis.hoisting import free_name
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loader_uses import Use, use_of
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role
 from torchlint.analysis.names import canonical
 from torchlint.analysis.origins import origins
-from torchlint.analysis.rewrites import (
+from torchlint.analysis.workers import Workers, workers_of
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import (
     AddArgument,
     AddImport,
     InsertBefore,
@@ -104,15 +105,14 @@ from torchlint.analysis.rewrites import (
     Replace,
     ReplaceArgument,
 )
-from torchlint.analysis.workers import Workers, workers_of
-from torchlint.edits import Fix, Safety
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 DATA = "torch.utils.data"
 SAMPLERS = frozenset(

@@ -79,7 +79,7 @@ from torchlint.analysis.float32 import NEW, OLD, Switch, product, switches, turn
 from torchlint.analysis.mentions import words
 from torchlint.analysis.reasons import explained
 from torchlint.analysis.scripts import at_the_top, is_script
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding, Severity
 
 if TYPE_CHECKING:

@@ -105,7 +105,6 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.filled import may_be_filled
 from torchlint.analysis.gradients import Gradients, gradients, shares_gradients
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.once import runs_once
 from torchlint.analysis.optimizer_wrappers import (
@@ -119,19 +118,20 @@ from torchlint.analysis.own_wrappers import defining_zero_grad, wraps_by_option
 from torchlint.analysis.rare import follows_change
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.renewed import clears_renewed, has_no_gradients
-from torchlint.analysis.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.analysis.sizes import is_little, updates_little
 from torchlint.analysis.values import Kind
 from torchlint.analysis.zeroing import ZeroingLoop, zeroing_loops
-from torchlint.edits import Fix, Safety
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
     from torchlint.analysis.values import Value
+    from torchlint.edits.rewrites import Rewrite
 
 IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 FIRST = Version("1.7")  # has `set_to_none`

@@ -13,9 +13,10 @@ import libcst as cst
 import pytest
 
 from torchlint.analysis import program as program_module
-from torchlint.analysis.abstract import call, read
-from torchlint.analysis.index import Index
 from torchlint.analysis.program import Program
+from torchlint.syntax.abstract import read
+from torchlint.syntax.index import Index
+from torchlint.syntax.makers import call
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("fixtures/*/*.py"))
@@ -245,7 +246,7 @@ def test_places_that_are_told_without_libcst(monkeypatch):
 LEAN = """
 import sys
 sys.path[:0] = {path!r}
-from torchlint.lean import import_libcst
+from torchlint.syntax.lean import import_libcst
 import_libcst()
 import libcst as cst
 from torchlint.analysis.program import Program

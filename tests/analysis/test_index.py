@@ -6,7 +6,8 @@ import libcst as cst
 import pytest
 from probing import parsed, probed
 
-from torchlint.analysis.index import Bind, ScopeKind, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, ScopeKind
 
 
 @pytest.mark.parametrize(

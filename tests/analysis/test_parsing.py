@@ -9,8 +9,8 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from torchlint.analysis.parsing import OldKeyword, parse
 from torchlint.analysis.program import Program
+from torchlint.syntax.parsing import OldKeyword, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
@@ -18,13 +18,13 @@ import abc
 import dataclasses
 import sys
 from pathlib import Path
-from torchlint.lean import import_libcst
+from torchlint.syntax.lean import import_libcst
 before = abc.ABC, dataclasses.dataclass
 import_libcst()
 import_libcst()
 print(before == (abc.ABC, dataclasses.dataclass))
 import libcst as cst
-from torchlint.analysis.parsing import parse
+from torchlint.syntax.parsing import parse
 text = Path(sys.argv[1]).read_text(encoding="utf-8")
 tree = parse(text)
 print(repr(tree) == Path(sys.argv[2]).read_text(encoding="utf-8"), tree.code == text)

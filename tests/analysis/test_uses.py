@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from probing import parsed
 
-from torchlint.analysis.places import locate
 from torchlint.analysis.uses import uses_of
+from torchlint.syntax.places import locate
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from torchlint.bench import plan
 from torchlint.benchmark import Benchmark
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.registry import ENGINE_RULES, all_rules, find
 from torchlint.rule import Level, Needs
 

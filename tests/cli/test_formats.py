@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from torchlint.edits import Edit, ResolvedFix, Safety, Span
+from torchlint.edits.fix import ResolvedFix, Safety
 from torchlint.report import formats, github
 from torchlint.report.diff import unified
 from torchlint.report.frame import fix_frame, source_frame
@@ -22,6 +22,7 @@ from torchlint.report.paint import paint, visible, width
 from torchlint.report.progress import counting
 from torchlint.report.summary import fixes
 from torchlint.rule import Diagnostic, Severity
+from torchlint.syntax.text import Edit, Span
 
 ROOT = Path("/repo")
 TEXT = """\

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Rule, Severity
 
 if TYPE_CHECKING:

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from torchlint.analysis.places import locate
 from torchlint.analysis.program import Program
-from torchlint.analysis.rewrites import resolve
-from torchlint.edits import Fix, Safety, apply
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.resolve import resolve
 from torchlint.source import decode_source
+from torchlint.syntax.places import locate
+from torchlint.syntax.text import apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
     from torchlint.source import Source
 
 N = TypeVar("N", bound=cst.CSTNode)

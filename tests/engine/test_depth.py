@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from torchlint.depth import MAX_LINKS, MAX_STRINGS, too_deep
+from torchlint.syntax.depth import MAX_LINKS, MAX_STRINGS, too_deep
 
 # What nests or chains, as a function of how often.
 DEEP = {
@@ -142,8 +142,8 @@ def test_elifs_of_several_statements_do_not_add_up():
 SURVIVES = """
 import sys
 sys.path[:0] = {path!r}
-from torchlint.analysis.places import locate
-from torchlint.depth import too_deep
+from torchlint.syntax.places import locate
+from torchlint.syntax.depth import too_deep
 from torchlint.linter import with_deep_stack
 import libcst as cst
 def work():

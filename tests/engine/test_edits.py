@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.edits import Edit, Safety, apply, overlap
+from torchlint.edits.fix import Safety
+from torchlint.syntax.text import Edit, apply, overlap
 
 
 def test_apply():

@@ -5,7 +5,8 @@ import pytest
 from engine_tools import nodes, source
 
 from torchlint import linter
-from torchlint.analysis.rewrites import (
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import (
     AddArgument,
     AddImport,
     DeleteStatement,
@@ -13,11 +14,11 @@ from torchlint.analysis.rewrites import (
     InsertBefore,
     Replace,
 )
-from torchlint.edits import Edit, Fix, Safety
 from torchlint.linter import Options, fix_source
 from torchlint.registry import ENGINE_RULES
 from torchlint.rule import Finding
 from torchlint.source import decode_source
+from torchlint.syntax.text import Edit
 
 
 def rename(old, new, safety=Safety.SAFE):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.lexer import comments
+from torchlint.syntax.lexer import comments
 
 PLAIN = [
     pytest.param("x = 1  # a\n# b", ["# a", "# b"], id="two"),

@@ -14,13 +14,14 @@ import pytest
 from engine_tools import nodes, source
 
 from torchlint import checking
-from torchlint.analysis.rewrites import InsertAfter, Replace
 from torchlint.checking import Options, check_source, examine, with_deep_stack
-from torchlint.edits import Edit, Fix, Safety, Span
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import InsertAfter, Replace
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.registry import ENGINE_RULES
 from torchlint.rule import Finding, Location, Severity
 from torchlint.source import decode_source
+from torchlint.syntax.text import Edit, Span
 
 
 def names(word):

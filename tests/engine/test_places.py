@@ -6,11 +6,11 @@ import libcst as cst
 import pytest
 from engine_tools import code, node, nodes
 
-from torchlint.analysis.places import holder_of, locate
 from torchlint.analysis.program import Program
-from torchlint.edits import Span
 from torchlint.errors import InternalError
 from torchlint.linter import with_deep_stack
+from torchlint.syntax.places import holder_of, locate
+from torchlint.syntax.text import Span
 
 TEXT = '''\
 # head

@@ -6,9 +6,10 @@ import libcst as cst
 import pytest
 from engine_tools import code, node, nodes, rewritten
 
-from torchlint.analysis.places import locate
 from torchlint.analysis.program import Program
-from torchlint.analysis.rewrites import (
+from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.resolve import resolve
+from torchlint.edits.rewrites import (
     AddArgument,
     AddDecorator,
     AddImport,
@@ -22,9 +23,9 @@ from torchlint.analysis.rewrites import (
     ReplaceArgument,
     Unplaceable,
     Wrap,
-    resolve,
 )
-from torchlint.edits import Fix, Safety, overlap
+from torchlint.syntax.places import locate
+from torchlint.syntax.text import overlap
 
 LONG = "a" * 40
 

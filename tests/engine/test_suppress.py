@@ -4,11 +4,12 @@ import libcst as cst
 import pytest
 from engine_tools import nodes, source
 
-from torchlint.edits import Safety, apply
+from torchlint.edits.fix import Safety
 from torchlint.linter import Options, check_source, fix_source
 from torchlint.registry import ENGINE_RULES, all_rules
 from torchlint.rule import Finding
 from torchlint.suppress import add_ignore
+from torchlint.syntax.text import apply
 
 HEAD = "import torch\n"
 

@@ -5,7 +5,7 @@ import pytest
 from torchlint.checking import Options, check_source
 from torchlint.errors import UnreadableFileError
 from torchlint.source import decode_source
-from torchlint.syntax import looks_valid
+from torchlint.syntax.validity import looks_valid
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from one_script import ALL, SAFE, Work, is_alone, key_of, working
 from whole_scripts import Script
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.model import Command, Configuration, Ending, Phase, Record, Run, Trace
 from torchlint.verify.session import Limits, Session

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tools import check, fixed
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.registry import all_rules
 from torchlint.rule import Level
 

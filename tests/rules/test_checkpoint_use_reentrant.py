@@ -10,7 +10,7 @@ from tools import check, check_in, fixed, silent
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 CODE = "TL407"

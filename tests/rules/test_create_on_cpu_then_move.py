@@ -9,7 +9,7 @@ import pytest
 import torch
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 CODE = "TL701"

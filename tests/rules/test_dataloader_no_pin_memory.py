@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 if TYPE_CHECKING:

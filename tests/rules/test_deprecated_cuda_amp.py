@@ -9,7 +9,7 @@ from packaging.version import Version
 from tools import check, check_in, fixed, silent
 
 from torchlint.analysis.program import Program
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 from torchlint_rules.deprecated_cuda_amp import deprecated_cuda_amp
 

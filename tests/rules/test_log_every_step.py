@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.preferences import Preferences
 from torchlint.rule import Severity
 

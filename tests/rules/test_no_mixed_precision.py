@@ -6,7 +6,7 @@ import pytest
 import torch
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.preferences import Preferences
 from torchlint.rule import Severity
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tools import check, check_in, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 CODE = "TL705"

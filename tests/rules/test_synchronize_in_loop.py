@@ -9,7 +9,7 @@ import pytest
 from tools import check, fixed, silent
 
 from torchlint.analysis.program import Program
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 from torchlint_rules.synchronize_in_loop import synchronize_in_loop
 

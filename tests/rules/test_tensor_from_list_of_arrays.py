@@ -8,7 +8,7 @@ import pytest
 import torch
 from tools import check, fixed, silent
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
 
 CODE = "TL303"

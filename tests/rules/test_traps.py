@@ -19,7 +19,7 @@ from tools import check, fixed, silent
 from torch import nn
 from torch.utils.data import DataLoader
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.linter import Options, fix_source, with_deep_stack
 from torchlint.preferences import Preferences
 from torchlint.registry import all_rules

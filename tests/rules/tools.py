@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.linter import Options, check_source, fix_source, with_deep_stack
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.projects import Projects

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.report.paint import paint
 from torchlint.verify.model import (
     Agreement,

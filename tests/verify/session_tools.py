@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.lockstep import turns_in
 from torchlint.verify.model import (

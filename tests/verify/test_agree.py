@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.agree import agreement, needs_other_seed
 from torchlint.verify.curves import differences, limits, times_seed

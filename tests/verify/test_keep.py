@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from statistics_tools import agreement, configuration, judged
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.verify.keep import Kept, choose, is_proven, proved, smallest_failing
 from torchlint.verify.model import Interval, Judgement, Same, Speed, Verdict
 from torchlint.verify.verdict import result_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.errors import UnreadableFileError, UsageError
 from torchlint.rule import Level
 from torchlint.verify.command import _limits, pairs, seconds

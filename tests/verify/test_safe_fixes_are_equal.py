@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from executor_tools import Place, place
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.verify.agree import agreement
 from torchlint.verify.executor import ProjectExecutor
 from torchlint.verify.model import Anchor, Bounds, Command, Ending, Phase, Same

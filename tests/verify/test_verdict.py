@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from statistics_tools import agreement, configuration, judged, record, run
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.model import Ending, Same, Verdict
 from torchlint.verify.verdict import result_of, unexercised

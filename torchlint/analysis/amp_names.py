@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.names import Names
 from torchlint.analysis.origins import origins
-from torchlint.analysis.rewrites import (
+from torchlint.edits.rewrites import (
     AddArgument,
     InsertBefore,
     PrependArgument,
     Replace,
 )
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
+    from torchlint.syntax.scopes import Binding
 
 # Names under ``torch.amp``: the version that has them, and the old parameters by place.
 SINCE = {

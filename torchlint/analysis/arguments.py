@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import Dictionaries, Keys, literal
-from torchlint.analysis.index import Binding
 from torchlint.analysis.torch_api import LIBRARY_SIGNATURES, SIGNATURES
+from torchlint.syntax.scopes import Binding
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

@@ -18,8 +18,8 @@ from torchlint.analysis.reach import received
 from torchlint.analysis.uses import uses_of
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 ARRAYS = tuple(
     f"numpy.{name}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

@@ -9,18 +9,18 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import Bind
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import callee, forward_of
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
+    from torchlint.syntax.scopes import Binding
 
 
 class Held(enum.IntEnum):

@@ -8,11 +8,11 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.analysis.blocks import line_of
-from torchlint.analysis.call_edits import MAX_LINE
 from torchlint.analysis.hoisting import free_name
-from torchlint.analysis.index import Binding
-from torchlint.analysis.line_layout import indent_of
-from torchlint.analysis.rewrites import (
+from torchlint.analysis.scaling import clips
+from torchlint.analysis.values import Device
+from torchlint.edits.arguments import MAX_LINE
+from torchlint.edits.rewrites import (
     AddImport,
     InsertAfter,
     InsertBefore,
@@ -20,8 +20,8 @@ from torchlint.analysis.rewrites import (
     Rewrite,
     Wrap,
 )
-from torchlint.analysis.scaling import clips
-from torchlint.analysis.values import Device
+from torchlint.syntax.line_layout import indent_of
+from torchlint.syntax.scopes import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.origins import origins
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _TENSORS = frozenset({"parameters", "named_parameters", "buffers", "named_buffers", "state_dict"})
 _VIEWS = frozenset({"items", "values", "keys"})

@@ -14,11 +14,12 @@ import libcst as cst
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.conditions import asks_for_device
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, Binding, root_of
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.ownership import Effect, Fate, Ownership, effect_of
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import root_of
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

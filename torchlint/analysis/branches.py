@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.analysis.decisions import may_come_to
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

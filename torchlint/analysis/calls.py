@@ -10,17 +10,17 @@ import libcst as cst
 
 from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.entries import key_of, written_out
-from torchlint.analysis.index import Bind, ScopeKind
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind, ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.project import Project
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 4  # names that stand for names
 _OBJECTS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)

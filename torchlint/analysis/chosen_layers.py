@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

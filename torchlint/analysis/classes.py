@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
-    from torchlint.analysis.index import Index
     from torchlint.analysis.names import Names
+    from torchlint.syntax.index import Index
 
     Elsewhere: TypeAlias = Callable[[str], tuple[bool, bool]]
 

@@ -13,16 +13,16 @@ from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.loops import Role
 from torchlint.analysis.mentions import words
 from torchlint.analysis.profiling import is_short
-from torchlint.analysis.rewrites import InsertAfter
 from torchlint.analysis.trained import Trained, model_of
 from torchlint.analysis.values import Kind
+from torchlint.edits.rewrites import InsertAfter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchlint.analysis.classes import Class, Store
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 # What speaks of compilers, by whatever name; `re.compile` is another.
 _COMPILED = re.compile(r"compil(?<!\bre\.compil)|torch\.jit|dynamo|tensorrt|torch_xla|inductor")

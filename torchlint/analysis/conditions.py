@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.hoisting import loops_around, unchanged_in
-from torchlint.analysis.index import Bind, ScopeKind
 from torchlint.analysis.uses import uses_of
+from torchlint.syntax.scopes import Bind, ScopeKind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 # Functions that make a tensor of a sequence of numbers or an array.
 MAKERS = tuple(f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy"))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis import abstract
-from torchlint.analysis.index import Bind, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.makers import call as made_call
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _call_of_base(program: Program, method: cst.FunctionDef) -> tuple[cst.Call |
                 func=cst.Attribute(value=base, attr=attr),
                 args=[cst.Arg(value=cst.Name(value="self")), *rest],
             ) if attr.value == "__init__":
-                found.append((abstract.call(call.func, rest), dotted(base).rpartition(".")[2]))
+                found.append((made_call(call.func, rest), dotted(base).rpartition(".")[2]))
             case _:
                 pass
     return found[0] if len(found) == 1 else (None, "")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.numpy_api import dtype_named
-from torchlint.analysis.rewrites import AddImport, Replace
+from torchlint.edits.rewrites import AddImport, Replace
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
-    from torchlint.analysis.rewrites import Rewrite
+    from torchlint.edits.rewrites import Rewrite
 
 _DEVICES = ("torch.set_default_device", "torch.set_default_tensor_type")
 _DTYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")

@@ -13,12 +13,13 @@ import libcst as cst
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import callee, callers
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

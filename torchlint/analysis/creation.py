@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, Binding
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,16 +15,16 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.entries import key_of, written_out
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loaded import class_of
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 DATA = "torch.utils.data"
 TENSOR_DATASET = f"{DATA}.TensorDataset"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 from torchlint.test_code import is_left_to_runner, is_test
 
 if TYPE_CHECKING:

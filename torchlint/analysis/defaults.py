@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.decisions import COMPARED, truth
-from torchlint.analysis.index import dotted
 from torchlint.analysis.options import OPTION_ROOTS, UNKNOWN, constant, option_constant
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

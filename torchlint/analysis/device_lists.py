@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind
 from torchlint.analysis.options import is_held_to_one, option_default
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 8
 _ONE_GPU = re.compile(r"torch\.cuda\.device_count\(\)\s*(?:==\s*1|<=\s*1|<\s*2)")

@@ -12,9 +12,10 @@ import libcst as cst
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.device_names import moved_openly
 from torchlint.analysis.importing import importers
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.options import option_default
 from torchlint.analysis.values import Device, Kind, join_devices
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

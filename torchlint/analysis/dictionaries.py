@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 Values: TypeAlias = tuple[cst.BaseExpression, ...]
 

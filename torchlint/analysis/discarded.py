@@ -12,20 +12,21 @@ from torchlint.analysis.attached import Held, held
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
 from torchlint.analysis.host_results import loop_around
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.parameters import has_parameters
 from torchlint.analysis.reach import callee
 from torchlint.analysis.read_only import LOOKS, only_read
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
+    from torchlint.syntax.scopes import Binding
 
 _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_hook",
           "register_full_backward_hook")  # fmt: skip

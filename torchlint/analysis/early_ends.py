@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.options import option_default
 from torchlint.analysis.paused import waits_for_person
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind
 from torchlint.analysis.reach import received
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _READS = frozenset({"items", "keys", "values", "get", "copy"})
 _EMPTIES = frozenset({"clear", "pop"})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.hoisting import Loop

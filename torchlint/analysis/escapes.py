@@ -10,14 +10,14 @@ import libcst as cst
 
 from torchlint.analysis.attached import Held, held, holds
 from torchlint.analysis.derivation import differentiated, sources
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callers
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 
 class Way(enum.Enum):

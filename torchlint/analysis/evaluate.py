@@ -19,7 +19,6 @@ from torchlint.analysis.classes import is_placeholder
 from torchlint.analysis.entries import Entries, key_of, written_out
 from torchlint.analysis.growth import Growth
 from torchlint.analysis.handed_up import as_of_base, handed_up
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.left_out import is_left_out
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.narrowing import Narrowing, alternatives
@@ -45,14 +44,16 @@ from torchlint.analysis.values import (
     join_known,
     shared_device,
 )
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.growth import Gift
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _PLAIN = frozenset(
     {Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.NONE}

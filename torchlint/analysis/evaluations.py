@@ -19,7 +19,6 @@ from torchlint.analysis.arguments import literal
 from torchlint.analysis.asked import differentiates, may_differentiate
 from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.modes import (
     evaluation_switches,
@@ -33,6 +32,8 @@ from torchlint.analysis.reach import callee, callers, class_of, passed
 from torchlint.analysis.read_only import only_read
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import Bind
 from torchlint.analysis.uses import uses_of
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 FEW = 16  # arrays
 _DEPTH = 6  # names, pairs and functions that a list goes through

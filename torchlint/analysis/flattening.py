@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import class_of
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

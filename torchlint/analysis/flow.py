@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, Binding, Index, ScopeKind
+from torchlint.syntax.scopes import Bind, Binding, ScopeKind
+
+if TYPE_CHECKING:
+    from torchlint.syntax.index import Index
 
 _LEAVES_BLOCK = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _CONDITIONAL = (cst.BooleanOperation, cst.IfExp, cst.CompFor, cst.BaseComp)

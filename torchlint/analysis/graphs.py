@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.torch_api import GRAPH_LOADERS
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _METHODS = {"append": 0, "appendleft": 0, "insert": 1, "extend": 0,
             "extendleft": 0}  # fmt: skip

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Device
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

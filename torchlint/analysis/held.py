@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -13,9 +13,9 @@ import libcst as cst
 
 from torchlint.analysis.arguments import keywords
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.origins import origins
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

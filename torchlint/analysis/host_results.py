@@ -12,21 +12,22 @@ import libcst as cst
 
 from torchlint.analysis.collected import bound_by, is_collected, mentions, turn_of, whole
 from torchlint.analysis.host_numbers import PLAIN, on_gpu
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.picked import picks
 from torchlint.analysis.scaling import exclusive
 from torchlint.analysis.sinks import is_sink
 from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
     from torchlint.analysis.values import Value
+    from torchlint.syntax.scopes import Binding
 
 _WRITES = re.compile(
     r"save|write|imsave|dump|export|imshow|add_(video|images?|figure)", re.IGNORECASE

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 IMPORTERS = ("import_module(", "__import__(")
 # Of a name that is put together, what it begins with: `"models." + name`, `f"models.{name}"`.

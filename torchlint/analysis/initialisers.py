@@ -13,8 +13,9 @@ import libcst as cst
 
 from torchlint.analysis.held import may_hold
 from torchlint.analysis.importing import programs_importing_by_name
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.module_uses import bias_reads
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

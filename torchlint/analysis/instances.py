@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import ScopeKind
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.imports import MANY
 from torchlint.naming import is_quoted
+from torchlint.syntax.scopes import ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
     Place: TypeAlias = tuple[Program, cst.CSTNode]
     Calls: TypeAlias = list[tuple[Program, cst.Call]]

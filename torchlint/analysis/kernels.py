@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.attached import Held, held
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import class_of
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.classes import Class

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.layer_uses import ABOUT_MODULES, SAME_MODULE, opens, runs_members
 from torchlint.analysis.layer_values import (
     ANY_LAYER,
@@ -22,6 +21,7 @@ from torchlint.analysis.layer_values import (
     repeat,
     shuffled,
 )
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.analysis.construction import passed
 from torchlint.analysis.datasets import DATA
-from torchlint.analysis.index import Bind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.analysis.classes import Store

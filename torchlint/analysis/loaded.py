@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.gpu_samples import gives_from_gpu, moves_inside
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.importing import is_imported
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.uses import uses_of
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _MOST = 60  # places that one question looks at
 _ITERATE = frozenset({"len", "enumerate", "iter", "next", "zip", "list", "tuple", "print", "tqdm",

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import callee
 from torchlint.analysis.reached_returns import may_reach
 from torchlint.analysis.torch_api import GRAPH_LOADERS
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.engines import Run
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 LOADER = "torch.utils.data.DataLoader"
 LOADERS = (LOADER, *GRAPH_LOADERS)

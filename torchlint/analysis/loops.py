@@ -26,7 +26,6 @@ from torchlint.analysis.debugging import in_test
 from torchlint.analysis.decisions import truth
 from torchlint.analysis.defaults import holds_by_default
 from torchlint.analysis.importing import programs_of_importers, texts_of_importers
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.input_gradients import reads_input_gradient
 from torchlint.analysis.model_runs import GIVES_PARTS, runs_model
 from torchlint.analysis.modes import evaluation_switches, puts_into_evaluation
@@ -37,13 +36,15 @@ from torchlint.analysis.rare import ends_episode, is_rare, makes_entry
 from torchlint.analysis.unasked import is_unasked
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.targets import Target
+    from torchlint.syntax.scopes import Binding
 
 Loop: TypeAlias = cst.For | cst.While
 

@@ -10,20 +10,20 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import IMPORTERS, programs_above
-from torchlint.analysis.index import Bind
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import callee, passed
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.training_steps import PlainStep, TrainingStep
+    from torchlint.syntax.scopes import Binding
 
 # Words in lower case: they are looked for one by one, which is faster than one pattern for all.
 _CHOSEN = (

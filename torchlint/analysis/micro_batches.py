@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.analysis.accumulation import in_each_turn, step_guard, stepped
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
 from torchlint.analysis.scaling import exclusive
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

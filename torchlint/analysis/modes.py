@@ -9,13 +9,14 @@ import libcst as cst
 
 from torchlint.analysis.decisions import may_come_to
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _EACH = "[]"  # ends the name of each model of several
 

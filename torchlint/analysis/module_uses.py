@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.importing import importers, texts_of_importers
-from torchlint.analysis.index import dotted
 from torchlint.analysis.mentions import words
 from torchlint.analysis.none_checks import checked
 from torchlint.analysis.optimizers import never_steps
@@ -19,6 +18,7 @@ from torchlint.analysis.origins import origins
 from torchlint.analysis.scripts import is_script
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

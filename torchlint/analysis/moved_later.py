@@ -13,13 +13,13 @@ import libcst as cst
 
 from torchlint.analysis.creation import SAME, created
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import Bind
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _JOINS = frozenset({"torch.cat", "torch.stack", "torch.concat"})
 _KEEPS = "torch.autograd.Variable"

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, Binding, Index, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchlint.analysis.flow import Flow
-    from torchlint.analysis.index import Scope
+    from torchlint.syntax.index import Index
+    from torchlint.syntax.scopes import Scope
 
 # Where a public name also lives -> where it is documented.
 _MOVED = (

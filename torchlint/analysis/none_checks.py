@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

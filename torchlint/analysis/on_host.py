@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind, ScopeKind, dotted, root_of
+from torchlint.syntax.chains import dotted, root_of
+from torchlint.syntax.scopes import Bind, ScopeKind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _GPUS = re.compile(r"gpu|cuda", re.IGNORECASE)
 _MOVES = frozenset({"to", "cuda", "to_empty"})

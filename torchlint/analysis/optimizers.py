@@ -12,12 +12,13 @@ from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.handed_moves import moves_argument, to_host
 from torchlint.analysis.importing import is_imported, texts_of_importers
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.left_out import files_with
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

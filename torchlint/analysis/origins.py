@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _Path: TypeAlias = tuple[int, ...]
 _Step: TypeAlias = tuple[cst.CSTNode, _Path]

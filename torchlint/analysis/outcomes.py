@@ -14,17 +14,17 @@ import libcst as cst
 
 from torchlint.analysis.classes import Store
 from torchlint.analysis.decisions import COMPARED, truth
-from torchlint.analysis.index import Bind
 from torchlint.analysis.options import cannot_be_off
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
     Sites: TypeAlias = Callable[[Program, cst.FunctionDef], list[tuple[Program, cst.Call]]]
     # of what a call passes, in the file of the call

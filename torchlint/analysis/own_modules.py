@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.importing import texts_of_importers
-from torchlint.analysis.index import dotted
 from torchlint.analysis.layer_values import SOMETHING
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import numpy_tables as tables
-from torchlint.analysis.index import Bind, ScopeKind, dotted
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 
 class Owner(enum.IntEnum):

@@ -15,8 +15,8 @@ from torchlint.analysis.collected import computes, turn_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 2  # functions that are given a copy, or return it
 # Functions and methods whose result has as many rows as the values say.

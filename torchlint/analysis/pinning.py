@@ -9,7 +9,6 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.evaluations import evaluations
-from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role, ends_script
@@ -18,6 +17,8 @@ from torchlint.analysis.once import runs_once
 from torchlint.analysis.origins import origins
 from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

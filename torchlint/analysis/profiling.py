@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.debugging import parts_run, ways_to
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Loop, Role
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import gc
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.abstract import read
 from torchlint.analysis.arguments import Argument, Arguments
 from torchlint.analysis.calls import Calls
 from torchlint.analysis.classes import Class, Classes
@@ -22,19 +19,15 @@ from torchlint.analysis.evaluate import Evaluator
 from torchlint.analysis.floating import is_floating
 from torchlint.analysis.flow import Flow
 from torchlint.analysis.growth import Growth
-from torchlint.analysis.index import Index
 from torchlint.analysis.layers import Link, links
 from torchlint.analysis.loaders import Loaders
 from torchlint.analysis.loops import Context, Loops
 from torchlint.analysis.names import Names
 from torchlint.analysis.needless_waits import Clock, needless_waits, timed_waits
-from torchlint.analysis.parsing import parse
-from torchlint.analysis.places import Concrete, locate
 from torchlint.analysis.queued import implied_waits, index_copies, waits
 from torchlint.analysis.raising import Raising
 from torchlint.analysis.recording import Recordings
 from torchlint.analysis.removed import Limit, limit, named, own
-from torchlint.analysis.spans import Spans
 from torchlint.analysis.syncs import Sync, syncs
 from torchlint.analysis.truths import truths
 from torchlint.analysis.unreached import Unreached
@@ -42,6 +35,7 @@ from torchlint.analysis.usage import Usage
 from torchlint.analysis.values import Device, Value
 from torchlint.analysis.waits import calls_that_wait
 from torchlint.preferences import DEFAULT, Preferences
+from torchlint.syntax.module import Module
 from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
@@ -63,8 +57,8 @@ _IN_LIBRARIES = frozenset(
 _IN_TORCH = _IN_LIBRARIES | {"complex", "float", "int", "range"}
 
 
-class Program:
-    """A file of Python as the rules see it.
+class Program(Module):
+    """A file of Python as the rules see it, with the facts that they ask for.
 
     Args:
         text: the decoded source.
@@ -85,29 +79,14 @@ class Program:
         preferences: Preferences = DEFAULT,
     ) -> None:
         """Parse the text; facts come later."""
-        self.text = text
+        super().__init__(text)
+        self.module = self.tree
         self.path = path
         self.target = target
         self.floor = False  # the target is only where the versions begin that the project supports
         self.every_version = False  # nothing that the code says of versions counts
         self.preferences = preferences
         self.project: Project | None = None
-        self._codes: dict[int, tuple[cst.CSTNode, str]] = {}
-        with _collector_paused():
-            reader = read(text)
-            self.module = parse(text) if reader is None else reader.module
-            self.index = Index(self.module)
-            self.spans = None if reader is None else Spans(reader, self.index)
-
-    def release(self) -> None:
-        """Forget all facts; they and the tree refer to one another in circles.
-
-        Without this a tree lives until the cyclic collector comes by, which is slow to find it.
-        """
-        self.index.release()
-        if "concrete" in self.__dict__:
-            self.concrete.index.release()
-        self.__dict__.clear()
 
     def forget(self) -> None:
         """Forget all facts but the tree: another file of the project has changed."""
@@ -115,17 +94,6 @@ class Program:
             del self.__dict__[name]
 
     # -- facts -------------------------------------------------------------------------------
-
-    @cached_property
-    def concrete(self) -> Concrete:
-        """The tree with its layout: libcst reads the file for whoever changes that.
-
-        Raises:
-            InternalError: libcst does not read the file, or in another way.
-
-        """
-        with _collector_paused():
-            return Concrete(self.text, self.index, is_own=self.spans is None)
 
     @cached_property
     def lowered(self) -> str:
@@ -331,10 +299,6 @@ class Program:
 
     # -- the questions that rules ask most ---------------------------------------------------
 
-    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the node that holds this one."""
-        return self.index.parent(node)
-
     def qualified(self, node: cst.CSTNode | None) -> str:
         """Qualified name of what a name or attribute chain stands for, or ""."""
         return self.names.qualified(node)
@@ -360,36 +324,6 @@ class Program:
     def is_floating(self, node: cst.BaseExpression) -> bool:
         """Whether a tensor is proved to hold floating-point numbers: a loss, a mean, a gradient."""
         return is_floating(self, node)
-
-    def code(self, node: cst.CSTNode) -> str:
-        """Return the source of a node as it stands in the file.
-
-        That of a compound statement begins with its decorators, without the comments above.
-        """
-        known = self._codes.get(id(node))
-        if known is not None:
-            return known[1]
-        span = self.spans and self.spans.compound(node)
-        text = self.text[span.start : span.end] if span else locate(self, [node]).code(node)
-        self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
-        return text
-
-    def bare(self, node: cst.BaseExpression | cst.Arg) -> str:
-        """Return the source of an expression without parentheses, of an argument without comma."""
-        return locate(self, [node]).bare(node)
-
-    def is_in_parentheses(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression has parentheses of its own."""
-        return locate(self, [node]).is_in_parentheses(node)
-
-    def same(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-        """Whether two nodes of the file are written in the same way."""
-        return self.code(one) == self.code(other)
-
-    def brief(self, node: cst.CSTNode, width: int = 48) -> str:
-        """Return the source of a node on one line, cut where it is long: for messages."""
-        text = " ".join(self.code(node).split())
-        return text if len(text) <= width else f"{text[: width - 3]}..."
 
     def calls_of(self, *names: str) -> Iterator[cst.Call]:
         """Return calls of functions by qualified name."""
@@ -424,30 +358,6 @@ class Program:
         """Return the calls of a function of this file, each with the file it stands in."""
         own = [(self, call) for call in self.calls.sites(function)]
         return own if self.project is None else own + self.project.callers(self, function)
-
-    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the line or compound statement a node stands in."""
-        if isinstance(node, cst.BaseStatement):
-            return node
-        for above in self.index.ancestors(node):
-            if isinstance(above, cst.BaseStatement):
-                return above
-        return self.module
-
-    def smallest_statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the simple statement around a node; of a compound one, its header's expression."""
-        last = node
-        for above in self.index.ancestors(node):
-            if isinstance(above, cst.BaseSmallStatement):
-                return above
-            if isinstance(above, cst.BaseStatement):
-                return last
-            last = above
-        return last
-
-    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the function a node stands in."""
-        return self.index.nearest(node, cst.FunctionDef)
 
     def is_builtin(self, name: cst.Name) -> bool:
         """Whether a name is nobody's in this file, so that it is Python's own."""
@@ -518,7 +428,7 @@ class Program:
 
 _FACTS = frozenset(
     name for name, fact in vars(Program).items() if isinstance(fact, cached_property)
-) - {"concrete"}
+)
 
 
 def _decorated(function: cst.FunctionDef, name: str) -> bool:
@@ -526,15 +436,3 @@ def _decorated(function: cst.FunctionDef, name: str) -> bool:
         isinstance(item.decorator, cst.Name) and item.decorator.value == name
         for item in function.decorators
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Parsing makes many objects and no garbage: the cyclic collector only costs time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

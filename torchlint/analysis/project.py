@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
 from torchlint.analysis.memory import Memory
 from torchlint.analysis.names import last_of_namesakes
 from torchlint.analysis.targets import Target
 from torchlint.analysis.values import Kind
-from torchlint.depth import too_deep
 from torchlint.imports import MANY, imported_words
+from torchlint.syntax.depth import too_deep
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
     from torchlint.imports import Imports
+    from torchlint.syntax.scopes import Binding
 
 
 # What rules know by its public names is never looked into, not even in its own repository.

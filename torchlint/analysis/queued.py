@@ -10,7 +10,6 @@ import libcst as cst
 
 from torchlint.analysis.creation import created
 from torchlint.analysis.host_numbers import PLAIN, is_made_of, numbers_given, on_gpu
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.origins import origins
 from torchlint.analysis.removed import old_item
@@ -18,6 +17,8 @@ from torchlint.analysis.sinks import is_sink
 from torchlint.analysis.syncs import Read
 from torchlint.analysis.torch_api import TENSOR_NUMBER
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

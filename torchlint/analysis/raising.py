@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
 from torchlint.analysis.removed import INDEXED, old_item
 from torchlint.analysis.signatures import binds, taker
 from torchlint.analysis.unbound import KNOWN, binds_nowhere
 from torchlint.naming import means_one_file
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
     Definition: TypeAlias = cst.FunctionDef | cst.ClassDef
 

@@ -13,18 +13,18 @@ import libcst as cst
 
 from torchlint.analysis.conditions import counts_off
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import dotted
 from torchlint.analysis.no_data import lacks_data
 from torchlint.analysis.reach import callee
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.loops import Role
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _Store: TypeAlias = cst.Assign | cst.AugAssign | cst.AnnAssign
 

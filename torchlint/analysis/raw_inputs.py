@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.attached import Held, held
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

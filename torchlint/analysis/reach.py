@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.analysis.classes import Class
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
+    from torchlint.syntax.scopes import Binding
 
 
 def callers(program: Program, function: cst.FunctionDef) -> Iterator[tuple[Program, cst.Call]]:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.analysis.decisions import may_come_to, truth
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, Binding
+from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

@@ -15,16 +15,16 @@ from torchlint.analysis.attached import (
     held,
     is_distribution,
 )
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee, received
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 # Attributes that say what a tensor is like, and nothing of what it holds.
 LOOKS = frozenset({"shape", "device", "dtype", "size", "dim", "ndim"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.places import locate
+from torchlint.syntax.places import locate
 
 if TYPE_CHECKING:
     from torchlint.analysis.arguments import Argument

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.index import Bind, Binding, dotted
 from torchlint.analysis.mentions import words
-from torchlint.analysis.parsing import OldKeyword
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import MANY
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.parsing import OldKeyword
+from torchlint.syntax.scopes import Bind, Binding
 from torchlint.target import stated_in
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from torchlint.analysis.hoisting import loops_around
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 4  # names of one model: as it is made, moved, wrapped
 

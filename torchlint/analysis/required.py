@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import Bind
 from torchlint.analysis.none_checks import behind_test
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _TRAINED = re.compile(
     r"torch\.nn\.(Lazy)?((Conv|ConvTranspose|BatchNorm)\dd|Linear|Bilinear|Embedding|LayerNorm"

@@ -15,19 +15,20 @@ from torchlint.analysis.attached import Held, held, is_cut_in_place
 from torchlint.analysis.derivation import Sources, differentiated, sources
 from torchlint.analysis.escapes import escapes, feed_backward
 from torchlint.analysis.evaluations import evaluations, records_nothing
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.meters import metered
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.evaluations import Evaluation
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.meters import Metered
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,13 +14,14 @@ import libcst as cst
 
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.host_results import is_for_drawing
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.per_sample import measured
-from torchlint.analysis.places import locate
 from torchlint.analysis.turns import JOINS, Part, Turn, UnfitError, is_tensor
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.places import locate
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

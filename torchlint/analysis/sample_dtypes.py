@@ -9,13 +9,14 @@ import libcst as cst
 
 from torchlint.analysis.construction import passed
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.analysis.datasets import Dataset
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.loaders import Path
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 8  # names, functions and transforms that a sample goes through
 # What follows in a `Compose`, and makes something else of the tensor.

@@ -11,19 +11,20 @@ from torchlint.analysis.construction import kept, passed
 from torchlint.analysis.datasets import HUGGING_FACE, TAKES
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import callee
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.analysis.classes import Class, Store
     from torchlint.analysis.datasets import Dataset
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _DEPTH = 4  # functions that call functions
 

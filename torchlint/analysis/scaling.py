@@ -10,8 +10,9 @@ import libcst as cst
 
 from torchlint.analysis import torch_api
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

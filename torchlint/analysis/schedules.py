@@ -14,21 +14,21 @@ import libcst as cst
 
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.hoisting import loops_around
-from torchlint.analysis.index import dotted
 from torchlint.analysis.movers import is_moved_by
 from torchlint.analysis.origins import origins
 from torchlint.analysis.reach import passed
 from torchlint.analysis.scaling import exclusive
 from torchlint.analysis.usage import scales_loss
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchlint.analysis.classes import Class
     from torchlint.analysis.hoisting import Loop
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 Place: TypeAlias = "tuple[Program, cst.CSTNode]"
 _Question: TypeAlias = "Callable[[Program, cst.Call, int], bool]"

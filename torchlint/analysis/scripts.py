@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.rewrites import InsertAfter
+from torchlint.edits.rewrites import InsertAfter
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

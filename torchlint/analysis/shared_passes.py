@@ -11,13 +11,13 @@ from torchlint.analysis.asked import ASKING, differentiates
 from torchlint.analysis.attached import Held, held
 from torchlint.analysis.escapes import escapes
 from torchlint.analysis.evaluations import asks_for_gradients, records_nothing
-from torchlint.analysis.index import dotted
 from torchlint.analysis.modes import only_in_training
 from torchlint.analysis.reach import callee, callers
 from torchlint.analysis.reached_returns import Way
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.training_steps import is_loss
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import keywords
-from torchlint.analysis.index import dotted
 from torchlint.analysis.trained import trained_models
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

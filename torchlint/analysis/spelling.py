@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.index import Bind
-from torchlint.analysis.rewrites import AddImport
+from torchlint.edits.rewrites import AddImport
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -26,7 +26,6 @@ from torchlint.analysis.host_results import (
     is_given_gpu,
     unpickles,
 )
-from torchlint.analysis.index import Bind, dotted
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.on_host import is_moved_next, of_host_model
 from torchlint.analysis.removed import old_item
@@ -37,6 +36,8 @@ from torchlint.analysis.unmoved import is_moved_aside, stays_unmoved
 from torchlint.analysis.uploaded import was_uploaded
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.analysis.clocks import clock_reads, own_calls, reads_clock
 from torchlint.analysis.debugging import ways_to
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind
 from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.analysis import torch_api
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.importing import is_imported
-from torchlint.analysis.index import Bind
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind, Value
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,16 +10,16 @@ import libcst as cst
 
 from torchlint.analysis.blocks import block_of, line_of, place_in
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.trained import is_trained, is_untrained, trained_models
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 _METHODS = frozenset(
     {"to", "cuda", "item", "backward", "step", "zero_grad", "size", "view", "detach", "cpu",

@@ -21,9 +21,9 @@ from torchlint.analysis.waits import keeps_out_nan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
+    from torchlint.syntax.scopes import Binding
 
 _NONE = (cst.Is, cst.IsNot)
 # Functions and methods whose tensors are asked for their truth.

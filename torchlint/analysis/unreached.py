@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.debugging import is_demo
-from torchlint.analysis.index import Bind
 from torchlint.analysis.instances import OF_TORCH, PLAIN, calls_of
 from torchlint.analysis.outcomes import outcome
 from torchlint.analysis.signatures import never_binds
@@ -35,6 +34,7 @@ from torchlint.naming import (
     without_exports,
 )
 from torchlint.put_aside import is_left_over
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

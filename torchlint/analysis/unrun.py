@@ -17,8 +17,8 @@ from torchlint.analysis.values import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 # What gives or takes weights, without a forward pass.
 _WEIGHTS = frozenset(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.values import Device, Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program

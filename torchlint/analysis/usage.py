@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.index import dotted
 from torchlint.analysis.values import TENSOR, Kind, Value
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeAlias
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
     _Found: TypeAlias = tuple[dict[int, Value], dict[tuple[int, str], Value]]
 

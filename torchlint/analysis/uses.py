@@ -9,8 +9,8 @@ import libcst as cst
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.index import Binding
     from torchlint.analysis.program import Program
+    from torchlint.syntax.scopes import Binding
 
 
 def uses_of(program: Program, binding: Binding) -> Iterator[cst.Name]:

@@ -8,12 +8,12 @@ import libcst as cst
 
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.evaluations import records_nothing
-from torchlint.analysis.index import dotted
 from torchlint.analysis.reach import callee
 from torchlint.analysis.reached_returns import Way
 from torchlint.analysis.recording import Recording
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

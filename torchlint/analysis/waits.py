@@ -18,7 +18,6 @@ from torchlint.analysis.host_results import (
     needed_now,
     picks_step,
 )
-from torchlint.analysis.index import dotted
 from torchlint.analysis.loops import Role
 from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.origins import origins
@@ -28,13 +27,14 @@ from torchlint.analysis.reached_returns import Way
 from torchlint.analysis.syncs import Read, items
 from torchlint.analysis.uploads import is_upload
 from torchlint.analysis.values import Kind
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.index import Scope
     from torchlint.analysis.program import Program
     from torchlint.analysis.syncs import Sync
+    from torchlint.syntax.scopes import Scope
 
 _DECIDES = (
     cst.If, cst.While, cst.IfExp, cst.Assert, cst.UnaryOperation, cst.BooleanOperation

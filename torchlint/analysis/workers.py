@@ -10,11 +10,12 @@ import libcst as cst
 
 from torchlint.analysis.arguments import Given
 from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.index import Bind, Binding, ScopeKind, dotted
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.options import option_default
 from torchlint.analysis.reasons import explained
 from torchlint.analysis.uses import is_label, uses_of
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import Bind, Binding, ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
-from torchlint.analysis.index import dotted
 from torchlint.analysis.none_checks import implies
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

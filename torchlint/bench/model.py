@@ -14,7 +14,7 @@ from torchlint.rule import Needs
 from torchlint.verify.model import Sample, Verdict
 
 if TYPE_CHECKING:
-    from torchlint.edits import Safety
+    from torchlint.edits.fix import Safety
     from torchlint.rule import Level
     from torchlint.verify.model import Interval, Machine
 

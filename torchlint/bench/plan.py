@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchlint.bench.model import Row
 from torchlint.benchmark import Benchmark
 from torchlint.checking import Options
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.errors import TorchlintError
 from torchlint.linter import examine, fix_source
 from torchlint.registry import ENGINE_RULES, all_rules

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.edits import apply
 from torchlint.report.model import line_starts, place, split_lines
 from torchlint.report.paint import visible, width
+from torchlint.syntax.text import apply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.edits import Edit
     from torchlint.report.paint import Line
     from torchlint.rule import Diagnostic
+    from torchlint.syntax.text import Edit
 
 CONTEXT = 2  # lines shown before and after a finding
 LONGEST = 160  # characters of a line that are shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.report.frame import fix_frame, source_frame
 from torchlint.report.model import split_lines
 from torchlint.rule import Severity

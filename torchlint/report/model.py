@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from torchlint.edits import Safety
+    from torchlint.edits.fix import Safety
     from torchlint.rule import Diagnostic
 
 NEWLINE = re.compile(r"\r\n|\n|\r")

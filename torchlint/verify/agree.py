@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.curves import REPEATS, differences, limits, times_seed
 from torchlint.verify.model import Agreement, Same

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.verify.model import Same, Speed, Verdict
 
 if TYPE_CHECKING:

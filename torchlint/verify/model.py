@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from torchlint.edits import Safety
+    from torchlint.edits.fix import Safety
 
 BEFORE = "before"  # the name of the configuration without fixes
 ALL = "all"  # and of the one with every fix that is still in the running

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torchlint.config import Configuration as Configured
 from torchlint.config import Layer
 from torchlint.discovery import discover, shown
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.errors import UnreadableFileError, UsageError
 from torchlint.imports import Imports, root_of
 from torchlint.registry import find

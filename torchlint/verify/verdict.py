@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.rule import Level
 from torchlint.verify.errors import how
 from torchlint.verify.model import Ending, Result, Same, Speed, Verdict

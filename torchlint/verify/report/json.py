@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
-from torchlint.edits import Safety
+from torchlint.edits.fix import Safety
 from torchlint.verify.report.figures import step_seconds, typical
 from torchlint.verify.report.headline import headline
 from torchlint.verify.report.rows import rows

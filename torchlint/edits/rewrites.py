@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis import call_edits, import_edits
-from torchlint.analysis.line_layout import (
+from torchlint.edits import arguments, imports
+from torchlint.syntax.lexer import comments, strings
+from torchlint.syntax.line_layout import (
     Unplaceable,
     above_comments,
     below_comments,
@@ -24,15 +24,13 @@ from torchlint.analysis.line_layout import (
     next_line,
     whole_lines,
 )
-from torchlint.edits import Edit, ResolvedFix
-from torchlint.lexer import comments, strings
+from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchlint.analysis.places import Places
-    from torchlint.analysis.program import Program
-    from torchlint.edits import Fix
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.places import Places
 
 __all__ = [
     "AddArgument",
@@ -49,7 +47,6 @@ __all__ = [
     "Rewrite",
     "Unplaceable",
     "Wrap",
-    "resolve",
 ]
 
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -59,7 +56,7 @@ BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
 class Rewrite(Protocol):
     """One change of a fix."""
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:
         """Return the nodes whose places have to be known."""
         ...
 
@@ -84,7 +81,7 @@ class Replace:
     node: cst.CSTNode
     code: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (self.node,)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
@@ -92,7 +89,7 @@ class Replace:
         old = Counter(comment.text for comment in comments(places.text, span.start, span.end))
         if old - Counter(comment.text for comment in comments(self.code)):
             raise Unplaceable("a comment stands inside of it")
-        if _in_format(places.program, self.node) and set(self.code) & set("\"'\\#\r\n"):
+        if _in_format(places.module, self.node) and set(self.code) & set("\"'\\#\r\n"):
             raise Unplaceable("it stands inside of an f-string")
         code = f"({self.code})" if _needs_parentheses(places, self.node, self.code) else self.code
         return (Edit(span.start, span.end, code),)
@@ -106,11 +103,11 @@ class AddArgument:
     keyword: str
     code: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return call_edits.nodes(self.call)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return call_edits.add(places, self.call, ((self.keyword, self.code),))
+        return arguments.add(places, self.call, ((self.keyword, self.code),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,11 +118,11 @@ class PrependArgument:
     code: str
     keywords: tuple[str, ...] = ()
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return call_edits.nodes(self.call)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return call_edits.prepend(places, self.call, self.code, self.keywords)
+        return arguments.prepend(places, self.call, self.code, self.keywords)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,11 +132,11 @@ class RemoveArgument:
     call: cst.Call
     arg: cst.Arg
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return call_edits.nodes(self.call)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return call_edits.remove(places, self.call, self.arg)
+        return arguments.remove(places, self.call, self.arg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +148,11 @@ class ReplaceArgument:
     keyword: str
     code: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return call_edits.nodes(self.call)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return call_edits.replace(places, self.call, self.arg, (self.keyword, self.code))
+        return arguments.replace(places, self.call, self.arg, (self.keyword, self.code))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +161,7 @@ class DropMethod:
 
     call: cst.Call
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         assert isinstance(self.call.func, cst.Attribute)
         return (self.call, self.call.func.value)
 
@@ -186,7 +183,7 @@ class InsertBefore:
     statement: Statement
     code: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (self.statement, _anchor(self.statement))
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
@@ -207,7 +204,7 @@ class InsertAfter:
     code: str
     apart: bool = False
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (self.statement, _anchor(self.statement))
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
@@ -234,8 +231,8 @@ class DeleteStatement:
 
     statement: Statement
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: D102
-        return (self.statement, _anchor(self.statement), *_siblings(program, self.statement))
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
+        return (self.statement, _anchor(self.statement), *_siblings(module, self.statement))
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return _delete(places, self.statement)
@@ -252,7 +249,7 @@ class Wrap:
     statements: Sequence[Statement]
     header: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (*self.statements, *(_anchor(statement) for statement in self.statements))
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
@@ -263,7 +260,7 @@ class Wrap:
         if isinstance(last, cst.BaseCompoundStatement):
             end = below_comments(text, lines[-1])
         header = indented(self.header, lines[0].indent, newline_at(places, lines[0].start))
-        step = _step(places.program, last)
+        step = _step(places.module, last)
         inside = [
             _further_in(text, at, lines[0].indent, step) for at in _indentable(text, start, end)
         ]
@@ -279,7 +276,7 @@ class AddDecorator:
     function: cst.FunctionDef
     code: str
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
         return (self.function,)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
@@ -295,67 +292,11 @@ class AddImport:
     module: str
     name: str | None = None
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: D102
-        return import_edits.nodes(program)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
+        return imports.nodes(module)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        return import_edits.add(places, ((self.module, self.name),))
-
-
-def resolve(fix: Fix, places: Places) -> ResolvedFix:
-    """Turn a fix into edits of the text.
-
-    Keywords that several rewrites add to one call are added together, and so are imports; what
-    several insert at one place becomes one edit, in the order of the rewrites.
-
-    Raises:
-        Unplaceable: one of its rewrites cannot be made.
-        ValueError: its rewrites get in each other's way.
-
-    """
-    try:
-        edits = _resolved(fix, places, apart=True)
-    except ValueError:  # another rewrite changes what stands between the arguments of a call
-        edits = _resolved(fix, places, apart=False)
-    return ResolvedFix(fix.title, fix.safety, edits, fix.changes)
-
-
-def _resolved(fix: Fix, places: Places, *, apart: bool) -> tuple[Edit, ...]:
-    added: dict[int, tuple[cst.Call, list[tuple[str, str]]]] = {}
-    imported: list[tuple[str, str | None]] = []
-    found: list[Edit] = []
-    for rewrite in fix.rewrites:
-        if isinstance(rewrite, AddArgument):
-            pairs = added.setdefault(id(rewrite.call), (rewrite.call, []))[1]
-            pairs.append((rewrite.keyword, rewrite.code))
-        elif isinstance(rewrite, AddImport):
-            imported.append((rewrite.module, rewrite.name))
-        else:
-            found += rewrite.edits(places)
-    for call, pairs in added.values():
-        found += call_edits.add(places, call, tuple(pairs), apart=apart)
-    found += import_edits.add(places, imported)
-    return _merged(found)
-
-
-def _merged(found: list[Edit]) -> tuple[Edit, ...]:
-    """Return the edits in the order of their place, one edit for each place.
-
-    Raises:
-        ValueError: two of them replace the same text.
-
-    """
-    edits: dict[tuple[int, int], Edit] = {}
-    for edit in found:
-        key = (edit.start, edit.end)
-        if edit.start == edit.end and key in edits:
-            edits[key] = Edit(*key, edits[key].content + edit.content)
-        elif edits.setdefault(key, edit) != edit:
-            raise ValueError("two of its rewrites replace the same code")
-    ordered = tuple(sorted(edits.values()))
-    if any(first.end > second.start for first, second in pairwise(ordered)):
-        raise ValueError("its rewrites overlap")
-    return ordered
+        return imports.add(places, ((self.module, self.name),))
 
 
 # Operators that a looser expression must not stand next to without parentheses.
@@ -401,20 +342,20 @@ def _needs_parentheses(places: Places, node: cst.CSTNode, code: str) -> bool:
         return False
     if "\n" in code or "\r" in code:
         return True
-    parent = places.program.parent(node)
+    parent = places.module.parent(node)
     if isinstance(parent, _TIGHT_PLACES):
         number = isinstance(new, cst.Integer) and not isinstance(parent, cst.Attribute)
         return not number
     return isinstance(new, _NEVER_BARE) and not isinstance(node, type(new))
 
 
-def _in_format(program: Program, node: cst.CSTNode) -> bool:
+def _in_format(module: Module, node: cst.CSTNode) -> bool:
     """Whether the node stands in an f-string, where quotes could end the string."""
     here: cst.CSTNode | None = node
     while here is not None and not isinstance(here, cst.BaseStatement | cst.BaseSmallStatement):
         if isinstance(here, cst.FormattedStringExpression):
             return True
-        here = program.parent(here)
+        here = module.parent(here)
     return False
 
 
@@ -425,14 +366,14 @@ def _anchor(statement: Statement) -> cst.CSTNode:
     return statement
 
 
-def _step(program: Program, statement: Statement) -> str:
+def _step(module: Module, statement: Statement) -> str:
     """Return what one more step of indentation is in the block of a statement."""
-    for above in program.index.ancestors(statement):
+    for above in module.index.ancestors(statement):
         if isinstance(above, cst.IndentedBlock):
-            outer = program.parent(above)
+            outer = module.parent(above)
             assert outer is not None
-            return indent_of(program, above.body[0]).removeprefix(indent_of(program, outer))
-    return default_indent(program)
+            return indent_of(module, above.body[0]).removeprefix(indent_of(module, outer))
+    return default_indent(module)
 
 
 def _further_in(text: str, line: int, indent: str, step: str) -> int:
@@ -458,32 +399,32 @@ def _indentable(text: str, start: int, end: int) -> list[int]:
     return found
 
 
-def _siblings(program: Program, statement: Statement) -> tuple[cst.CSTNode, ...]:
+def _siblings(module: Module, statement: Statement) -> tuple[cst.CSTNode, ...]:
     """Return the small statements that share the statement's line."""
     small = isinstance(statement, cst.BaseSmallStatement)
-    line = program.parent(statement) if small else statement
+    line = module.parent(statement) if small else statement
     if isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
         return tuple(line.body)
     return ()
 
 
-def _is_alone(program: Program, statement: Statement) -> bool:
+def _is_alone(module: Module, statement: Statement) -> bool:
     """Whether its block would be empty without it."""
-    parent = program.parent(statement)
+    parent = module.parent(statement)
     if isinstance(parent, cst.SimpleStatementLine) and len(parent.body) == 1:
-        parent = program.parent(parent)
+        parent = module.parent(parent)
     return isinstance(parent, BLOCKS) and len(parent.body) == 1
 
 
 def _delete(places: Places, statement: Statement) -> Sequence[Edit]:
-    text, program = places.text, places.program
+    text, module = places.text, places.module
     span = places.span(statement)
     start = places.span(_anchor(statement)).start
     if has_comment(text, span) or has_comment(text, type(span)(start, span.start)):
         raise Unplaceable("a comment stands inside of it")
-    if _is_alone(program, statement):
+    if _is_alone(module, statement):
         return (Edit(start, span.end, "pass"),)
-    siblings = _siblings(program, statement)
+    siblings = _siblings(module, statement)
     if len(siblings) > 1 and isinstance(statement, cst.BaseSmallStatement):
         return (_delete_from_line(places, statement, siblings),)
     lines = whole_lines(places, statement, _anchor(statement))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from libcst._nodes.internal import CodegenState  # there is no public way to learn where nodes stand
 
-from torchlint.edits import Span
+from torchlint.syntax.text import Span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

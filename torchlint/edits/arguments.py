@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.line_layout import (
+from torchlint.syntax.lexer import comments
+from torchlint.syntax.line_layout import (
     Unplaceable,
     default_indent,
     has_comment,
@@ -18,13 +19,12 @@ from torchlint.analysis.line_layout import (
     next_line,
     starts_line,
 )
-from torchlint.edits import Edit, Span
-from torchlint.lexer import comments
+from torchlint.syntax.text import Edit, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchlint.analysis.places import Places
+    from torchlint.syntax.places import Places
 
 MAX_LINE = 100  # an argument that would make its line longer than this starts a line of its own
 
@@ -205,7 +205,7 @@ def _is_better_apart(places: Places, call: cst.Call, added: int) -> bool:
     text, span, last = places.text, places.span(call), call.args[-1]
     start, end = places.full(call.args[0]).start, _extent(places, last)[1]
     line = text[line_start(text, end) : line_end(text, end)]
-    above = places.program.parent(call)
+    above = places.module.parent(call)
     whole = isinstance(above, cst.Assign | cst.AnnAssign | cst.Return | cst.Expr)
     if len(line) + added <= MAX_LINE or not whole or _comma_end(places, end):
         return False
@@ -223,7 +223,7 @@ def _take_apart(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequ
     text, span = places.text, places.span(call)
     first = places.full(call.args[0]).start
     newline, outer = newline_at(places, first), indent_at(text, span.start)
-    inner = outer + default_indent(places.program)
+    inner = outer + default_indent(places.module)
     pad = newline + (indent_at(text, first) if starts_line(text, first) else inner)
     behind = "".join(f",{pad}{code}" for code in new)
     edits = [Edit(len(text[:first].rstrip()), first, pad)]
@@ -277,5 +277,5 @@ def _add_first(places: Places, call: cst.Call, new: list[str]) -> Edit:
     if "#" not in inside and "\n" not in text[start:close] and "\r" not in text[start:close]:
         return Edit(start, start, ", ".join(new))
     pad = newline_at(places, start) + indent_at(text, places.span(call).start)
-    pad += default_indent(places.program)
+    pad += default_indent(places.module)
     return Edit(start, start, "".join(f"{pad}{code}," for code in new))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.edits import Span
+from torchlint.syntax.text import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Where nodes stand in the text, and the concrete tree, which is read only where it has to be.
 
-Of most nodes Python's parser has said where they stand (`torchlint.analysis.spans`).  The others
+Of most nodes Python's parser has said where they stand (`torchlint.syntax.spans`).  The others
 are looked for in the concrete tree, by generating code for the few statements that hold them.
 """
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
 
-from torchlint.analysis.codegen import Recorder, recorder_of, spans_of
-from torchlint.analysis.index import Index
-from torchlint.analysis.parsing import parse
-from torchlint.edits import Span
 from torchlint.errors import InternalError
+from torchlint.syntax.codegen import Recorder, recorder_of, spans_of
+from torchlint.syntax.index import Index
+from torchlint.syntax.parsing import parse
+from torchlint.syntax.text import Span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.spans import Spans
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.spans import Spans
 
 N = TypeVar("N", bound=cst.CSTNode)
 
@@ -55,13 +55,13 @@ class Concrete:
 
 
 class Places:
-    """The places of the nodes asked for, as offsets into the program's text."""
+    """The places of the nodes asked for, as offsets into the module's text."""
 
-    __slots__ = ("_located", "_wanted", "program", "text")
+    __slots__ = ("_located", "_wanted", "module", "text")
 
-    def __init__(self, program: Program, wanted: Iterable[cst.CSTNode]) -> None:
-        self.program = program
-        self.text = program.text
+    def __init__(self, module: Module, wanted: Iterable[cst.CSTNode]) -> None:
+        self.module = module
+        self.text = module.text
         self._wanted = {id(node): node for node in wanted}  # by identity, so they must stay alive
         self._located: dict[int, tuple[Span, Span]] = {}  # full places, and bare ones
 
@@ -69,7 +69,7 @@ class Places:
         """Return the place of all the node owns: parentheses, leading lines, commas, whitespace.
 
         Raises:
-            InternalError: nobody asked for the node, or it is not part of the program's tree.
+            InternalError: nobody asked for the node, or it is not part of the module's tree.
 
         """
         spans = self._spans(node)
@@ -79,7 +79,7 @@ class Places:
         """Return the place of the node itself, without parentheses and whitespace around it.
 
         Raises:
-            InternalError: nobody asked for the node, or it is not part of the program's tree.
+            InternalError: nobody asked for the node, or it is not part of the module's tree.
 
         """
         spans = self._spans(node)
@@ -89,7 +89,7 @@ class Places:
         """Return where the block of a compound statement starts, right behind the colon.
 
         Raises:
-            InternalError: nobody asked for the block, or it is not part of the program's tree.
+            InternalError: nobody asked for the block, or it is not part of the module's tree.
 
         """
         spans = self._spans(body)
@@ -114,12 +114,12 @@ class Places:
         """Return who may tell the place of a node without the concrete tree."""
         if id(node) not in self._wanted:
             raise _unknown(node)
-        return self.program.spans
+        return self.module.spans
 
     def _in_concrete(self, node: cst.CSTNode) -> tuple[Span, Span]:
         """Return the full and the bare place by the concrete tree; all are looked for at once."""
         if not self._located:
-            concrete = self.program.concrete
+            concrete = self.module.concrete
             twins = {key: concrete.of(one) for key, one in self._wanted.items()}
             full, span = _locate(self.text, concrete, twins.values())
             for key, twin in twins.items():
@@ -134,9 +134,9 @@ def _unknown(node: cst.CSTNode) -> InternalError:
     return InternalError(f"the place of a {type(node).__name__} is unknown")
 
 
-def locate(program: Program, nodes: Iterable[cst.CSTNode]) -> Places:
+def locate(module: Module, nodes: Iterable[cst.CSTNode]) -> Places:
     """Return the places of the nodes, which are looked for when they are asked for."""
-    return Places(program, nodes)
+    return Places(module, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,10 +163,10 @@ class Holder:
         return Span(start, start + len(header.rstrip()))
 
 
-def holder_of(program: Program, node: cst.CSTNode) -> Holder:
+def holder_of(module: Module, node: cst.CSTNode) -> Holder:
     """Return the innermost statement, or clause of one, that holds the node."""
     here = node
-    while not isinstance(here, _HOLDERS) and (parent := program.parent(here)) is not None:
+    while not isinstance(here, _HOLDERS) and (parent := module.parent(here)) is not None:
         here = parent
     decorators = here.decorators if isinstance(here, cst.FunctionDef | cst.ClassDef) else ()
     body = here.cases[0] if isinstance(here, cst.Match) else getattr(here, "body", None)

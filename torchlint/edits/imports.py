@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.analysis.line_layout import (
+from torchlint.syntax.line_layout import (
     above_comments,
     below_comments,
     newline_at,
     whole_lines,
 )
-from torchlint.edits import Edit
+from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchlint.analysis.places import Places
-    from torchlint.analysis.program import Program
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.places import Places
 
 MAX_LINE = 100
 
 Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
-def nodes(program: Program) -> Iterable[cst.CSTNode]:
+def nodes(module: Module) -> Iterable[cst.CSTNode]:
     """Return the top-level statements that tell where an import goes."""
-    for statement in program.module.body:
+    for statement in module.tree.body:
         if is_import(statement):
             yield statement
             for node in _simple_imports(statement):
                 yield node
                 if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
                     yield from node.names
-    yield from program.module.body[:2]
+    yield from module.tree.body[:2]
 
 
 def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:
     """Return the edits that import each module, or a name from it, where the file does not."""
-    body = places.program.module.body
+    body = places.module.tree.body
     simple = [node for statement in body for node in _simple_imports(statement)]
     edits: list[Edit] = []
     lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
@@ -217,7 +217,7 @@ def _sections(places: Places, run: Sequence[cst.CSTNode]) -> list[list[cst.CSTNo
     sections: list[list[cst.CSTNode]] = []
     apart = True
     for one in run:
-        above = getattr(places.program.concrete.of(one), "leading_lines", ())
+        above = getattr(places.module.concrete.of(one), "leading_lines", ())
         apart = apart or any(line.comment is None for line in above)
         if _packages(one) == {"__future__"}:
             apart = True
@@ -277,7 +277,7 @@ def _below(places: Places, statement: cst.CSTNode, codes: list[str]) -> Edit:
 
 def _at_head(places: Places, codes: list[str]) -> Edit:
     """Return the edit for a file without imports: below its docstring, or at its first code."""
-    module = places.program.module
+    module = places.module.tree
     first = module.body[0]
     newline = newline_at(places, places.span(first).start)
     if module.get_docstring(clean=False) is not None:

@@ -7,14 +7,15 @@ fields that carry meaning; whitespace, commas and parentheses are passed over.
 from __future__ import annotations
 
 import dataclasses
-import enum
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import libcst as cst
+
+from torchlint.syntax.bindings import HANDLERS
+from torchlint.syntax.scopes import Bind, Binding, Scope, ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,96 +71,6 @@ class _Fields(dict[type[cst.CSTNode], tuple[str, ...]]):
 
 
 _FIELDS = _Fields()
-
-
-class ScopeKind(enum.Enum):
-    """What opened a scope; class scopes are not seen from the functions inside them."""
-
-    MODULE = enum.auto()
-    CLASS = enum.auto()
-    FUNCTION = enum.auto()
-    LAMBDA = enum.auto()
-    COMPREHENSION = enum.auto()
-
-
-class Bind(enum.Enum):
-    """How a name gets its value."""
-
-    IMPORT = enum.auto()  # value: the ImportAlias
-    FROM = enum.auto()  # value: the ImportAlias of an ImportFrom
-    ASSIGN = enum.auto()  # value: the expression; path: where in it, for unpacked tuples
-    AUGMENT = enum.auto()  # value: the AugAssign
-    DECLARE = enum.auto()  # an annotation without a value
-    FOR = enum.auto()  # value: what is iterated; path: where in each item
-    WITH = enum.auto()  # value: the context manager
-    PARAMETER = enum.auto()  # value: the Param
-    DEFINITION = enum.auto()  # value: the FunctionDef or ClassDef
-    REST = enum.auto()  # what ``*rest`` gets of the value
-    EXCEPT = enum.auto()
-    MATCH = enum.auto()
-    DELETE = enum.auto()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Binding:
-    """One place that gives a name a value.
-
-    ``path`` holds the indices that lead from the value to what the name gets: empty for
-    ``x = v``, ``(1,)`` for ``_, x = v``, ``(-1,)`` for ``*_, x = v``.
-    """
-
-    name: str
-    kind: Bind
-    node: cst.CSTNode
-    value: cst.CSTNode | None
-    scope: Scope
-    path: tuple[int, ...] = ()
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the name is what the value is: ``x = v``, and no part of it."""
-        return self.kind is Bind.ASSIGN and not self.path
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Scope:
-    """The names bound in a module, class, function, lambda or comprehension."""
-
-    kind: ScopeKind
-    node: cst.CSTNode
-    parent: Scope | None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    outer: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
-    stars: list[cst.ImportFrom] = field(default_factory=list)
-
-    def owner(self, name: str) -> Scope | None:
-        """Return the scope whose binding a use of ``name`` in this scope refers to."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.outer:
-                if scope.outer[name] == "global":
-                    module = scope.module()
-                    return module if name in module.bindings else None  # or another file's doing
-            # A comprehension in a class body still sees that body through its first iterable only.
-            elif name in scope.bindings and (scope is self or scope.kind is not ScopeKind.CLASS):
-                return scope
-            scope = scope.parent
-        return None
-
-    def module(self) -> Scope:
-        """Return the module's scope."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def function(self) -> Scope:
-        """Return the nearest function, class or module scope: comprehensions are transparent."""
-        scope = self
-        while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
-            scope = scope.parent
-        return scope
 
 
 _Late: TypeAlias = tuple[Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int, ...]]
@@ -364,7 +275,7 @@ class Index:
         """Return what is done with the nodes of a type: list, bind and read them."""
         names = _FIELDS[kind]
         read = attrgetter(*names) if names else None
-        return self._kinds.setdefault(kind, []).append, _HANDLERS.get(kind), read, len(names) > 1
+        return self._kinds.setdefault(kind, []).append, HANDLERS.get(kind), read, len(names) > 1
 
     def _open_fields(
         self,
@@ -473,196 +384,3 @@ def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
     if isinstance(opener, cst.Lambda):
         return child is opener.body
     return True
-
-
-def _function(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.FunctionDef)
-    index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
-    inner = index.open(ScopeKind.FUNCTION, node, scope)
-    _parameters(index, node.params, inner)
-    return {"body": inner}
-
-
-def _lambda(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.Lambda)
-    inner = index.open(ScopeKind.LAMBDA, node, scope)
-    _parameters(index, node.params, inner)
-    return {"body": inner}
-
-
-def _parameters(index: Index, params: cst.Parameters, scope: Scope) -> None:
-    found = [*params.posonly_params, *params.params, *params.kwonly_params]
-    extras = (params.star_arg, params.star_kwarg)
-    found += [extra for extra in extras if isinstance(extra, cst.Param)]
-    for param in found:
-        index.bind(scope, param.name.value, Bind.PARAMETER, param, param)
-
-
-def _class(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.ClassDef)
-    index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
-    return {"body": index.open(ScopeKind.CLASS, node, scope)}
-
-
-def _type_parameter(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    """``def f[T]``: bound where the function or class is, which is near enough."""
-    assert isinstance(node, (cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec))
-    index.bind(scope, node.name.value, Bind.DECLARE, node.name, None)
-
-
-def _type_alias(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.TypeAlias)
-    index.bind(scope, node.name.value, Bind.ASSIGN, node.name, node.value)
-
-
-def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    inner = index.open(ScopeKind.COMPREHENSION, node, scope)
-    return dict.fromkeys(("elt", "key", "value", "for_in"), inner)
-
-
-def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.CompFor)
-    index.bind_target(scope, node.target, Bind.FOR, node.iter)
-    first = not isinstance(index.parent(node), cst.CompFor)
-    return {"iter": scope.parent} if first and scope.parent is not None else {}
-
-
-def _assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Assign)
-    for target in node.targets:
-        index.bind_target(scope, target.target, Bind.ASSIGN, node.value)
-
-
-def _ann_assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.AnnAssign)
-    kind = Bind.DECLARE if node.value is None else Bind.ASSIGN
-    index.bind_target(scope, node.target, kind, node.value)
-
-
-def _augmented(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.AugAssign)
-    index.bind_target(scope, node.target, Bind.AUGMENT, node)
-
-
-def _named(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.NamedExpr)
-    index.bind_target(scope.function(), node.target, Bind.ASSIGN, node.value)
-
-
-def _for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.For)
-    index.bind_target(scope, node.target, Bind.FOR, node.iter)
-
-
-def _with(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.With)
-    for item in node.items:
-        if item.asname is not None:
-            index.bind_target(scope, item.asname.name, Bind.WITH, item.item)
-
-
-def _import(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Import)
-    for alias in node.names:
-        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            name = alias.asname.name.value
-        else:
-            name = dotted(alias.name).partition(".")[0]
-        index.bind(scope, name, Bind.IMPORT, alias, alias)
-
-
-def _import_from(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.ImportFrom)
-    if isinstance(node.names, cst.ImportStar):
-        scope.stars.append(node)
-        return
-    for alias in node.names:
-        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            name = alias.asname.name.value
-        else:
-            name = dotted(alias.name)
-        index.bind(scope, name, Bind.FROM, alias, alias)
-
-
-def _outer(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    del index
-    assert isinstance(node, (cst.Global, cst.Nonlocal))
-    word = "global" if isinstance(node, cst.Global) else "nonlocal"
-    for item in node.names:
-        scope.outer[item.name.value] = word
-
-
-def _except(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
-    if node.name is not None:
-        index.bind_target(scope, node.name.name, Bind.EXCEPT, None)
-
-
-def _match(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    name = node.rest if isinstance(node, cst.MatchMapping) else getattr(node, "name", None)
-    if isinstance(name, cst.Name):
-        index.bind(scope, name.value, Bind.MATCH, name, None)
-
-
-def _delete(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Del)
-    index.bind_target(scope, node.target, Bind.DELETE, None)
-
-
-_HANDLERS = {
-    cst.FunctionDef: _function,
-    cst.ClassDef: _class,
-    cst.Lambda: _lambda,
-    cst.ListComp: _comprehension,
-    cst.SetComp: _comprehension,
-    cst.DictComp: _comprehension,
-    cst.GeneratorExp: _comprehension,
-    cst.CompFor: _comp_for,
-    cst.Assign: _assign,
-    cst.AnnAssign: _ann_assign,
-    cst.AugAssign: _augmented,
-    cst.NamedExpr: _named,
-    cst.For: _for,
-    cst.With: _with,
-    cst.Import: _import,
-    cst.ImportFrom: _import_from,
-    cst.Global: _outer,
-    cst.Nonlocal: _outer,
-    cst.ExceptHandler: _except,
-    cst.ExceptStarHandler: _except,
-    cst.MatchAs: _match,
-    cst.MatchStar: _match,
-    cst.MatchMapping: _match,
-    cst.Del: _delete,
-    cst.TypeVar: _type_parameter,
-    cst.TypeVarTuple: _type_parameter,
-    cst.ParamSpec: _type_parameter,
-    cst.TypeAlias: _type_alias,
-}
-
-
-def root_of(node: cst.BaseExpression, *, subscripts: bool = False) -> cst.BaseExpression:
-    """``a`` for ``a.b().c``, and where asked for ``a[0].b`` as well: what a chain starts with."""
-    while True:
-        match node:
-            case cst.Attribute(value=inner) | cst.Call(func=inner):
-                node = inner
-            case cst.Subscript(value=inner) if subscripts:
-                node = inner
-            case _:
-                return node
-
-
-def dotted(node: cst.CSTNode) -> str:
-    """``a.b.c`` for a chain of names and attributes, else the empty string."""
-    # not isinstance: it is slow to say no, and this is asked most of all
-    if type(node) is cst.Name:
-        return node.value
-    parts: list[str] = []
-    while type(node) is cst.Attribute:
-        parts.append(node.attr.value)
-        node = node.value
-    if not parts or type(node) is not cst.Name:
-        return ""
-    parts.append(node.value)
-    return ".".join(reversed(parts))

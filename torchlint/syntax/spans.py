@@ -1,7 +1,7 @@
 """Where nodes of the abstract tree stand, by what Python's parser says of what they are made of.
 
 That is free where it is known: expressions, statements, arguments.  Of other nodes nothing is said
-here, and the concrete tree has to tell (`torchlint.analysis.places`).
+here, and the concrete tree has to tell (`torchlint.syntax.places`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, final
 
 import libcst as cst
 
-from torchlint.analysis.codegen import Recorder, spans_of
-from torchlint.edits import Span
-from torchlint.lexer import NEWLINE
+from torchlint.syntax.codegen import Recorder, spans_of
+from torchlint.syntax.lexer import NEWLINE
+from torchlint.syntax.text import Span
 
 if TYPE_CHECKING:
-    from torchlint.analysis.abstract import Reader
-    from torchlint.analysis.index import Index
+    from torchlint.syntax.abstract import Reader
+    from torchlint.syntax.index import Index
 
 # A comment goes to the end of its line: none of its commas is one of the code.
 _GAP = r"(?:[ \t\f\r\n]|\\(?:\r\n|\r|\n)|\#[^\r\n]*(?=[\r\n]|\Z))*"

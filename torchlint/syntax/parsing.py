@@ -1,4 +1,4 @@
-"""Parsing with libcst; faster where it was imported for that alone (`torchlint.lean`).
+"""Parsing with libcst; faster where it was imported for that alone (`torchlint.syntax.lean`).
 
 Scripts for Python 3.6 and older pass `x.cuda(async=True)`, which is not valid since Python 3.7, and
 is the only trace of old Python in most of them.  They are parsed with another word in its place,
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.edits import Edit, Span, apply
-from torchlint.lexer import comments, strings
+from torchlint.syntax.lexer import comments, strings
+from torchlint.syntax.text import Edit, Span, apply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.places import locate
-from torchlint.lexer import NEWLINE, comments
+from torchlint.syntax.lexer import NEWLINE, comments
+from torchlint.syntax.places import locate
 
 if TYPE_CHECKING:
-    from torchlint.analysis.places import Places
-    from torchlint.analysis.program import Program
-    from torchlint.edits import Span
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.places import Places
+    from torchlint.syntax.text import Span
 
 _BLANK = re.compile(r"[ \t\f]*")
 _AFTER = re.compile(r"[ \t\f]*;?[ \t\f]*(?:\#|[\r\n]|\Z)")
@@ -53,7 +53,7 @@ def next_line(text: str, offset: int) -> int:
 def newline_at(places: Places, offset: int) -> str:
     """Return the newline that ends the line, or the file's own at its last line."""
     found = NEWLINE.search(places.text, offset)
-    return found[0] if found else places.program.concrete.module.default_newline
+    return found[0] if found else places.module.concrete.module.default_newline
 
 
 def indent_at(text: str, offset: int) -> str:
@@ -62,17 +62,17 @@ def indent_at(text: str, offset: int) -> str:
     return found[0] if found else ""
 
 
-def indent_of(program: Program, statement: cst.CSTNode) -> str:
+def indent_of(module: Module, statement: cst.CSTNode) -> str:
     """Return the whitespace that the line of a statement starts with."""
     while isinstance(statement, cst.SimpleStatementLine):
         statement = statement.body[0]
-    return indent_at(program.text, locate(program, [statement]).span(statement).start)
+    return indent_at(module.text, locate(module, [statement]).span(statement).start)
 
 
-def default_indent(program: Program) -> str:
+def default_indent(module: Module) -> str:
     """Return what the first block of a file is indented by."""
-    blocks = program.index.of(cst.IndentedBlock)
-    return indent_of(program, blocks[0].body[0]) if blocks else "    "
+    blocks = module.index.of(cst.IndentedBlock)
+    return indent_of(module, blocks[0].body[0]) if blocks else "    "
 
 
 def starts_line(text: str, offset: int) -> bool:

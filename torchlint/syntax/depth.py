@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from torchlint.lexer import PLAIN_STRING, STRING, formatted_string
+from torchlint.syntax.lexer import PLAIN_STRING, STRING, formatted_string
 
 MAX_BRACKETS = 200  # CPython: "too many nested parentheses"
 MAX_LINKS = 1_000  # operators, attributes, calls, elifs in one expression; CPython: some 2,000

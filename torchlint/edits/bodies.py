@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.line_layout import (
+from torchlint.syntax.lexer import comments
+from torchlint.syntax.line_layout import (
     Unplaceable,
     below_comments,
     has_comment,
@@ -16,14 +17,13 @@ from torchlint.analysis.line_layout import (
     next_line,
     whole_lines,
 )
-from torchlint.edits import Edit, Span
-from torchlint.lexer import comments
+from torchlint.syntax.text import Edit, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torchlint.analysis.places import Places
-    from torchlint.analysis.program import Program
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.places import Places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,15 +36,15 @@ class Unwrap:
 
     item: cst.WithItem
 
-    def nodes(self, program: Program) -> Iterable[cst.CSTNode]:  # noqa: D102
-        statement = _statement(program, self.item)
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
+        statement = _statement(module, self.item)
         yield from (statement, statement.body, statement.body.body[0])
         yield from (item.item for item in statement.items)
         yield from (item.asname for item in statement.items if item.asname is not None)
-        yield from _long_strings(program, statement.body)
+        yield from _long_strings(module, statement.body)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        statement = _statement(places.program, self.item)
+        statement = _statement(places.module, self.item)
         if statement.asynchronous is not None or self.item.asname is not None:
             raise Unplaceable("it is asynchronous, or given a name")
         if len(statement.items) > 1:
@@ -57,18 +57,18 @@ class Unwrap:
         return (Edit(start, body, ""),)
 
 
-def _statement(program: Program, item: cst.WithItem) -> cst.With:
-    statement = program.parent(item)
+def _statement(module: Module, item: cst.WithItem) -> cst.With:
+    statement = module.parent(item)
     assert isinstance(statement, cst.With)
     return statement
 
 
-def _long_strings(program: Program, body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+def _long_strings(module: Module, body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     """Yield strings over several lines, whose lines must stay as they are."""
-    for string in program.index.below(body, cst.SimpleString):
+    for string in module.index.below(body, cst.SimpleString):
         if "\n" in string.value or "\r" in string.value:
             yield string
-    yield from program.index.below(body, cst.FormattedString)
+    yield from module.index.below(body, cst.FormattedString)
 
 
 def _remove(places: Places, statement: cst.With, item: cst.WithItem) -> Edit:
@@ -95,7 +95,7 @@ def _move_out(places: Places, statement: cst.With, block: cst.IndentedBlock) -> 
     head = "".join(
         f"{lines.indent}{comment.text}{newline}" for comment in comments(text, lines.start, body)
     )
-    strings = [places.span(node) for node in _long_strings(places.program, block)]
+    strings = [places.span(node) for node in _long_strings(places.module, block)]
     inner = indent_at(text, places.span(block.body[0]).start)
     moved: list[str] = []
     here = body
