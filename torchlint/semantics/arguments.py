@@ -1,0 +1,124 @@
+"""Arguments: which value a call passes for which parameter, through dictionaries too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint.semantics.values import NEVER, Dictionary, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Sequence as Several
+
+    import libcst as cst
+
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passed:
+    """One argument of a call: ``star`` is "", "*" or "**"."""
+
+    keyword: str
+    star: str
+    value: Value
+    node: cst.Arg
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Argument:
+    """What a parameter gets; ``node`` is the expression, None where it lies in a container."""
+
+    value: Value
+    node: cst.BaseExpression | None
+
+
+def passed_by(run: Run, call: cst.Call) -> tuple[Passed, ...]:
+    """Evaluate the arguments of a call, in their order."""
+    return tuple(
+        Passed(arg.keyword.value if arg.keyword else "", arg.star, run.value(arg.value), arg)
+        for arg in call.args
+    )
+
+
+def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argument], bool]:
+    """Return arguments by parameter, and whether any may be missing in this.
+
+    ``names`` are the parameters in their order; those behind "*" take no place.
+    """
+    places = list(names[: names.index("*")] if "*" in names else names)
+    found: dict[str, Argument] = {}
+    is_sure, place = True, 0
+    for one in passed:
+        if one.star == "*":
+            values = _unpacked(one.value)
+            if values is None:
+                is_sure = False
+                break
+            for value in values:
+                if place < len(places):
+                    found[places[place]] = Argument(value, None)
+                place += 1
+        elif not one.keyword and not one.star:
+            if place < len(places):
+                found[places[place]] = Argument(one.value, one.node.value)
+            place += 1
+    for one in passed:
+        if one.keyword:
+            found[one.keyword] = Argument(one.value, one.node.value)
+        elif one.star == "**":
+            entries = dict(_entries(one.value))
+            is_sure = is_sure and bool(entries)
+            for key, value in entries.items():
+                found.setdefault(key, Argument(value, None))
+    return found, is_sure
+
+
+def _unpacked(value: Value) -> tuple[Value, ...] | None:
+    match value:
+        case (Sequence(elements=tuple(elements)),):
+            return elements
+    return None
+
+
+def _entries(value: Value) -> Iterator[tuple[str, Value]]:
+    for one in value:
+        if isinstance(one, Dictionary):
+            yield from one.entries
+
+
+def rest_of(
+    places: Several[str], names: Several[str], passed: Several[Passed]
+) -> tuple[list[Value], dict[str, Value]]:
+    """Return what goes into ``*args`` and ``**kwargs`` of a function.
+
+    ``places`` are its parameters by place, ``names`` all of them.
+    """
+    more: list[Value] = []
+    place = 0
+    for one in passed:
+        if one.star == "*":
+            values = _unpacked(one.value)
+            more += [] if values is None else values[max(0, len(places) - place) :]
+            place += len(values or ())
+        elif not one.keyword and not one.star:
+            if place >= len(places):
+                more.append(one.value)
+            place += 1
+    keywords = {
+        one.keyword: one.value for one in passed if one.keyword and one.keyword not in names
+    }
+    for one in passed:
+        if one.star == "**":
+            keywords.update((key, value) for key, value in _entries(one.value) if key not in names)
+    return more, keywords
+
+
+def first_of(passed: Several[Passed], place: int, keyword: str = "") -> Value:
+    """Return the argument at a place or of a keyword, NEVER where there is none."""
+    plain = [one for one in passed if not one.keyword and not one.star]
+    if place < len(plain) and len([one for one in passed[: place + 1] if one.star]) == 0:
+        return plain[place].value
+    return next((one.value for one in passed if one.keyword and one.keyword == keyword), NEVER)

@@ -1,0 +1,143 @@
+"""Attributes: what ``value.name`` is, for each kind of value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchlint.semantics.classes import role
+from torchlint.semantics.names import canonical
+from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, SELF_VIEWS
+from torchlint.semantics.values import (
+    NEVER,
+    Class,
+    Dictionary,
+    File,
+    Function,
+    Instance,
+    Library,
+    Method,
+    Number,
+    Object,
+    Place,
+    Sequence,
+    Tensor,
+    Truth,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Alternative, Value
+
+
+def attribute(run: Run, node: cst.Attribute, value: Value) -> Value:
+    """Return what an attribute of a value is."""
+    return named_attribute(run, node, value, node.attr.value)
+
+
+def named_attribute(run: Run, node: cst.BaseExpression, value: Value, name: str) -> Value:
+    """Return what an attribute of a value is, by its name."""
+    if not value:
+        return NEVER
+    return run.sets.each(value, lambda one: _of(run, node, one, name))
+
+
+def _of(run: Run, node: cst.BaseExpression, one: Alternative, name: str) -> Value:
+    match one:
+        case Library(name=library):
+            return run.one(Library(canonical(f"{library}.{name}")))
+        case File(file=file):
+            cell = run.evaluation.global_name(file, name)
+            if cell is not None:
+                return run.read(cell)
+            inner = run.evaluation.files.inner(file, name)
+            return run.sets.unknown if inner is None else run.one(File(inner))
+        case Instance():
+            return of_instance(run, node, one, name)
+        case Class():
+            return _of_class(run, one, name)
+        case Object():
+            return _of_object(run, one, name)
+        case Tensor():
+            return _of_tensor(run, one, name)
+        case Dictionary(made=made) if made is not None:
+            cell = run.evaluation.attributes.get((made, name))
+            return run.read(cell) if cell else run.one(Method(one, name))
+        case Unknown():
+            return run.sets.unknown
+    return run.one(Method(one, name))
+
+
+def of_instance(run: Run, node: cst.BaseExpression, one: Instance, name: str) -> Value:
+    """Return an attribute of an instance of a class of the project."""
+    classes = run.evaluation.classes
+    found = classes.method(one.cls, name)
+    if found is not None:
+        home, function = found
+        at = run.evaluation.at(function, home.at.file)
+        kind = role(function)
+        owner = None if kind == "static" else Class(one.cls) if kind == "class" else one
+        if kind == "property":
+            return run.evaluation.call_function(run, node, Function(at, owner), ())
+        return run.one(Function(at, owner))
+    value = NEVER
+    for cls in classes.lineage(one.cls):
+        value = run.sets.union(value, run.read(run.evaluation.attribute(cls.at, name)))
+    for heir in run.evaluation.heirs(one.cls) if one.call is None else ():
+        value = run.sets.union(value, run.read(run.evaluation.attribute(heir.at, name)))
+    if value:
+        return value
+    if name == "__class__":
+        return run.one(Class(one.cls))
+    if classes.kind(one.cls) or not classes.is_open(one.cls):
+        return run.one(Method(one, name))
+    return run.sets.unknown
+
+
+def _of_class(run: Run, one: Class, name: str) -> Value:
+    classes = run.evaluation.classes
+    found = classes.method(one.at, name)
+    if found is not None:
+        home, function = found
+        owner = one if role(function) == "class" else None
+        return run.one(Function(run.evaluation.at(function, home.at.file), owner))
+    value = NEVER
+    for cls in classes.lineage(one.at):
+        value = run.sets.union(value, run.read(run.evaluation.attribute(cls.at, name)))
+    return value or run.sets.unknown
+
+
+def _of_object(run: Run, one: Object, name: str) -> Value:
+    cell = None
+    if one.call is not None:
+        cell = run.evaluation.attribute(one.call, name)
+        value = run.read(cell)
+        if value:
+            return value
+    if one.kind == "argparse.Namespace":
+        return run.sets.unknown
+    return run.one(Method(one, name))
+
+
+def _of_tensor(run: Run, one: Tensor, name: str) -> Value:
+    if name in FLAGS:
+        return run.one(Truth())
+    if name in HOST_NUMBERS:
+        return run.one(Number())
+    match name:
+        case "shape":
+            return run.one(Sequence("tuple", None, run.one(Number()), None))
+        case "device":
+            return run.one(Place(one.device))
+        case "data":
+            return run.one(replace(one, graph=(), made=None))
+        case "grad":
+            return run.one(Tensor(one.device, dtype="float"))
+        case "dtype" | "layout" | "grad_fn" | "names":
+            return run.sets.unknown
+    if name in SELF_VIEWS:
+        return run.one(replace(one, made=None))
+    return run.one(Method(one, name))

@@ -1,0 +1,77 @@
+"""What crosses scopes: cells that some give values to and others read, and the scopes themselves.
+
+There are four kinds of cell: a name of an outer scope, what a node made (attributes, elements),
+what a function returns or yields, and a parameter.  Each giver owns its contribution and replaces
+it when it runs again; the value is their union.  Who read a cell runs again when it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from torchlint.semantics.values import NEVER, At
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.semantics.sets import Sets
+    from torchlint.semantics.values import Value
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.scopes import Scope
+
+Giver: TypeAlias = "At | str"
+
+REPLACES, ENDS = 20, 30  # runs of a scope up to which it replaces, and after which it rests
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """What several places give a value to, and who read it."""
+
+    value: Value = NEVER
+    given: dict[Giver, Value] = field(default_factory=dict)
+    readers: dict[Unit, None] = field(default_factory=dict)
+
+    def give(self, giver: Giver, value: Value, sets: Sets, *, adds: bool = False) -> bool:
+        """Take a contribution in the place of the giver's last one, or beside it; True if new."""
+        before = self.given.get(giver)
+        if before is not None and (adds or not value):
+            value = sets.union(before, value)
+        if before is value:
+            return False
+        self.given[giver] = value
+        union = sets.all(self.given.values()) if len(self.given) > 1 else value
+        changed = union is not self.value
+        self.value = union
+        return changed
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A scope that is evaluated in one pass: a module, a function or a lambda."""
+
+    at: At
+    node: cst.Module | cst.FunctionDef | cst.Lambda
+    module: Module
+    scope: Scope
+    parameters: dict[str, Cell] = field(default_factory=dict)
+    modes: dict[str, Cell] = field(default_factory=dict)  # what holds around its calls
+    returned: Cell = field(default_factory=Cell)
+    yielded: Cell = field(default_factory=Cell)
+    callers: dict[At, tuple[Unit, cst.Call]] = field(default_factory=dict)
+    is_module_method: bool = False  # of a class of models, or inside of one
+    runs: int = 0
+    order: int = 0  # by the end of its first run: callees come before callers
+    is_running: bool = False
+    is_queued: bool = False
+
+    @property
+    def adds(self) -> bool:
+        """Whether what it gives is added to what it gave before, so that cycles end."""
+        return self.runs > REPLACES
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has run as often as it may."""
+        return self.runs >= ENDS

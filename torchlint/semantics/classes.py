@@ -1,0 +1,133 @@
+"""Classes of the project: what they extend, their methods, and which kind of thing they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.values import Class, Library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.semantics.cells import Cell
+    from torchlint.semantics.values import At, Value
+    from torchlint.syntax.module import Module
+
+DECORATED = {"staticmethod": "static", "classmethod": "class", "property": "property",
+             "cached_property": "property"}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class ClassOf:
+    """A class: ``bases`` are the values of its bases, as they were when it was made."""
+
+    at: At
+    node: cst.ClassDef
+    module: Module
+    bases: list[Value] = field(default_factory=list)
+    methods: dict[str, cst.FunctionDef] = field(default_factory=dict)
+    heirs: list[ClassOf] = field(default_factory=list)
+    instances: Cell | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that it is defined under."""
+        return self.node.name.value
+
+
+class Classes:
+    """All classes of connected files."""
+
+    def __init__(self) -> None:
+        self._found: dict[At, ClassOf] = {}
+
+    def __iter__(self) -> Iterator[ClassOf]:
+        return iter(self._found.values())
+
+    def define(self, at: At, node: cst.ClassDef, module: Module, bases: list[Value]) -> ClassOf:
+        """Take note of a class where its definition runs."""
+        found = self._found.get(at)
+        if found is None:
+            methods = {one.name.value: one for one in _functions(node.body)}
+            found = self._found[at] = ClassOf(at, node, module, methods=methods)
+        if found.bases != bases:
+            found.bases = bases
+            for base in self._own(found):
+                if found not in base.heirs:
+                    base.heirs.append(found)
+        return found
+
+    def of(self, at: At) -> ClassOf | None:
+        """Return a class by its definition, None where that did not run yet."""
+        return self._found.get(at)
+
+    def _own(self, one: ClassOf) -> Iterator[ClassOf]:
+        for value in one.bases:
+            for base in value:
+                if isinstance(base, Class) and (found := self._found.get(base.at)):
+                    yield found
+
+    def lineage(self, at: At) -> list[ClassOf]:
+        """Return the class and those of the project that it extends, nearest first."""
+        first = self._found.get(at)
+        found = [first] if first else []
+        for one in found:
+            found += [base for base in self._own(one) if base not in found]
+        return found
+
+    def library_bases(self, at: At) -> list[str]:
+        """Return the names of classes of libraries that a class extends, by way of others too."""
+        return [
+            base.name
+            for one in self.lineage(at)
+            for value in one.bases
+            for base in value
+            if isinstance(base, Library)
+        ]
+
+    def is_open(self, at: At) -> bool:
+        """Whether a class extends something unknown."""
+        return any(
+            not isinstance(base, (Library, Class))
+            for one in self.lineage(at)
+            for value in one.bases
+            for base in value
+        )
+
+    def kind(self, at: At) -> str:
+        """Return what a class makes by what it extends: a "module", a "dataset" ..., or ""."""
+        return next((kind for base in self.library_bases(at) if (kind := kind_of(base))), "")
+
+    def method(self, at: At, name: str) -> tuple[ClassOf, cst.FunctionDef] | None:
+        """Return a method and the class that defines it."""
+        for one in self.lineage(at):
+            if name in one.methods:
+                return one, one.methods[name]
+        return None
+
+
+def role(function: cst.FunctionDef) -> str:
+    """Return "static", "class" or "property" for a method that is one, by its decorators."""
+    for decorator in function.decorators:
+        name = decorator.decorator
+        if isinstance(name, cst.Attribute):
+            name = name.attr
+        if isinstance(name, cst.Name) and name.value in DECORATED:
+            return DECORATED[name.value]
+    return ""
+
+
+def _functions(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
+    """Yield the functions of a class body, those under ``if`` too."""
+    for statement in body.body:
+        if isinstance(statement, cst.FunctionDef):
+            yield statement
+        elif isinstance(statement, cst.If):
+            branch: cst.If | cst.Else | None = statement
+            while branch is not None:
+                yield from _functions(branch.body)
+                branch = branch.orelse if isinstance(branch, cst.If) else None

@@ -1,0 +1,48 @@
+"""Context managers: what `with` binds, and what holds inside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.semantics.run import AUTOCAST, GRAD
+from torchlint.semantics.values import Instance, Object, Truth, Unknown
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Value
+
+NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
+AUTOCASTS = frozenset(
+    {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"}
+)
+
+
+def entered(run: Run, value: Value) -> Value:
+    """Return what ``with ... as x`` gives ``x``."""
+    found = [one for one in value if not isinstance(one, Instance)]
+    entering = [
+        run.evaluation.method(run, one, "__enter__") for one in value if isinstance(one, Instance)
+    ]
+    return run.sets.all([run.sets.of(found), *entering])
+
+
+def modes(run: Run, value: Value, node: cst.BaseExpression) -> dict[str, Value]:
+    """Return what holds inside of a ``with`` by its context manager."""
+    found: dict[str, Value] = {}
+    for one in value:
+        match one:
+            case Object(kind=kind) if kind in NO_GRAD:
+                found[GRAD] = run.one(Truth(False))
+            case Object(kind="torch.enable_grad"):
+                found[GRAD] = run.one(Truth(True))
+            case Object(kind="torch.set_grad_enabled"):
+                found[GRAD] = run.evaluation.enabled.get(run.at(node), run.one(Truth()))
+            case Object(kind=kind) if kind in AUTOCASTS:
+                found[AUTOCAST] = value
+            case Unknown() if GRAD not in found:
+                found[GRAD] = run.sets.union(
+                    run.mode(GRAD) or run.one(Truth(True)), run.one(Truth())
+                )
+    return found

@@ -1,0 +1,487 @@
+"""Connected files evaluated together, scope by scope, until nothing that crosses scopes changes.
+
+Modules run in the order of their paths, and a module that is imported runs where it is imported, as
+in Python.  A function that has not run yet runs where it is called; then come those that nobody
+calls, and then, callees before callers, the scopes that read what has changed since.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.arguments import bound, rest_of
+from torchlint.semantics.cells import Cell, Unit
+from torchlint.semantics.classes import Classes, role
+from torchlint.semantics.definitions import parameters
+from torchlint.semantics.expressions import EXPRESSIONS
+from torchlint.semantics.guesses import guessed
+from torchlint.semantics.loaders import batches_of
+from torchlint.semantics.run import GRAD, MODES, Key, Run
+from torchlint.semantics.sets import Sets
+from torchlint.semantics.statements import STATEMENTS
+from torchlint.semantics.tables.torch_classes import LOADERS
+from torchlint.semantics.values import (
+    NEVER,
+    NOTHING,
+    At,
+    Class,
+    Dictionary,
+    Function,
+    Instance,
+    Iterator,
+    Library,
+    Object,
+    Sequence,
+    Truth,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Iterator as Several
+    from collections.abc import Sequence as List
+
+    from torchlint.semantics.arguments import Argument, Passed
+    from torchlint.semantics.classes import ClassOf
+    from torchlint.semantics.files import Files
+    from torchlint.semantics.values import Alternative
+    from torchlint.syntax.scopes import Binding, Scope
+
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+DEEPEST = 24  # calls of functions that run for the first time inside of one another
+
+
+class Evaluation:
+    """The values of connected files.
+
+    ``values`` has those of expressions and ``reaching`` the bindings that a name may have its value
+    from, by the identity of nodes; ``modes`` has what held around a call.  ``convention`` says what
+    a name suggests, where nothing else is known of a parameter.
+    """
+
+    def __init__(self, files: Files, convention: Callable[[str], str]) -> None:
+        self.files, self.convention = files, convention
+        self.sets, self.classes = Sets(), Classes()
+        self.values: dict[int, Value] = {}
+        self.where: dict[int, Key | Cell] = {}
+        self.reaching: dict[int, tuple[Binding, ...]] = {}
+        self.modes: dict[int, dict[str, Value]] = {}
+        self.units: dict[At, Unit] = {}
+        self.attributes: dict[tuple[At, str], Cell] = {}
+        self.enabled: dict[At, Value] = {}
+        self.makings: dict[At, tuple[Unit, cst.Call, str]] = {}  # of objects of libraries
+        self._names: dict[tuple[int, int, str], Cell] = {}
+        self._elements: dict[At, Cell] = {}
+        self._wrapped: dict[At, Value] = {}
+        self._captured: dict[int, bool] = {}
+        self._queue: list[tuple[int, At]] = []
+        self._depth = self._ended = 0
+        for rank, module in enumerate(files.modules):
+            at = At(rank, 0)
+            self.units[at] = Unit(at, module.tree, module, module.index.root)
+
+    def evaluate(self) -> None:
+        """Run everything until nothing changes."""
+        for rank in range(len(self.files.modules)):
+            self.run_file(rank)
+        while True:
+            self._settle()
+            waiting = [unit for unit in self.units.values() if not unit.runs]
+            if not waiting:
+                return
+            for unit in sorted(waiting, key=lambda unit: unit.at):
+                if not unit.runs:
+                    self.run_unit(unit)
+
+    # -- running -----------------------------------------------------------------------------
+
+    def run_file(self, rank: int) -> None:
+        """Run a module, if it has not run yet."""
+        unit = self.units[At(rank, 0)]
+        if not unit.runs and not unit.is_running:
+            self.run_unit(unit)
+
+    def run_unit(self, unit: Unit) -> None:
+        """Read a scope once."""
+        unit.runs += 1
+        unit.is_running, unit.is_queued = True, False
+        self._depth += 1
+        run = Run(self, unit, EXPRESSIONS, STATEMENTS)
+        if isinstance(unit.node, cst.Module):
+            for statement in unit.node.body:
+                run.execute(statement)
+        else:
+            self._begin(run, unit)
+            if isinstance(unit.node, cst.Lambda):
+                run.give(unit.returned, unit.at, run.value(unit.node.body))
+            else:
+                run.block(unit.node.body)
+                if run.is_alive:
+                    run.give(unit.returned, unit.at, run.one(NOTHING))
+        self._depth -= 1
+        unit.is_running = False
+        if not unit.order:
+            self._ended += 1
+            unit.order = self._ended
+
+    def _begin(self, run: Run, unit: Unit) -> None:
+        """Bind the parameters of a function to what its callers pass."""
+        assert not isinstance(unit.node, cst.Module)
+        for place, param in enumerate(parameters(unit.node)):
+            run.bind(param, self._parameter(run, unit, param, is_first=place == 0))
+        for star in (unit.node.params.star_arg, unit.node.params.star_kwarg):
+            if isinstance(star, cst.Param):
+                run.bind(star, self._rest(run, unit, star))
+        for mode in MODES:
+            cell = unit.modes.setdefault(mode, Cell())
+            value = run.read(cell)
+            if value:
+                run.env[mode] = value, ()
+        if isinstance(unit.node, cst.FunctionDef):
+            for decorator in unit.node.decorators:
+                self._decorate(run, self.values.get(id(decorator.decorator), NEVER))
+
+    @staticmethod
+    def _decorate(run: Run, value: Value) -> None:
+        for one in value:
+            match one:
+                case Object(kind=name) | Library(name=name) if name in (
+                    "torch.no_grad", "torch.inference_mode",
+                ):  # fmt: skip
+                    run.env[GRAD] = run.one(Truth(False)), ()
+
+    def _parameter(self, run: Run, unit: Unit, param: cst.Param, *, is_first: bool) -> Value:
+        if is_first and (own := self._self(run, unit)):
+            return own
+        cell = unit.parameters.setdefault(param.name.value, Cell())
+        value = run.read(cell)
+        if value:
+            return value
+        default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
+        return self.sets.union(guessed(run, param), default)
+
+    def _self(self, run: Run, unit: Unit) -> Value:
+        """Return what ``self`` is in a method: the instances that are seen to be made."""
+        cls = self.class_around(unit)
+        if cls is None or not isinstance(unit.node, cst.FunctionDef):
+            return NEVER
+        kind = role(unit.node)
+        if kind == "static":
+            return NEVER
+        if kind == "class":
+            return run.one(Class(cls.at))
+        return self.instances(run, cls) or run.one(Instance(cls.at, None))
+
+    def instances(self, run: Run, cls: ClassOf) -> Value:
+        """Return the instances that are made of a class and of those that extend it."""
+        value = NEVER
+        for one in (cls, *self.heirs(cls.at)):
+            if one.instances is not None:
+                value = self.sets.union(value, run.read(one.instances))
+        return value
+
+    def _rest(self, run: Run, unit: Unit, star: cst.Param) -> Value:
+        value = run.read(unit.parameters.setdefault(star.name.value, Cell()))
+        if value:
+            return value
+        made = run.at(star)
+        if star.star == "**":
+            return run.one(Dictionary((), self.sets.unknown, made))
+        return run.one(Sequence("tuple", None, self.sets.unknown, None))
+
+    def changed(self, cell: Cell) -> None:
+        """Have those who read a cell run again."""
+        for unit in cell.readers:
+            if not unit.is_queued and not unit.rests and unit.runs:
+                unit.is_queued = True
+                heapq.heappush(self._queue, (unit.order or 1_000_000_000, unit.at))
+
+    def _settle(self) -> None:
+        while self._queue:
+            _, at = heapq.heappop(self._queue)
+            unit = self.units[at]
+            if unit.is_queued and not unit.rests:
+                self.run_unit(unit)
+
+    # -- scopes and names --------------------------------------------------------------------
+
+    def at(self, node: cst.CSTNode, file: int) -> At:
+        """Return which node it is, of a file."""
+        return At(file, self.files.modules[file].index.order(node))
+
+    def node(self, at: At) -> cst.CSTNode:
+        """Return a node by its place."""
+        return self.files.modules[at.file].index.nodes[at.number]
+
+    def unit(self, node: cst.FunctionDef | cst.Lambda, around: Unit) -> Unit:
+        """Return the scope that a function opens, which is made where it is defined."""
+        at = self.at(node, around.at.file)
+        found = self.units.get(at)
+        if found is None:
+            scope = around.module.index.opened(node)
+            found = self.units[at] = Unit(at, node, around.module, scope)
+            cls = self.class_around(found)
+            kind = self.classes.kind(cls.at) if cls else ""
+            found.is_module_method = kind in ("module", "criterion") or around.is_module_method
+        return found
+
+    def class_around(self, unit: Unit) -> ClassOf | None:
+        """Return the class whose method a function is."""
+        parent = unit.scope.parent
+        if parent is None or not isinstance(parent.node, cst.ClassDef):
+            return None
+        return self.classes.of(self.at(parent.node, unit.at.file))
+
+    def name(self, file: int, owner: Scope, word: str) -> Cell:
+        """Return the cell of a name of a scope."""
+        key = file, self.files.modules[file].index.order(owner.node), word
+        found = self._names.get(key)
+        if found is None:
+            found = self._names[key] = Cell()
+        return found
+
+    def global_name(self, file: int, word: str) -> Cell | None:
+        """Return the cell of a name of a module, None where it has no such name."""
+        module = self.files.modules[file]
+        if word in module.index.root.bindings:
+            return self.name(file, module.index.root, word)
+        return self.starred(file, module.index.root, word)
+
+    def starred(self, file: int, scope: Scope, word: str) -> Cell | None:
+        """Return the cell of what ``from x import *`` brings under a name."""
+        for star in reversed(scope.stars):
+            home = self.files.starred(file, star)
+            if home is not None and home != file and word in self.files.exported(home):
+                return self.name(home, self.files.modules[home].index.root, word)
+        return None
+
+    def is_captured(self, file: int, scope: Scope) -> bool:
+        """Whether functions inside of a scope may read its names."""
+        found = self._captured.get(id(scope))
+        if found is None:
+            index = self.files.modules[file].index
+            inside = (n for kind in _FUNCTIONS for n in index.below(scope.node, kind))
+            found = self._captured[id(scope)] = any(node is not scope.node for node in inside)
+        return found
+
+    # -- what nodes made ---------------------------------------------------------------------
+
+    def attribute(self, owner: At, name: str) -> Cell:
+        """Return the cell of an attribute of a class, or of an object by its making."""
+        return self.attributes.setdefault((owner, name), Cell())
+
+    def elements(self, made: At) -> Cell:
+        """Return the cell of what is put into a container later."""
+        return self._elements.setdefault(made, Cell())
+
+    def put_into(self, run: Run, made: At | None) -> Value:
+        """Return what is put into a container later."""
+        return NEVER if made is None else run.read(self.elements(made))
+
+    def entry_cell(self, made: At, key: str) -> Cell:
+        """Return the cell of an entry that a dictionary is given later."""
+        return self.attribute(made, f"[{key}]")
+
+    def entry(self, run: Run, made: At | None, key: str) -> Value:
+        """Return what a dictionary is given later under a key."""
+        return NEVER if made is None else run.read(self.entry_cell(made, key))
+
+    def heirs(self, at: At) -> list[ClassOf]:
+        """Return the classes that extend a class, by way of others too."""
+        first = self.classes.of(at)
+        found = list(first.heirs) if first else []
+        for one in found:
+            found += [heir for heir in one.heirs if heir not in found]
+        return found
+
+    def parent_of(self, run: Run) -> Value:
+        """``super()``: the instance, whose own methods are passed over."""
+        cls = self.class_around(run.unit)
+        if cls is None:
+            return self.sets.unknown
+        own = [base for value in cls.bases for base in value if isinstance(base, Class)]
+        found = [Instance(base.at, None) for base in own]
+        return self.sets.of(found) if found else run.one(Object("super", None))
+
+    def made(self, run: Run, node: cst.Call, name: str, passed: List[Passed]) -> None:
+        """Take note of what makes an object of a library."""
+        del passed
+        self.makings[run.at(node)] = run.unit, node, name
+
+    def wrapped(self, run: Run, node: cst.Call, name: str, value: Value) -> None:
+        """Take note of what a wrapper holds."""
+        self.makings[run.at(node)] = run.unit, node, name
+        self._wrapped[run.at(node)] = value
+
+    def inside(self, run: Run, one: Object) -> Value:
+        """Return what a wrapper holds."""
+        del run
+        return NEVER if one.call is None else self._wrapped.get(one.call, NEVER)
+
+    # -- calls -------------------------------------------------------------------------------
+
+    def call_function(
+        self, run: Run, node: cst.BaseExpression | None, one: Function, passed: List[Passed]
+    ) -> Value:
+        """Push arguments to a function, run it if it never ran, and return what it gives.
+
+        ``node`` is what calls it, None where Python does by itself.
+        """
+        unit = self.units.get(one.at)
+        if unit is None:
+            return NEVER
+        if run.is_alive:
+            at = one.at if node is None else run.at(node)
+            self._push(run, at, unit, one, passed)
+            if isinstance(node, cst.Call):
+                unit.callers[at] = run.unit, node
+        if not unit.runs and self._depth < DEEPEST:
+            self.run_unit(unit)
+        value = run.read(unit.returned)
+        given = run.read(unit.yielded)
+        if given:
+            return self.sets.nested(Iterator(given))
+        return value
+
+    def _push(
+        self,
+        run: Run,
+        at: At,
+        unit: Unit,
+        one: Function,
+        passed: List[Passed],
+    ) -> None:
+        assert not isinstance(unit.node, cst.Module)
+        params = list(parameters(unit.node))
+        is_bound = one.owner is not None and self.class_around(unit) is not None
+        named = {param.name.value for param in unit.node.params.kwonly_params}
+        words = [param.name.value for param in params][is_bound:]
+        names = [word for word in words if word not in named]
+        arguments, is_sure = bound([*names, "*", *named], passed)
+        for param in params[is_bound:]:
+            word = param.name.value
+            value = self._argument(param, arguments.get(word), is_sure=is_sure)
+            run.give(unit.parameters.setdefault(word, Cell()), at, value)
+        self._push_rest(run, at, unit, (names, words), passed)
+        for mode in MODES:
+            value = run.mode(mode)
+            run.give(unit.modes.setdefault(mode, Cell()), at, value or run.one(MODES[mode]))
+
+    def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
+        if given is not None:
+            return given.value
+        default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
+        return default if is_sure and default else self.sets.union(default, self.sets.unknown)
+
+    def _push_rest(
+        self, run: Run, at: At, unit: Unit, names: tuple[List[str], List[str]], passed: List[Passed]
+    ) -> None:
+        params = unit.node.params  # type: ignore[union-attr]  # a function's
+        stars = params.star_arg, params.star_kwarg
+        if not any(isinstance(star, cst.Param) for star in stars):
+            return
+        more, keywords = rest_of(*names, passed)
+        if isinstance(stars[0], cst.Param):
+            value = self.sets.nested(Sequence("tuple", tuple(more), NEVER, None))
+            run.give(unit.parameters.setdefault(stars[0].name.value, Cell()), at, value)
+        if isinstance(stars[1], cst.Param):
+            entries = tuple(sorted(keywords.items()))
+            value = self.sets.nested(Dictionary(entries, NEVER, at))
+            run.give(unit.parameters.setdefault(stars[1].name.value, Cell()), at, value)
+
+    def push(self, run: Run, function: At, values: List[Value], giver: At) -> Value:
+        """Pass values to a function that a library calls, by place; return what it gives."""
+        unit = self.units.get(function)
+        if unit is None or isinstance(unit.node, cst.Module):
+            return NEVER
+        is_method = self.class_around(unit) is not None
+        params = list(parameters(unit.node))[is_method:]
+        for param, value in zip(params, values, strict=False):
+            run.give(unit.parameters.setdefault(param.name.value, Cell()), giver, value)
+        return run.read(unit.returned)
+
+    def construct(self, run: Run, node: cst.Call, one: Class, passed: List[Passed]) -> Value:
+        """Make an instance, and run its constructor."""
+        cls = self.classes.of(one.at)
+        if cls is None:
+            return self.sets.unknown
+        at = run.at(node)
+        made = Instance(one.at, at)
+        value = run.one(made)
+        self.makings[at] = run.unit, node, ""
+        assert cls.instances is not None
+        run.give(cls.instances, at, value)
+        found = self.classes.method(one.at, "__init__")
+        if found is not None:
+            home, function = found
+            self.call_function(run, node, Function(self.at(function, home.at.file), made), passed)
+        else:
+            self._fields(run, at, cls, passed)
+        return value
+
+    def _fields(self, run: Run, at: At, cls: ClassOf, passed: List[Passed]) -> None:
+        """Give the fields of a data class what its constructor is given."""
+        names = [
+            small.target.value
+            for home in reversed(self.classes.lineage(cls.at))
+            for line in home.node.body.body
+            if isinstance(line, cst.SimpleStatementLine)
+            for small in line.body
+            if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name)
+        ]
+        for name, argument in bound(names, passed)[0].items():
+            run.give(self.attribute(cls.at, name), at, argument.value)
+
+    def method(self, run: Run, one: Instance, name: str) -> Value:
+        """Call a method of an instance without arguments, as Python does by itself."""
+        found = self.classes.method(one.cls, name)
+        if found is None:
+            return run.one(one)
+        home, function = found
+        at = self.at(function, home.at.file)
+        return self.call_function(run, None, Function(at, one), ())
+
+    # -- going through -----------------------------------------------------------------------
+
+    def gone_through(self, run: Run, one: Alternative) -> Value:
+        """Return what going through an instance or an object of a library gives."""
+        found = batches_of(run, one)
+        if found:
+            return found
+        if isinstance(one, Instance):
+            method = self.classes.method(one.cls, "__iter__")
+            if method is not None:
+                value = self.method(run, one, "__iter__")
+                inner = [each.element for each in value if isinstance(each, Iterator)]
+                return self.sets.all(inner) or self.sets.unknown
+        return self.sets.unknown
+
+    def item(self, run: Run, one: Alternative) -> Value:
+        """Return an item of an instance: what its ``__getitem__`` gives."""
+        if isinstance(one, Instance):
+            found = self.classes.method(one.cls, "__getitem__")
+            if found is not None:
+                return self.method(run, one, "__getitem__")
+        return self.sets.unknown
+
+    def loader_of(self, value: Value) -> At | None:
+        """Return the call of the loader whose batches a value goes through."""
+        for one in value:
+            if isinstance(one, Iterator) and one.loader is not None:
+                return one.loader
+            if isinstance(one, Object) and one.call is not None and one.kind in LOADERS:
+                return one.call
+            if isinstance(one, Instance) and one.call and self.classes.kind(one.cls) == "loader":
+                return one.call
+        return None
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def callers(self, function: At) -> Several[tuple[Unit, cst.Call]]:
+        """Yield the calls of a function, each with the scope that it stands in."""
+        unit = self.units.get(function)
+        if unit is not None:
+            yield from unit.callers.values()

@@ -1,0 +1,101 @@
+"""Connected files: which module of the project an import means, and which names modules have."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.syntax.chains import dotted
+from torchlint.syntax.scopes import ScopeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.scopes import Scope
+
+_FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.LAMBDA)
+
+
+class Files:
+    """Modules by the paths of their files, relative to the root of the project.
+
+    Files come in the order of their paths: a file's rank is its place in that.
+    """
+
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        self.paths = sorted(modules)
+        self.modules = [modules[path] for path in self.paths]
+        self._ranks = {path: rank for rank, path in enumerate(self.paths)}
+        self._found: dict[tuple[int, str], int | None] = {}
+        self._exported: dict[int, frozenset[str]] = {}
+        self._called: dict[int, dict[tuple[int, str], set[str]]] = {}
+
+    def find(self, here: int, name: str) -> int | None:
+        """Return the rank of the file that an import of a dotted name in a file means."""
+        key = here, name
+        if key not in self._found:
+            self._found[key] = self._find(PurePosixPath(self.paths[here]), name)
+        return self._found[key]
+
+    def _find(self, path: PurePosixPath, name: str) -> int | None:
+        parts = [part for part in name.split(".") if part]
+        dots = len(name) - len(name.lstrip("."))
+        if dots:
+            folder = path.parent
+            for _ in range(dots - 1):
+                folder = folder.parent
+            return self._in(folder, parts)
+        folder = path.parent  # a script's own folder is first on Python's path
+        while True:
+            found = self._in(folder, parts)
+            if found is not None or folder == folder.parent:
+                return found
+            folder = folder.parent
+
+    def _in(self, folder: PurePosixPath, parts: list[str]) -> int | None:
+        whole = folder.joinpath(*parts)
+        for path in (f"{whole}.py", f"{whole / '__init__.py'}"):
+            rank = self._ranks.get(path)
+            if rank is not None:
+                return rank
+        return None
+
+    def inner(self, package: int, name: str) -> int | None:
+        """Return the module of a package."""
+        path = PurePosixPath(self.paths[package])
+        return self._in(path.parent, [name]) if path.name == "__init__.py" else None
+
+    def starred(self, here: int, star: cst.ImportFrom) -> int | None:
+        """Return the file that ``from x import *`` means."""
+        module = "." * len(star.relative) + ("" if star.module is None else dotted(star.module))
+        return self.find(here, module)
+
+    def exported(self, rank: int) -> frozenset[str]:
+        """Return the names that a star import of a file brings."""
+        found = self._exported.get(rank)
+        if found is None:
+            names = self.modules[rank].index.root.bindings
+            public = frozenset(name for name in names if not name.startswith("_"))
+            found = self._exported[rank] = public
+        return found
+
+    def methods_called(self, file: int, scope: Scope, name: str) -> set[str]:
+        """Return the methods that are called on a name in a scope."""
+        found = self._called.get(file)
+        if found is None:
+            found = self._called[file] = self._methods(file)
+        return found.get((id(scope), name), set())
+
+    def _methods(self, file: int) -> dict[tuple[int, str], set[str]]:
+        index = self.modules[file].index
+        found: dict[tuple[int, str], set[str]] = {}
+        for call in index.of(cst.Call):
+            match call.func:
+                case cst.Attribute(value=cst.Name(value=name) as node, attr=cst.Name(value=method)):
+                    owner = index.scope(node).owner(name)
+                    if owner is not None and owner.kind in _FUNCTIONS:
+                        found.setdefault((id(owner), name), set()).add(method)
+        return found

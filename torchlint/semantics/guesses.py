@@ -1,0 +1,79 @@
+"""What a parameter seems to be that nobody is seen to pass: by annotation, by use, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.values import (
+    Class,
+    Device,
+    Guess,
+    Instance,
+    Library,
+    Means,
+    Number,
+    Place,
+    Tensor,
+    Text,
+    Truth,
+)
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Alternative, Value
+
+_PLAIN: dict[str, Alternative] = {
+    "builtins.int": Number(), "builtins.float": Number(), "builtins.bool": Truth(),
+    "builtins.str": Text(), "torch.device": Place(Device.UNKNOWN),
+    "torch.Tensor": Tensor(), "torch.FloatTensor": Tensor(), "torch.LongTensor": Tensor(),
+}  # fmt: skip
+_KIND = {"module": "model"}
+# What shows a thing to be of a kind: methods of which all are called on it.
+USES = (
+    ({"zero_grad", "step"}, "optimizer"),
+    ({"parameters", "train"}, "model"),
+    ({"parameters", "eval"}, "model"),
+    ({"unscale_", "update"}, "scaler"),
+    ({"scale", "update"}, "scaler"),
+)
+
+
+def guessed(run: Run, param: cst.Param) -> Value:
+    """Return what a parameter seems to be."""
+    if param.annotation is not None:
+        value = run.value(param.annotation.annotation)
+        if found := _annotated(run, value):
+            return found
+    name = param.name.value
+    used = run.evaluation.files.methods_called(run.unit.at.file, run.unit.scope, name)
+    if "backward" in used:
+        return run.one(Tensor())
+    for needed, what in USES:
+        if needed <= used:
+            return run.one(Guess(what, Means.USE))
+    what = run.evaluation.convention(name)
+    return _of_word(run, what, Means.CONVENTION) if what else run.sets.unknown
+
+
+def _annotated(run: Run, value: Value) -> Value:
+    found: list[Alternative] = []
+    for one in value:
+        match one:
+            case Library(name=name) if name in _PLAIN:
+                found.append(_PLAIN[name])
+            case Library(name=name) if kind := kind_of(name):
+                found.append(Guess(_KIND.get(kind, kind), Means.ANNOTATION))
+            case Class(at=at):
+                found.append(Instance(at, None))
+    return run.sets.of(found) if found else ()
+
+
+def _of_word(run: Run, what: str, by: Means) -> Value:
+    if what == "tensor":
+        return run.one(Tensor(sure=False))
+    if what == "device":
+        return run.one(Place(Device.UNKNOWN))
+    return run.one(Guess(what, by))

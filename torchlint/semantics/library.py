@@ -1,0 +1,229 @@
+"""Calls of functions and classes of libraries: torch, NumPy, Python's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchlint.semantics import builtin_calls, numpy_calls
+from torchlint.semantics.arguments import first_of
+from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
+from torchlint.semantics.models import of_model
+from torchlint.semantics.run import GRAD
+from torchlint.semantics.tables import tensors as tables
+from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
+from torchlint.semantics.tensors import device_of, mixed, together
+from torchlint.semantics.values import (
+    NEVER,
+    RANK,
+    Array,
+    Class,
+    Device,
+    Function,
+    Instance,
+    Loaded,
+    Nothing,
+    Number,
+    Object,
+    Place,
+    Sequence,
+    Tensor,
+    Text,
+    Truth,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Several
+
+    import libcst as cst
+
+    from torchlint.semantics.arguments import Passed
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Value
+
+SHARED = frozenset({"torch.from_numpy", "torch.as_tensor", "torch.frombuffer"})
+# What calls what it is given: the place of the function, and of its arguments.
+CALLS_BACK = {"torch.utils.checkpoint.checkpoint": 0, "torch.multiprocessing.spawn": 0,
+              "torch.func.functional_call": 0, "threading.Thread": 1, "atexit.register": 0,
+              "multiprocessing.Process": 1}  # fmt: skip
+_UTILS = "torch.nn.utils."
+HAND_BACK = frozenset({
+    "copy.copy", "copy.deepcopy", "torch.compile", "torch.jit.script", "torch.jit.trace",
+    "typing.cast", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    *(f"{_UTILS}{part}{name}_norm" for part in ("", "parametrizations.")
+      for name in ("weight", "spectral")),
+})  # fmt: skip
+
+
+def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """Return what calling something of a library gives, by its name."""
+    package = name.partition(".")[0]
+    if package == "builtins":
+        return builtin_calls.call(run, node, name.partition(".")[2], passed)
+    if package == "numpy":
+        return numpy_calls.call(run, node, name, passed)
+    if name in HAND_BACK:
+        return _handed_back(run, node, name, passed)
+    if name in CALLS_BACK:
+        return _called_back(run, node, name, passed)
+    if kind_of(name) or name in CONTAINERS:
+        return _made(run, node, name, passed)
+    if package == "torch":
+        return _torch(run, node, name, passed)
+    if name == "argparse.ArgumentParser":
+        return run.one(Object(name, run.at(node)))
+    return run.one(Object(name, run.at(node)))
+
+
+def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """``torch.zeros(...)``, ``torch.device(...)``, ``F.relu(x)``."""
+    short = name.rpartition(".")[2]
+    if name == "torch.device":
+        return run.one(Place(device_of(first_of(passed, 0, "device"))))
+    if name in NO_GRAD or name in AUTOCASTS or name == "torch.enable_grad":
+        return run.one(Object(name, run.at(node)))
+    if name == "torch.set_grad_enabled":
+        value = first_of(passed, 0, "mode")
+        run.evaluation.enabled[run.at(node)] = value
+        run.env[GRAD] = value, ()
+        return run.one(Object(name, run.at(node)))
+    if name in ("torch.cuda.is_available", "torch.backends.mps.is_available"):
+        return run.one(Truth())
+    if name == "torch.cuda.device_count":
+        return run.one(Number())
+    if name == "torch.distributed.get_rank":
+        return run.one(Object(RANK, None))
+    if name in tables.FACTORIES:
+        return _factory(run, node, name, passed)
+    if name in tables.LIKE:
+        return _like(run, node, passed)
+    if name in tables.NO_TENSOR:
+        return run.one(Object(name, run.at(node)))
+    if name.startswith(
+        ("torch.nn.functional.", "torch.fft.", "torch.linalg.", "torch.special.")
+    ) or (name.count(".") == 1 and short[:1].islower()):
+        return of_operation(run, node, short, passed)
+    return run.one(Object(name, run.at(node)))
+
+
+def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """What makes a tensor: on the device that it is told, else on the host."""
+    device = first_of(passed, 99, "device")
+    where = device_of(device) if device and device != run.one(Nothing()) else Device.HOST
+    source = first_of(passed, 0, "data")
+    tensor = Tensor(where, made=run.at(node), dtype=_dtype(run, name, passed))
+    for one in source:
+        if isinstance(one, Array):
+            loaded = Loaded.NO
+            tensor = replace(tensor, batch=one.batch, loaded=loaded)
+        elif isinstance(one, Tensor) and name in ("torch.as_tensor", "torch.tensor"):
+            where = one.device if not device else where
+            tensor = replace(tensor, device=where, batch=one.batch)
+    return run.one(tensor)
+
+
+def _dtype(run: Run, name: str, passed: Several[Passed]) -> str:
+    match first_of(passed, 99, "dtype"):
+        case (one,):
+            word = getattr(one, "name", "")
+            if "bool" in word:
+                return "bool"
+            if "int" in word or "long" in word:
+                return "int"
+            return "float" if "float" in word or "half" in word else ""
+    if name.endswith(("randint", "arange", "randperm", "LongTensor", "IntTensor", "indices")):
+        return "int"
+    del run
+    return "bool" if name.endswith("BoolTensor") else ""
+
+
+def _like(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
+    found = [one for one in first_of(passed, 0, "input") if isinstance(one, Tensor)]
+    device = first_of(passed, 99, "device")
+    where = device_of(device) if device else together(found)
+    return run.one(Tensor(where, made=run.at(node), sure=bool(found)))
+
+
+def of_operation(run: Run, node: cst.Call, short: str, passed: Several[Passed]) -> Value:
+    """Return what an operation on tensors gives."""
+    del node
+    given = [one for arg in passed for one in arg.value if isinstance(one, Tensor)]
+    inner = [
+        one
+        for arg in passed
+        for each in arg.value
+        if isinstance(each, Sequence)
+        for value in (*(each.elements or ()), each.element)
+        for one in value
+        if isinstance(one, Tensor)
+    ]
+    tensor = mixed(*given, *inner) if given or inner else Tensor(sure=False)
+    if short in tables.MASKS:
+        tensor = replace(tensor, dtype="bool", graph=())
+    elif short in tables.INDICES:
+        tensor = replace(tensor, dtype="int", graph=())
+    elif short in tables.DETACHED:
+        tensor = replace(tensor, graph=())
+    return several(run, short, tensor, has_dim=len(passed) > 1)
+
+
+def several(run: Run, short: str, tensor: Tensor, *, has_dim: bool) -> Value:
+    """Return a tensor, or as many as an operation of this name gives."""
+    if short in tables.SEVERAL or (short in tables.PAIR_WITH_DIM and has_dim):
+        if short in ("topk", "sort", *tables.PAIR_WITH_DIM):
+            pair = run.one(tensor), run.one(replace(tensor, dtype="int", graph=()))
+            return run.sets.nested(Sequence("tuple", pair, NEVER, None))
+        return run.sets.nested(Sequence("tuple", None, run.one(tensor), None))
+    return run.one(tensor)
+
+
+def _made(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """An instance of a class of a library that rules know."""
+    made = run.one(Object(name, run.at(node)))
+    run.evaluation.made(run, node, name, passed)
+    return made
+
+
+def _handed_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """``copy.deepcopy(model)``, ``torch.compile(model)``: what it is given, or one like it."""
+    value = first_of(passed, 1 if name == "typing.cast" else 0)
+    if name in WRAPPERS:
+        run.evaluation.wrapped(run, node, name, value)
+    return value or run.sets.unknown
+
+
+def _called_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+    """What runs a function that it is given."""
+    plain = [one for one in passed if not one.keyword]
+    place = CALLS_BACK[name]
+    target = first_of(passed, place, "target" if place else "function")
+    results: Value = NEVER
+    rest = tuple(plain[place + 1 :])
+    for one in target:
+        if isinstance(one, Function):
+            results = run.sets.union(results, run.evaluation.call_function(run, node, one, rest))
+        elif isinstance(one, (Instance, Object)):
+            results = run.sets.union(results, of_model(run, node, one, rest, NEVER))
+    return results or run.sets.unknown
+
+
+def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]) -> Value:
+    """Return what calling an object of a library gives: a layer, a loss."""
+    kind = kind_of(one.kind)
+    if one.kind in WRAPPERS:
+        inner = run.evaluation.inside(run, one)
+        from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
+
+        return run.sets.all(calls.apply(run, node, each, passed) for each in inner) or of_model(
+            run, node, one, passed, NEVER
+        )
+    if kind == "module":
+        return of_model(run, node, one, passed, NEVER)
+    if kind == "criterion":
+        given = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
+        return run.one(mixed(*given) if given else Tensor(sure=False))
+    return run.sets.unknown
+
+
+__all__ = ["Array", "Class", "Text", "Unknown", "call", "called_object", "of_operation", "several"]

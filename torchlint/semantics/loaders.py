@@ -1,0 +1,143 @@
+"""Batches: what going through a loader gives, by its dataset and its ``collate_fn``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.arguments import Argument, Passed, bound
+from torchlint.semantics.tables.torch_classes import LOADERS
+from torchlint.semantics.values import (
+    NEVER,
+    Array,
+    Device,
+    Dictionary,
+    Function,
+    Guess,
+    Instance,
+    Loaded,
+    Number,
+    Object,
+    Sequence,
+    Tensor,
+    Text,
+    Truth,
+)
+
+if TYPE_CHECKING:
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Alternative, At, Value
+
+PARAMETERS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
+    "pin_memory", "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
+    "*", "prefetch_factor", "persistent_workers", "pin_memory_device", "in_order",
+)  # fmt: skip
+
+
+def batches_of(run: Run, one: Alternative) -> Value:
+    """Return what a loader gives, NEVER where it is none."""
+    match one:
+        case Object(kind=kind, call=call) if kind in LOADERS and call is not None:
+            return _batch(run, call)
+        case Instance(cls=cls, call=call) if call and run.evaluation.classes.kind(cls) == "loader":
+            return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
+        case Guess(what="loader"):
+            return run.sets.unknown
+    return NEVER
+
+
+def _batch(run: Run, call: At) -> Value:
+    given = arguments(run.evaluation, call)
+    collate = given.get("collate_fn")
+    dataset = given.get("dataset")
+    sample = NEVER if dataset is None else _sample(run, dataset.value, call)
+    if collate is not None:
+        value: Value = NEVER
+        samples = run.sets.nested(Sequence("list", None, sample or run.sets.unknown, None))
+        for one in collate.value:
+            if isinstance(one, Function):
+                given_back = run.evaluation.push(run, one.at, [samples], call)
+                value = run.sets.union(value, given_back)
+        if value:
+            return run.sets.each(value, lambda one: _marked(run, one, call))
+    if not sample:
+        return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
+    return run.sets.each(sample, lambda one: _collated(run, one, call))
+
+
+def arguments(evaluation: Evaluation, call: At) -> dict[str, Argument]:
+    """Return the arguments of the call that made an object, as they were evaluated there."""
+    node = evaluation.node(call)
+    assert isinstance(node, cst.Call)
+    values = evaluation.values
+    passed = [
+        Passed(
+            arg.keyword.value if arg.keyword else "",
+            arg.star,
+            values.get(id(arg.value), NEVER),
+            arg,
+        )
+        for arg in node.args
+    ]
+    return bound(PARAMETERS, passed)[0]
+
+
+def _sample(run: Run, dataset: Value, call: At) -> Value:
+    """Return what a dataset gives for an index."""
+    value: Value = NEVER
+    for one in dataset:
+        if isinstance(one, Instance):
+            found = run.evaluation.classes.method(one.cls, "__getitem__")
+            if found is not None:
+                home, function = found
+                at = run.evaluation.at(function, home.at.file)
+                given = run.evaluation.push(run, at, [run.one(Number())], call)
+                value = run.sets.union(value, given)
+    return value
+
+
+def _collated(run: Run, one: Alternative, call: At) -> Value:
+    """Return what `default_collate` makes of a sample's part."""
+    match one:
+        case Tensor(device=device, dtype=dtype):
+            where = Device.HOST if device is Device.UNKNOWN else device
+            return run.one(Tensor(where, call, Loaded.YES, dtype=dtype))
+        case Array() | Number() | Truth():
+            return run.one(Tensor(Device.HOST, call, Loaded.YES))
+        case Text():
+            return run.one(Sequence("list", None, run.one(one), None))
+        case Sequence(elements=tuple(elements)):
+            inner = tuple(_all(run, value, call) for value in elements)
+            return run.sets.nested(Sequence("list", inner, NEVER, None))
+        case Dictionary(entries=entries, element=element):
+            made = tuple((key, _all(run, value, call)) for key, value in entries)
+            return run.sets.nested(Dictionary(made, _all(run, element, call), None))
+    return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
+
+
+def _all(run: Run, value: Value, call: At) -> Value:
+    return run.sets.each(value, lambda one: _collated(run, one, call)) if value else value
+
+
+def _marked(run: Run, one: Alternative, call: At) -> Value:
+    """Return what a ``collate_fn`` gives, as memory of a batch."""
+    match one:
+        case Tensor(device=device, dtype=dtype):
+            return run.one(Tensor(device, call, Loaded.YES, dtype=dtype))
+        case Sequence(elements=tuple(elements)):
+            inner = tuple(run.sets.each(value, lambda each: _marked(run, each, call)) if value
+                          else value for value in elements)  # fmt: skip
+            return run.sets.nested(Sequence(one.kind, inner, NEVER, None))
+        case Dictionary(entries=entries, element=element):
+            made = tuple(
+                (
+                    key,
+                    run.sets.each(value, lambda each: _marked(run, each, call)) if value else value,
+                )
+                for key, value in entries
+            )
+            return run.sets.nested(Dictionary(made, element, None))
+    return run.one(one)

@@ -1,0 +1,242 @@
+"""Methods of tensors, models, loaders, containers and strings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchlint.semantics import library
+from torchlint.semantics.arguments import first_of
+from torchlint.semantics.options import add_option, parsed
+from torchlint.semantics.tables import tensors as tables
+from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.tensors import device_of, mixed, moved
+from torchlint.semantics.values import (
+    NEVER,
+    Array,
+    Device,
+    Dictionary,
+    Function,
+    Guess,
+    Instance,
+    Iterator,
+    Loaded,
+    Nothing,
+    Number,
+    Object,
+    Parameters,
+    Sequence,
+    Tensor,
+    Text,
+    Truth,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Several
+
+    import libcst as cst
+
+    from torchlint.semantics.arguments import Passed
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.values import Alternative, Value
+
+MODULE_SELF = frozenset(
+    """to cuda cpu xpu eval train half float double bfloat16 type apply
+    requires_grad_ to_empty share_memory ipu""".split()
+)
+OF_PARAMETERS = frozenset("parameters buffers state_dict".split())
+NAMED = frozenset("named_parameters named_buffers".split())
+OF_MODULES = frozenset("modules children".split())
+
+
+def call(run: Run, node: cst.Call, owner: Alternative, name: str, passed: Several[Passed]) -> Value:
+    """Return what a method gives that is none of a class of the project."""
+    match owner:
+        case Tensor():
+            return of_tensor(run, node, owner, name, passed)
+        case Array():
+            return _of_array(run, owner, name)
+        case Sequence() | Dictionary():
+            return _of_container(run, node, owner, name, passed)
+        case Instance() | Guess(what="model"):
+            return _of_module(run, owner, name)
+        case Object():
+            return _of_object(run, node, owner, name, passed)
+        case Text():
+            return _of_text(run, name)
+    return run.sets.unknown
+
+
+def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[Passed]) -> Value:
+    """Return what a method of a tensor gives."""
+    if name in ("to", "cuda", "cpu", "type_as"):
+        return _moved(run, one, name, passed)
+    if name == "item":
+        return run.one(Number(None, run.at(node)))
+    if name == "tolist":
+        return run.one(Sequence("list", None, run.one(Number(None, run.at(node))), None))
+    if name in ("numpy", "__array__"):
+        return run.one(Array(one.batch, run.at(node), one.dtype))
+    if name in tables.NUMBERS or name == "size":
+        number = run.one(Number())
+        is_all = name == "size" and not passed
+        return run.one(Sequence("tuple", None, number, None)) if is_all else number
+    if name in tables.BOOLS or name in ("equal", "allclose"):
+        return run.one(Truth())
+    if name in tables.NOTHING:
+        return run.one(Nothing())
+    if name.startswith("new_"):
+        return run.one(Tensor(one.device, made=run.at(node)))
+    changed = replace(one, made=None)
+    if name not in tables.VIEWS:
+        others = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
+        is_in_place = name.endswith("_") and not name.endswith("__")
+        changed = mixed(one, *others)
+        if is_in_place:
+            changed = replace(changed, loaded=one.loaded, device=one.device)
+    elif name in tables.PERHAPS:
+        changed = replace(changed, loaded=min(one.loaded, Loaded.PERHAPS))
+    if name in tables.MASKS:
+        changed = replace(changed, dtype="bool", graph=())
+    elif name in tables.INDICES:
+        changed = replace(changed, dtype="int", graph=())
+    elif name in tables.DETACHED:
+        changed = replace(changed, graph=())
+    if name in ("float", "half", "double", "bfloat16"):
+        changed = replace(changed, dtype="float")
+    return library.several(run, name, changed, has_dim=bool(passed))
+
+
+def _moved(run: Run, one: Tensor, name: str, passed: Several[Passed]) -> Value:
+    if name == "cpu":
+        return run.one(moved(one, Device.HOST))
+    if name == "cuda":
+        return run.one(moved(one, Device.CUDA))
+    where = first_of(passed, 0, "device")
+    for each in where:
+        if isinstance(each, Tensor):
+            return run.one(moved(one, each.device))
+    if where and all(getattr(each, "name", "").startswith("torch.") for each in where):
+        is_float = "float" in getattr(where[0], "name", "")
+        return run.one(replace(one, made=None, dtype="float" if is_float else one.dtype))
+    device = device_of(where) if where else one.device
+    if not where:
+        return run.one(replace(one, made=None))
+    if device is Device.UNKNOWN:
+        return run.one(replace(one, device=device, made=None, loaded=Loaded.NO))
+    return run.one(moved(one, device))
+
+
+def _of_array(run: Run, one: Array, name: str) -> Value:
+    if name in ("sum", "mean", "max", "min", "std", "var", "item", "argmax", "argmin", "prod"):
+        return run.sets.of([Number(None, one.read), replace(one)])
+    if name == "tolist":
+        return run.one(Sequence("list", None, run.one(Number(None, one.read)), None))
+    return run.one(one)
+
+
+def _of_container(
+    run: Run,
+    node: cst.Call,
+    one: Sequence | Dictionary,
+    name: str,
+    passed: Several[Passed],
+) -> Value:
+    made, at = one.made, run.at(node)
+    if name in ("append", "add", "insert", "appendleft", "put"):
+        value = first_of(passed, 1 if name == "insert" else 0)
+        if made is not None:
+            run.give(run.evaluation.elements(made), at, value)
+        return run.one(Nothing())
+    held = run.evaluation.put_into(run, made)
+    if isinstance(one, Sequence):
+        element = run.sets.all([*(one.elements or ()), one.element, held])
+    else:
+        element = run.sets.all([*(value for _, value in one.entries), one.element, held])
+    if name in ("extend", "update"):
+        for arg in passed:
+            for each in arg.value:
+                if made is not None and isinstance(each, Dictionary):
+                    for key, value in each.entries:
+                        run.give(run.evaluation.entry_cell(made, key), at, value)
+                elif made is not None and isinstance(each, (Sequence, Iterator)):
+                    parts = (*(getattr(each, "elements", None) or ()), each.element)
+                    run.give(run.evaluation.elements(made), at, run.sets.all(parts))
+            if arg.keyword and made is not None:
+                run.give(run.evaluation.entry_cell(made, arg.keyword), at, arg.value)
+        return run.one(Nothing())
+    if name in ("pop", "popleft", "popitem"):
+        return element or run.sets.unknown
+    if name == "copy":
+        return run.one(one)
+    if isinstance(one, Dictionary):
+        return _of_dictionary(run, one, name, passed, element)
+    return run.one(Number()) if name in ("index", "count") else run.one(Nothing())
+
+
+def _of_dictionary(
+    run: Run, one: Dictionary, name: str, passed: Several[Passed], element: Value
+) -> Value:
+    text = run.one(Text())
+    if name == "items":
+        pair = run.sets.nested(Sequence("tuple", (text, element or run.sets.unknown), NEVER, None))
+        return run.sets.nested(Iterator(pair))
+    if name == "values":
+        return run.sets.nested(Iterator(element or run.sets.unknown))
+    if name == "keys":
+        return run.sets.nested(Iterator(text))
+    if name in ("get", "setdefault"):
+        match first_of(passed, 0):
+            case (Text(value=str(key)),):
+                known = [value for word, value in one.entries if word == key]
+                later = run.evaluation.entry(run, one.made, key)
+                found = run.sets.all([*known, later])
+                default = first_of(passed, 1) or run.one(Nothing())
+                return found if known else run.sets.all([found, default])
+        return run.sets.union(element, first_of(passed, 1) or run.one(Nothing()))
+    return run.sets.unknown
+
+
+def _of_module(run: Run, one: Instance | Guess | Object, name: str) -> Value:
+    if name in MODULE_SELF:
+        return run.one(one)
+    call = getattr(one, "call", None)
+    models = (call,) if call is not None else ()
+    if name in OF_PARAMETERS:
+        return run.one(Parameters(models))
+    if name in NAMED:
+        pair = run.one(Text()), run.one(Tensor())
+        return run.sets.nested(Iterator(run.sets.nested(Sequence("tuple", pair, NEVER, None))))
+    if name in OF_MODULES:
+        return run.sets.nested(Iterator(run.sets.unknown))
+    return run.sets.unknown
+
+
+def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several[Passed]) -> Value:
+    kind = kind_of(one.kind)
+    if kind in ("module", "criterion"):
+        return _of_module(run, one, name)
+    if one.kind == "argparse.ArgumentParser":
+        if name == "add_argument":
+            return add_option(run, node, one, passed)
+        if name in ("parse_args", "parse_known_args"):
+            return parsed(run, one, name)
+        if name in ("add_argument_group", "add_mutually_exclusive_group"):
+            return run.one(one)
+    if kind == "optimizer" and name == "step":
+        for each in first_of(passed, 0, "closure"):
+            if isinstance(each, Function):
+                run.evaluation.call_function(run, node, each, ())
+    if kind == "scaler" and name == "scale":
+        return first_of(passed, 0, "outputs") or run.sets.unknown
+    return run.sets.unknown
+
+
+def _of_text(run: Run, name: str) -> Value:
+    if name in ("split", "splitlines", "rsplit"):
+        return run.one(Sequence("list", None, run.one(Text()), None))
+    if name.startswith(("is", "starts", "ends")):
+        return run.one(Truth())
+    if name in ("find", "index", "count"):
+        return run.one(Number())
+    return run.one(Text())

@@ -1,0 +1,1 @@
+"""What torch, NumPy and Python have under which names, as data."""

@@ -1,0 +1,41 @@
+"""Which names of parameters and attributes suggest which type, where nothing better is known.
+
+The one place where a name counts.  Names of things are read, not names of actions: `get_model`,
+`build_optimizer` and `num_loaders` suggest nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_WORDS = {
+    "model": "model", "net": "model", "network": "model", "backbone": "model", "encoder": "model",
+    "decoder": "model", "generator": "model", "discriminator": "model", "critic": "model",
+    "optimizer": "optimizer", "optim": "optimizer", "opt": "optimizer",
+    "loader": "loader", "dataloader": "loader",
+    "criterion": "criterion", "loss_fn": "criterion", "loss_func": "criterion",
+    "scheduler": "scheduler", "lr_scheduler": "scheduler",
+    "scaler": "scaler", "grad_scaler": "scaler",
+    "device": "device",
+}  # fmt: skip
+_ACTIONS = frozenset("get build make create load save init setup set num use is has n".split())
+
+
+@lru_cache(4096)
+def suggested(name: str) -> str:
+    """Return the kind of thing that a name suggests: a "model", a "loader" ..., or "".
+
+    >>> suggested("train_loader"), suggested("model_g"), suggested("get_model")
+    ('loader', 'model', '')
+    """
+    plain = name.strip("_").lower()
+    if plain in _WORDS:
+        return _WORDS[plain]
+    parts = plain.split("_")
+    if parts[0] in _ACTIONS or plain.endswith("s"):
+        return ""
+    for word in (parts[-1], "_".join(parts[-2:])):
+        if word in _WORDS:
+            return _WORDS[word]
+    is_numbered = len(parts) == 2 and len(parts[1]) == 1
+    return _WORDS.get(parts[0], "") if is_numbered else ""

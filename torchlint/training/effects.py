@@ -1,0 +1,209 @@
+"""What running a function does to training: a backward, an optimizer's step, a model's forward.
+
+An effect is done by a function itself or by what it calls, and each is known with whether it lies
+in a loop of that function (or of what it calls) or not.  Found as the least fixpoint over the call
+graph.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.values import (
+    Class,
+    Function,
+    Guess,
+    Instance,
+    Library,
+    Method,
+    Object,
+    Tensor,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.semantics.cells import Unit
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import Alternative, At
+
+LOOPS = (cst.For, cst.While, cst.CompFor)
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
+# Frameworks' own ways to go backwards: the loss is an argument.
+BACKWARDS = frozenset({"backward", "manual_backward"})
+
+
+class Effect(enum.Enum):
+    """What a call does that says how often code around it runs."""
+
+    BACKWARD = enum.auto()
+    STEP = enum.auto()  # of an optimizer
+    FORWARD = enum.auto()  # a run of a model outside of modules' own methods
+    ZERO_GRAD = enum.auto()
+    GRAD = enum.auto()  # `torch.autograd.grad`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """A call, the loops around it in its function from the inside out, and what it may run."""
+
+    node: cst.Call
+    loops: tuple[cst.CSTNode, ...]
+    effects: frozenset[Effect]
+    targets: tuple[At, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Effects:
+    """The effects of the functions of connected files, and their calls."""
+
+    evaluation: Evaluation
+    sites: dict[At, list[CallSite]] = field(default_factory=dict)
+    direct: dict[At, frozenset[Effect]] = field(default_factory=dict)  # not in a loop
+    inner: dict[At, frozenset[Effect]] = field(default_factory=dict)  # in loops
+
+    def __post_init__(self) -> None:
+        for at, unit in self.evaluation.units.items():
+            self.sites[at] = []
+            self.direct[at] = self.inner[at] = frozenset()
+            del unit
+        for file, module in enumerate(self.evaluation.files.modules):
+            for call in module.index.of(cst.Call):
+                self._take(file, call)
+        self._spread()
+
+    def _take(self, file: int, call: cst.Call) -> None:
+        loops: list[cst.CSTNode] = []
+        module = self.evaluation.files.modules[file]
+        child: cst.CSTNode = call
+        for above in module.index.ancestors(call):
+            if isinstance(above, LOOPS) and not _is_iterated(above, child):
+                loops.append(above)
+            elif isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+                if child is not above.for_in:
+                    loops.append(above.for_in)
+            elif isinstance(above, _SCOPES) and _is_body(above, child):
+                site = self._site(call, tuple(loops))
+                self.sites.setdefault(self.evaluation.at(above, file), []).append(site)
+                return
+            child = above
+
+    def _site(self, call: cst.Call, loops: tuple[cst.CSTNode, ...]) -> CallSite:
+        value = self.evaluation.values.get(id(call.func), ())
+        found = {effect for one in value for effect in self._of(one)}
+        if isinstance(call.func, cst.Attribute) and not found:
+            found |= set(_by_name(call.func.attr.value, value))
+        targets = dict.fromkeys(target for one in value for target in self._targets(one))
+        return CallSite(call, loops, frozenset(found), tuple(targets))
+
+    def _of(self, one: Alternative) -> Iterator[Effect]:
+        """Yield what calling an alternative does by itself."""
+        match one:
+            case Method(owner=Tensor(), name="backward") | Library(name="torch.autograd.backward"):
+                yield Effect.BACKWARD
+            case Library(name="torch.autograd.grad"):
+                yield Effect.GRAD
+            case Method(owner=owner, name="step") if self.kind(owner) in ("optimizer", "scaler"):
+                yield Effect.STEP
+            case Method(owner=owner, name="zero_grad"):
+                yield Effect.ZERO_GRAD
+            case Instance() | Object() | Guess() if self.kind(one) in ("module", "model"):
+                yield Effect.FORWARD
+
+    def kind(self, one: Alternative) -> str:
+        """Return what kind of thing something is: an "optimizer", a "module" ..., or ""."""
+        match one:
+            case Object(kind=name):
+                return kind_of(name)
+            case Instance(cls=cls):
+                return self.evaluation.classes.kind(cls)
+            case Guess(what=what):
+                return what
+        return ""
+
+    def _targets(self, one: Alternative) -> Iterator[At]:
+        """Yield the functions that calling an alternative runs."""
+        classes, at = self.evaluation.classes, self.evaluation.at
+        match one:
+            case Function(at=target):
+                yield target
+            case Class(at=cls) if found := classes.method(cls, "__init__"):
+                yield at(found[1], found[0].at.file)
+            case Instance(cls=cls):
+                names = ("__call__", "forward") if classes.kind(cls) else ("__call__",)
+                found = next((m for name in names if (m := classes.method(cls, name))), None)
+                if found:
+                    yield at(found[1], found[0].at.file)
+
+    def _spread(self) -> None:
+        """Add to what functions do what those do that they call, until nothing is new."""
+        callers: dict[At, set[At]] = {}
+        for caller, sites in self.sites.items():
+            for site in sites:
+                for target in site.targets:
+                    callers.setdefault(target, set()).add(caller)
+        waiting = sorted(self.sites)
+        while waiting:
+            unit = waiting.pop()
+            direct, inner = self._sum(unit)
+            if (direct, inner) != (self.direct.get(unit), self.inner.get(unit)):
+                self.direct[unit], self.inner[unit] = direct, inner
+                waiting += sorted(callers.get(unit, ()))
+
+    def _sum(self, unit: At) -> tuple[frozenset[Effect], frozenset[Effect]]:
+        direct: set[Effect] = set()
+        inner: set[Effect] = set()
+        is_module_method = self.evaluation.units[unit].is_module_method
+        for site in self.sites[unit]:
+            at_once, looped = self.of_site(site)
+            if is_module_method:  # the layers of a model are no models
+                at_once, looped = at_once - {Effect.FORWARD}, looped - {Effect.FORWARD}
+            inner |= looped
+            if site.loops:
+                inner |= at_once
+            else:
+                direct |= at_once
+        return frozenset(direct), frozenset(inner)
+
+    def of_site(self, site: CallSite) -> tuple[frozenset[Effect], frozenset[Effect]]:
+        """Return what a call does at once, and what in loops of what it calls."""
+        at_once, looped = set(site.effects), set[Effect]()
+        for target in site.targets:
+            at_once |= self.direct.get(target, frozenset())
+            looped |= self.inner.get(target, frozenset())
+        return frozenset(at_once), frozenset(looped)
+
+
+def _by_name(name: str, value: tuple[Alternative, ...]) -> Iterator[Effect]:
+    """Yield what a method does that only its name tells: nothing else is known of its owner."""
+    if name in BACKWARDS and (not value or any(isinstance(one, Unknown) for one in value)):
+        yield Effect.BACKWARD
+
+
+def _is_iterated(loop: cst.CSTNode, child: cst.CSTNode) -> bool:
+    """Whether a child of a loop is evaluated once, before it."""
+    if isinstance(loop, (cst.For, cst.CompFor)):
+        return child is loop.iter or (isinstance(loop, cst.For) and child is loop.orelse)
+    return isinstance(loop, cst.While) and child is loop.orelse
+
+
+def _is_body(scope: cst.CSTNode, child: cst.CSTNode) -> bool:
+    """Whether a child of what opens a scope runs inside of it: defaults and decorators do not."""
+    return isinstance(scope, cst.Module) or child is getattr(scope, "body", None)
+
+
+def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:
+    """Return the scope that a node is evaluated in."""
+    module = evaluation.files.modules[file]
+    child = node
+    for above in module.index.ancestors(node):
+        if isinstance(above, _SCOPES) and _is_body(above, child):
+            return evaluation.units[evaluation.at(above, file)]
+        child = above
+    raise ValueError("a node of no module")

@@ -1,0 +1,138 @@
+"""Guards: conditions under which code does not run each time."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import Library, Nothing, Number, Text, Truth
+
+if TYPE_CHECKING:
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import Value
+
+
+class Guard(enum.Enum):
+    """What it depends on whether code runs in a turn of its loop."""
+
+    PERIODIC = enum.auto()  # every so many turns
+    EQUAL = enum.auto()  # a counter is a number
+    CLOCK = enum.auto()  # so many seconds have passed
+    OFF = enum.auto()  # an option that is off by default
+    ABORT = enum.auto()  # it ends the loop, or the script
+    EXCEPTION = enum.auto()  # something failed
+
+
+def guard_between(
+    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
+) -> Guard | None:
+    """Return the first guard between a node and something around it, from the inside out."""
+    index = evaluation.files.modules[file].index
+    child = node
+    for above in index.ancestors(node):
+        found = _guard(evaluation, above, child)
+        if found is not None:
+            return found
+        if above is outer:
+            return None
+        child = above
+    return None
+
+
+def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Guard | None:
+    match above:
+        case cst.If(test=test, body=body, orelse=orelse):
+            if child is body:
+                return _of_test(evaluation, test, truth=True) or _ending(body)
+            if child is orelse:
+                return _of_test(evaluation, test, truth=False)
+        case cst.IfExp(test=test, body=body, orelse=orelse):
+            if child is body or child is orelse:
+                return _of_test(evaluation, test, truth=child is body)
+        case cst.BooleanOperation(left=left, operator=operator, right=right) if child is right:
+            return _of_test(evaluation, left, truth=isinstance(operator, cst.And))
+        case cst.Raise():
+            return Guard.ABORT
+        case cst.Assert(msg=message) if child is message:
+            return Guard.ABORT
+        case cst.ExceptHandler() | cst.ExceptStarHandler():
+            return Guard.EXCEPTION
+    return None
+
+
+def _ending(body: cst.BaseSuite) -> Guard | None:
+    """A branch that ends the loop or raises runs once at most."""
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine) and last.body:
+        last = last.body[-1]
+    return Guard.ABORT if isinstance(last, (cst.Raise, cst.Break)) else None
+
+
+def _of_test(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -> Guard | None:
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _of_test(evaluation, inner, truth=not truth)
+        case cst.BooleanOperation(left=left, operator=cst.And(), right=right) if truth:
+            return _of_test(evaluation, left, truth=True) or _of_test(evaluation, right, truth=True)
+        case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
+            first = _of_test(evaluation, left, truth=truth)
+            return first and _of_test(evaluation, right, truth=truth)
+        case cst.Comparison():
+            return _of_comparison(evaluation, test, truth=truth)
+        case cst.BinaryOperation(operator=cst.Modulo()) if not truth:
+            return Guard.PERIODIC if _counts(evaluation, test.left) else None
+    value = evaluation.values.get(id(test), ())
+    return Guard.OFF if _is_off(value, truth=truth) else None
+
+
+def _is_off(value: Value, *, truth: bool) -> bool:
+    """Whether an option's default keeps a branch from running."""
+    found = [
+        one for one in value if isinstance(one, (Truth, Number, Text)) and one.option is not None
+    ]
+    return bool(found) and all(
+        isinstance(one, Nothing) or bool(getattr(one, "value", None)) is not truth
+        for one in value
+        if isinstance(one, (Truth, Number, Text, Nothing))
+    )
+
+
+def _of_comparison(evaluation: Evaluation, test: cst.Comparison, *, truth: bool) -> Guard | None:
+    if len(test.comparisons) != 1:
+        return None
+    left, target = test.left, test.comparisons[0]
+    right, operator = target.comparator, target.operator
+    is_equal = isinstance(operator, cst.Equal)
+    if is_equal or isinstance(operator, cst.NotEqual):
+        if any(_is_modulo(side) for side in (left, right)):
+            return Guard.PERIODIC if is_equal is truth else None
+        if is_equal is truth and all(_counts(evaluation, side) for side in (left, right)):
+            return Guard.EQUAL
+    if any(_is_clock(evaluation, side) for side in (left, right)) and truth:
+        return Guard.CLOCK
+    return None
+
+
+def _is_modulo(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
+def _counts(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number that no read of a tensor gave."""
+    value = evaluation.values.get(id(node), ())
+    return bool(value) and all(isinstance(one, Number) and one.read is None for one in value)
+
+
+def _is_clock(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """``time.time() - start``."""
+    parts = [node]
+    if isinstance(node, cst.BinaryOperation):
+        parts += [node.left, node.right]
+    for part in parts:
+        if isinstance(part, cst.Call):
+            value = evaluation.values.get(id(part.func), ())
+            if any(isinstance(one, Library) and one.name.startswith("time.") for one in value):
+                return True
+    return False
