@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
     from torchlint.syntax.places import Places
+    from torchlint.training.script import Script
 
     # a function for the deep thread, and where it tells that it is done or what was raised
     _Task: TypeAlias = tuple[Callable[[], object], SimpleQueue[BaseException | None]]
@@ -49,6 +50,7 @@ STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes m
 RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
 TIME_LIMIT = 120.0  # seconds of CPU time for one file, looked at between the phases
 
+ALONE = "script.py"  # the path of a text that belongs to no project
 _KEYWORDS = "`async` and `await` are keywords from Python 3.7 on"
 _TEMPLATE = re.compile(r"^\s*\{%.*%\}", re.MULTILINE)
 _deep = threading.local()
@@ -311,10 +313,22 @@ def _found(rule: Rule, program: Program) -> Iterator[Finding]:
     """Yield what a rule finds; most have nothing to say of tests, and of what nothing reaches."""
     from torchlint.analysis.debugging import in_test  # noqa: PLC0415 - imports libcst
 
+    if rule.takes_script:
+        yield from registry.load_for_script(rule)(_script(program))
+        return
     for finding in registry.load(rule)(program):
         node = finding.node
         if rule.in_tests or not (in_test(program, node) or program.unreached.at(node)):
             yield finding
+
+
+def _script(program: Program) -> Script:
+    """Return a file as a training script, together with those that imports connect to it."""
+    from torchlint.training.script import Connected  # noqa: PLC0415 - few rules ask it
+
+    if program.project is not None:
+        return program.project.script(program)
+    return Connected({ALONE: program}).script(ALONE)
 
 
 def _finish(

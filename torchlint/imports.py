@@ -427,6 +427,17 @@ class Imports:
             found = self._users[path] = frozenset(seen)
         return found
 
+    def connected(self, path: str) -> tuple[str, ...]:
+        """Return the files that imports connect to a file, itself among them; sorted."""
+        found = {path}
+        todo = [path]
+        while todo:
+            one = todo.pop()
+            near = {*self.targets(one), *self._reverse.get(one, ())} - found
+            found |= near
+            todo += near
+        return tuple(sorted(found))
+
     def importers(self, path: str) -> tuple[str, ...]:
         """Return the files that import a file, or what a package re-exports of it; sorted."""
         found = self._importers.get(path)

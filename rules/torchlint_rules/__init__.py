@@ -203,6 +203,7 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("empty_cache", "gc", "ipc_collect"), ("empty_cache", "collect")),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL301",

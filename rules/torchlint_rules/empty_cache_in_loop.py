@@ -29,16 +29,14 @@ freed without it, as soon as nothing refers to them.
             optimizer.step()
 
 ## Leaves alone
-- Calls once an epoch, between phases, every n steps, or under any condition but one that asks for
-  the device; in `except`, and where a model, a layer or an optimizer was just deleted.
-- Turns without gradients that loop over batches themselves: each is a phase.
+- Calls once an epoch, between phases, every n steps, in `except`, or under an option that is off.
+- Calls where a model or an optimizer was deleted.
 - `gc.collect(0)`, and files that turn the collector off to run it when it suits them.
 - Code that measures memory: `reset_peak_memory_stats` in the same function.
 
-Calls in an evaluation step or in a forward pass are reported as information, since memory may be
-what they are about, and so are those in a file that uses a framework (the Trainer of Transformers
-has `torch_empty_cache_steps`).  So is `torch.cuda.ipc_collect()`, which gives nothing away: it only
-cleans up after tensors that were sent to other processes.
+Calls under a condition of which nothing is known, in an evaluation step or in a forward pass, and
+those in a file that uses a framework are reported as information.  So is
+`torch.cuda.ipc_collect()`, which only cleans up after tensors sent to other processes.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device; a comment on its line
@@ -69,144 +67,96 @@ measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.conditions import (
-    asks_for_device,
-    is_statement,
-    past_device_checks,
-    whole_statement,
-)
-from torchlint.analysis.loops import Role
-from torchlint.analysis.model_runs import runs_model
-from torchlint.analysis.values import Kind
 from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.imports import unneeded
 from torchlint.edits.rewrites import DeleteStatement
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.sets import is_known
+from torchlint.training.conditions import whole_statement
+from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.loops import Context
-    from torchlint.analysis.program import Program
+    from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.script import Script
 
 EMPTIES = (
     *(f"torch.{device}.empty_cache" for device in ("cuda", "xpu", "mps", "npu", "accelerator")),
     "torch.cuda.memory.empty_cache", "torch.accelerator.memory.empty_cache",
 )  # fmt: skip
 COLLECTS, SHARES = "gc.collect", "torch.cuda.ipc_collect"
+GIVES = "gives away memory that the next one needs"
 DOES = {
     COLLECTS: "walks through all objects",
     SHARES: "looks for memory that other processes were given",
 }
 BY_HAND = ("gc.disable", "gc.freeze", "gc.set_threshold")
-MEASURES = ("reset_peak_memory_stats", "reset_max_memory_allocated")
-GC = r"""["']gc["']|\bimport gc[^\S\n]*[#;]"""  # handed on by its name, or with a reason
-PART = re.compile(r"(^|_)(layer|block|module|model)s?$")
-STEPS = {
-    Role.TRAIN: "training step",
-    Role.EVAL: "step that does not train",
-    Role.FORWARD: "forward pass",
-}
+MEASURES = tuple(
+    f"torch.cuda.{module}{name}"
+    for module in ("", "memory.")
+    for name in ("reset_peak_memory_stats", "reset_max_memory_allocated")
+)
+LARGE = ("module", "model", "optimizer")
+STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "step that does not train"}
 
 
-def empty_cache_in_loop(program: Program) -> Iterator[Finding]:
+def empty_cache_in_loop(script: Script) -> Iterator[Finding]:
     """Find calls that clean up memory in every step."""
-    calls = [
-        call for call in program.calls_of(*EMPTIES, COLLECTS, SHARES) if is_statement(program, call)
-    ]
-    for call in calls:
-        if has_reason(program, call):
+    for call, name in script.calls_of(*EMPTIES, COLLECTS, SHARES):
+        frequency = script.frequency(call)
+        step = STEPS.get(frequency.rate)
+        if step is None or frequency.guard or not script.is_statement(call):
             continue
-        context = program.context(past_device_checks(program, call))
-        if context.role not in STEPS or context.guarded:
+        needed = is_needed(script, call, name)
+        if needed:
             continue
-        if not is_conditional(program, call, context) and not is_phase(program, context):
-            yield finding(program, call, calls, context)
+        may_go = frequency.decided and needed is not None and not script.frameworks
+        is_plain = may_go and frequency.in_every_step and name != SHARES
+        yield Finding(
+            call,
+            f"`{script.module.brief(call)}` {DOES.get(name, GIVES)}, in every {step}",
+            fix(script, call, name) if may_go else None,
+            None if is_plain else Severity.INFO,
+            help="PyTorch uses freed memory again by itself; clean up between phases, "
+            "or every n steps",
+        )
 
 
-def is_conditional(program: Program, call: cst.Call, context: Context) -> bool:
-    """Whether the call stands, in its step, under a condition that asks for more than a device."""
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.If) and not asks_for_device(program, above.test):
-            return True
-        if above is context.loop or isinstance(above, cst.FunctionDef):
-            return False
-    return False
-
-
-def is_phase(program: Program, context: Context) -> bool:
-    """Whether a turn that does not train runs a model in loops of its own, outside of which it is.
-
-    It evaluates, or quantises a layer.
-    """
-    if context.role is not Role.EVAL or not isinstance(context.loop, cst.For | cst.While):
-        return False
-    inner = program.index.below(context.loop.body, cst.For)
-    return any(runs_model(program, loop.body) for loop in inner)
-
-
-def has_reason(program: Program, call: cst.Call) -> bool:
-    """Whether the call does what nothing else would do."""
-    if program.qualified(call.func) == COLLECTS and (call.args or any(program.calls_of(*BY_HAND))):
+def is_needed(script: Script, call: cst.Call, name: str) -> bool | None:
+    """Whether the call does what nothing else would do, None where nobody knows."""
+    if name == COLLECTS and (call.args or any(script.calls_of(*BY_HAND))):
         return True
-    place = program.function(call) or program.module
-    words = (name.value for name in program.index.below(place, cst.Name))
-    return any(word in MEASURES for word in words) or follows_deletion(program, call)
-
-
-def follows_deletion(program: Program, call: cst.Call) -> bool:
-    """Whether a model, a part of it, or an optimizer is deleted in the same block."""
-    block = program.parent(program.statement(past_device_checks(program, call)))
+    module = script.module
+    function = module.function(call)
+    if any(module.function(other) is function for other, _ in script.calls_of(*MEASURES)):
+        return True
+    block = module.parent(module.statement(whole_statement(script, [call], call)))
     if block is None or isinstance(block, cst.Module):
         return False
-    return any(
-        PART.search(name.value) is not None
-        or program.values.binding(binding).kind in (Kind.MODULE, Kind.OPTIMIZER)
-        for deleted in program.index.below(block, cst.Del)
-        for name in program.index.below(deleted, cst.Name)
-        for binding in program.flow.before(deleted, name.value)
-    )
+    deleted = [
+        name
+        for statement in module.index.below(block, cst.Del)
+        for name in module.index.below(statement, cst.Name)
+    ]
+    if any(script.kind(name) in LARGE for name in deleted):
+        return True
+    return None if any(not is_known(script.value(name)) for name in deleted) else False
 
 
-def finding(program: Program, call: cst.Call, calls: list[cst.Call], context: Context) -> Finding:
-    """Return the finding: the call can go."""
-    step = STEPS[context.role]
-    name = program.qualified(call.func)
-    does = DOES.get(name, "gives away memory that the next one needs")
-    framework = bool(program.frameworks)
-    advice = framework or context.role is not Role.TRAIN or name == SHARES
-    return Finding(
-        call,
-        f"`{program.brief(call)}` {does}, in every {step}",
-        None if framework else fix(program, call, calls),
-        Severity.INFO if advice else None,
-        help="PyTorch uses freed memory again by itself; clean up between phases, or every n steps",
-    )
-
-
-def fix(program: Program, call: cst.Call, calls: list[cst.Call]) -> Fix:
+def fix(script: Script, call: cst.Call, name: str) -> Fix:
     """Return the deletion of the statement, with the condition that holds nothing else."""
+    calls = [one for one, _ in script.calls_of(*EMPTIES, COLLECTS, SHARES)]
+    rewrites: list[Rewrite] = [DeleteStatement(whole_statement(script, calls, call))]
+    if name == COLLECTS and (line := unneeded(script.module, "gc")):
+        rewrites.append(DeleteStatement(line))
     return Fix(
         "Delete the call",
         Safety.UNSAFE,
-        (DeleteStatement(whole_statement(program, calls, call)), *without_import(program, call)),
+        tuple(rewrites),
         changes="a script that is short of memory may run out of it",
     )
-
-
-def without_import(program: Program, call: cst.Call) -> Iterator[DeleteStatement]:
-    """Delete ``import gc`` where this call was all that needed it."""
-    names = program.index.named.get("gc", [])
-    if program.qualified(call.func) != COLLECTS or len(names) != 2 or re.search(GC, program.text):
-        return
-    for statement in program.index.of(cst.Import):
-        line = program.parent(statement)
-        named = [alias.evaluated_name for alias in statement.names if alias.asname is None]
-        if named != ["gc"] or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
-            continue
-        if isinstance(program.parent(line), cst.Module):
-            yield DeleteStatement(statement)

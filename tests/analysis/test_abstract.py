@@ -12,8 +12,8 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from torchlint.analysis import program as program_module
 from torchlint.analysis.program import Program
+from torchlint.syntax import module as module_of_text
 from torchlint.syntax.abstract import read
 from torchlint.syntax.index import Index
 from torchlint.syntax.makers import call
@@ -223,7 +223,7 @@ def test_a_deep_text_is_left_to_libcst():
 
 
 def test_places_that_are_told_without_libcst(monkeypatch):
-    monkeypatch.setattr(program_module, "Concrete", None)  # nobody may ask it
+    monkeypatch.setattr(module_of_text, "Concrete", None)  # nobody may ask it
     text = (
         "import a as b\nfor c in d(e, f=g)[0]:\n  try: h.i\n  except J: pass\n"
         "  if k: l\n  elif m: f'{n.o(p=q)}'\n@r\nclass S(T):\n  def u(self): return -v, [w]\n"

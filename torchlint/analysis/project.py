@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.values import Value
     from torchlint.imports import Imports
+    from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Binding
+    from torchlint.training.script import Connected, Script
 
 
 # What rules know by its public names is never looked into, not even in its own repository.
@@ -66,6 +68,7 @@ class Project:
         self._callers: dict[int, list[tuple[Program, cst.Call]]] = {}
         self._definitions: dict[tuple[str, str], Definition | None] = {}
         self._heirs: dict[tuple[int, str], list[tuple[Program, Class]]] = {}
+        self._connected: dict[str, Connected] = {}
 
     # -- programs ----------------------------------------------------------------------------
 
@@ -83,6 +86,22 @@ class Project:
         self._callers.clear()
         self._definitions.clear()
         self._heirs.clear()
+        self._connected.clear()
+
+    def script(self, program: Program) -> Script:
+        """Return a file of the project as a training script, with those that it is connected to."""
+        from torchlint.training.script import Connected  # noqa: PLC0415 - few rules ask it
+
+        path = str(program.path)
+        if path not in self._connected:
+            modules: dict[str, Module] = {path: program}
+            for other in self.imports.connected(path):
+                found = self.program(other)
+                if found is not None:
+                    modules[other] = found
+            made = Connected(modules)
+            self._connected |= dict.fromkeys(modules, made)
+        return self._connected[path].script(path)
 
     def program(self, path: str) -> Program | None:
         """Return a file of the project; None where it cannot be parsed."""

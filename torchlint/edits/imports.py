@@ -13,6 +13,7 @@ from torchlint.syntax.line_layout import (
     newline_at,
     whole_lines,
 )
+from torchlint.syntax.places import locate
 from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
@@ -62,6 +63,29 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
     for above, codes in lines.values():
         edits.append(_below(places, above, codes) if above else _at_head(places, codes))
     return [*edits, *spots.values()]
+
+
+def unneeded(module: Module, name: str) -> cst.Import | None:
+    """Return the statement that imports a module which nothing uses but for one place.
+
+    None where it is not alone on its line, has a comment, or may be meant by its name elsewhere.
+    """
+    names = module.index.named.get(name, [])
+    if len(names) != 2:
+        return None
+    for statement in module.index.of(cst.Import):
+        line = module.parent(statement)
+        imported = [alias.evaluated_name for alias in statement.names if alias.asname is None]
+        if imported != [name] or not isinstance(line, cst.SimpleStatementLine):
+            continue
+        text = module.text[
+            module.text.rfind("\n", 0, locate(module, [line]).span(line).start) + 1 :
+        ]
+        if len(line.body) == 1 and text.split("\n", 1)[0].strip() == f"import {name}":
+            strings = (one.value[1:-1] for one in module.index.of(cst.SimpleString))
+            is_top = isinstance(module.parent(line), cst.Module)
+            return statement if is_top and name not in strings else None
+    return None
 
 
 def is_import(statement: cst.CSTNode) -> bool:

@@ -63,8 +63,12 @@ def _augmented(run: Run, node: cst.AugAssign) -> None:
 
 
 def _delete(run: Run, node: cst.Del) -> None:
-    if isinstance(node.target, cst.Name):
-        run.bind(node.target, run.sets.unknown)
+    target = node.target
+    parts = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+    for one in [part.value for part in parts] or [target]:
+        run.value(one)
+        if isinstance(one, cst.Name):
+            run.bind(one, run.sets.unknown)
 
 
 def _expression(run: Run, node: cst.Expr) -> None:

@@ -18,7 +18,7 @@ from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
 from torchlint.training.effects import Effect, Effects, unit_around
-from torchlint.training.guards import Guard, guard_between
+from torchlint.training.guards import Guard, guard_between, undecided_between
 
 if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
@@ -44,12 +44,13 @@ class Way:
     """One way that leads to a node: how often it runs by that, and what it depends on.
 
     ``loop`` is the loop that says so.  ``known`` is False where no call is seen that leads here
-    and no loop shows the rate.
+    and no loop shows the rate, ``decided`` where a condition lies between that may be either.
     """
 
     rate: Rate
     guard: Guard | None = None
     known: bool = True
+    decided: bool = True
     loop: At | None = None
 
 
@@ -80,9 +81,19 @@ class Frequency:
         return self.ways[0].loop
 
     @property
+    def decided(self) -> bool:
+        """Whether no condition lies between that may be either."""
+        return self.ways[0].decided
+
+    @property
+    def certain(self) -> bool:
+        """Whether it runs each time that its rate says, as the code shows."""
+        return self.guard is None and self.known and self.decided
+
+    @property
     def in_every_step(self) -> bool:
         """Whether it runs in every training step, as the code shows."""
-        return self.rate is Rate.STEP and self.guard is None and self.known
+        return self.rate is Rate.STEP and self.certain
 
 
 @dataclass(slots=True, eq=False)
@@ -120,11 +131,13 @@ class Frequencies:
                 at = self.evaluation.at(loop, file)
                 rate = self.rate_of(at)
                 if rate is not None:
-                    guard = guard_between(self.evaluation, node, loop, file)
-                    return [Way(rate, guard, loop=at)]
+                    guard = guard_between(self.evaluation, node, above, file)
+                    open_ = undecided_between(self.evaluation, node, above, file)
+                    return [Way(rate, guard, decided=not open_, loop=at)]
             child = above
         guard = guard_between(self.evaluation, node, unit.node, file)
-        return [_under(way, guard) for way in self.of_unit(unit, depth)]
+        open_ = undecided_between(self.evaluation, node, unit.node, file)
+        return [_under(way, guard, decided=not open_) for way in self.of_unit(unit, depth)]
 
     def of_unit(self, unit: Unit, depth: int = 0) -> tuple[Way, ...]:
         """Return how often the body of a function or module runs."""
@@ -230,13 +243,14 @@ def _loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
     return None
 
 
-def _under(way: Way, guard: Guard | None) -> Way:
-    return way if guard is None or way.guard is not None else replace(way, guard=guard)
+def _under(way: Way, guard: Guard | None, *, decided: bool) -> Way:
+    return replace(way, guard=way.guard or guard, decided=way.decided and decided)
 
 
 def _ranked(ways: list[Way]) -> tuple[Way, ...]:
     """Return ways without copies, the most frequent and least guarded first."""
     ordered = sorted(
-        dict.fromkeys(ways), key=lambda way: (-way.rate, way.guard is not None, not way.known)
+        dict.fromkeys(ways),
+        key=lambda way: (-way.rate, way.guard is not None, not way.decided, not way.known),
     )
     return tuple(ordered)

@@ -9,20 +9,28 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.files import Files
+from torchlint.semantics.values import Library, Nothing
+from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import libcst as cst
+    from collections.abc import Iterator, Mapping
 
     from torchlint.semantics.values import Value
     from torchlint.syntax.module import Module
+
+
+FRAMEWORKS = (
+    "lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite", "composer",
+    "transformers.Trainer", "transformers.trainer",
+)  # fmt: skip
 
 
 class Connected:
@@ -62,6 +70,44 @@ class Script:
     def frequency(self, node: cst.CSTNode) -> Frequency:
         """Return how often a node runs."""
         return self.connected.frequencies.of(node, self.file)
+
+    def name(self, node: cst.BaseExpression) -> str:
+        """Return the name of what a library has there, "" where it may be anything else."""
+        match [one for one in self.value(node) if not isinstance(one, Nothing)]:
+            case [Library(name=name)]:
+                return name
+        return ""
+
+    def calls_of(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
+        """Yield the calls of functions of libraries, each with the name, in their order."""
+        for call in self.module.index.of(cst.Call):
+            name = self.name(call.func)
+            if name in names:
+                yield call, name
+
+    def is_statement(self, call: cst.Call) -> bool:
+        """Whether a call is a statement of its own."""
+        return isinstance(self.module.parent(call), cst.Expr)
+
+    @cached_property
+    def frameworks(self) -> frozenset[str]:
+        """Training frameworks that the file imports: they wrap loops, loaders and devices."""
+        aliases = self.module.index.of(cst.ImportAlias)
+        found: set[str] = set()
+        for alias in aliases:
+            parent = self.module.parent(alias)
+            names = [dotted(alias.name)]
+            if isinstance(parent, cst.ImportFrom) and parent.module is not None:
+                names = [dotted(parent.module), f"{dotted(parent.module)}.{names[0]}"]
+            found |= {
+                one for one in FRAMEWORKS for name in names if f"{name}.".startswith(f"{one}.")
+            }
+        return frozenset(found)
+
+    def kind(self, node: cst.BaseExpression) -> str:
+        """Return what kind of thing an expression may be: an "optimizer", a "module" ..., or ""."""
+        effects = self.connected.frequencies.effects
+        return next((kind for one in self.value(node) if (kind := effects.kind(one))), "")
 
     @cached_property
     def host_reads(self) -> tuple[HostRead, ...]:
