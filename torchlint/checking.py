@@ -328,7 +328,7 @@ def _script(program: Program) -> Script:
 
     if program.project is not None:
         return program.project.script(program)
-    return Connected({ALONE: program}).script(ALONE)
+    return Connected(lambda: {ALONE: program}).script(ALONE, program)
 
 
 def _finish(

@@ -49,6 +49,7 @@ _STRINGS = r"[\"'][^\"'\n]*[\"']"
 _JOINED = re.compile(rf"\bjoin\([^\"'\n]*((?:{_STRINGS}[\s,]*)+)\)")
 _STRING = re.compile(r"[\"']([^\"'\n]*)[\"']")
 _ADDED = re.compile(rf"sys\.path[^\"'\n]*({_STRINGS})")
+_TEST = re.compile(r"(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 _LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
@@ -428,12 +429,16 @@ class Imports:
         return found
 
     def connected(self, path: str) -> tuple[str, ...]:
-        """Return the files that imports connect to a file, itself among them; sorted."""
+        """Return the files that imports connect to a file, itself among them; sorted.
+
+        Tests, by the names that pytest goes by, connect nothing: they call what training does not.
+        """
         found = {path}
         todo = [path]
         while todo:
             one = todo.pop()
             near = {*self.targets(one), *self._reverse.get(one, ())} - found
+            near = {other for other in near if not _TEST.search(other)}
             found |= near
             todo += near
         return tuple(sorted(found))

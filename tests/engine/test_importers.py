@@ -78,6 +78,20 @@ def test_who_imports_a_file(tree: Imports, file: str, importers: list[str]) -> N
     assert found == importers
 
 
+def test_what_imports_connect_but_not_through_tests(tree: Imports) -> None:
+    def connected(file: str) -> list[str]:
+        found = tree.connected(str(tree.root / file))
+        return [str(Path(one).relative_to(tree.root)) for one in found]
+
+    assert connected("other/engine.py") == ["other/engine.py", "other/use.py"]
+    assert {"main.py", "engine.py", "util/lr.py"} <= set(connected("util/deep/b.py"))
+    for name in ("test_both.py", "both_test.py", "conftest.py"):
+        (tree.root / "other" / name).write_text("import engine\nimport main\n")
+    again = Imports(tree.root, lambda _: False)
+    found = again.connected(str(tree.root / "other/engine.py"))
+    assert [Path(one).name for one in found] == ["engine.py", "use.py"]
+
+
 def test_a_new_text_is_seen(tree: Imports) -> None:
     lr, main = str(tree.root / "util/lr.py"), str(tree.root / "main.py")
     assert main not in tree.importers(lr)

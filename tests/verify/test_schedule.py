@@ -139,14 +139,14 @@ def test_a_gain_that_only_all_together_have_keeps_the_group() -> None:
 
 def test_a_gain_of_two_together_is_looked_for_by_halves() -> None:
     found = 0
-    for seed in range(30):
+    for seed in range(12):
         pair = frozenset({"TL6", "TL7"})
         report = made(seed, FakeExecutor(together={pair: 0.6}, noise=0.02), 10, 700)
         assert pair <= set(report.kept)
         assert report.groups or report.kept_result
         check_what_is_kept(report)
         found += len(report.kept) < 10
-    assert found > 25
+    assert found > 9
 
 
 def test_fixes_that_cancel_are_both_seen_though_all_together_gain_nothing() -> None:
@@ -181,7 +181,7 @@ def test_nothing_false_is_said_or_kept() -> None:
 
 
 def test_whatever_is_the_case_the_time_is_kept_and_what_is_kept_is_proved() -> None:
-    for seed in range(150):
+    for seed in range(100):
         rng = random.Random(seed)  # noqa: S311
         count = rng.randint(1, 8)
         factors = {code: rng.choice((1, 1, 0.98, 0.8, 0.3, 1.2)) for code in codes(count)}

@@ -94,14 +94,14 @@ class Project:
 
         path = str(program.path)
         if path not in self._connected:
-            modules: dict[str, Module] = {path: program}
-            for other in self.imports.connected(path):
-                found = self.program(other)
-                if found is not None:
-                    modules[other] = found
-            made = Connected(modules)
-            self._connected |= dict.fromkeys(modules, made)
-        return self._connected[path].script(path)
+            paths = self.imports.connected(path)
+
+            def load() -> dict[str, Module]:
+                found = ((other, self.program(other)) for other in paths)
+                return {other: module for other, module in found if module is not None}
+
+            self._connected |= dict.fromkeys(paths, Connected(load))
+        return self._connected[path].script(path, program)
 
     def program(self, path: str) -> Program | None:
         """Return a file of the project; None where it cannot be parsed."""

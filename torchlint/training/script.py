@@ -21,7 +21,7 @@ from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torchlint.semantics.values import Value
     from torchlint.syntax.module import Module
@@ -34,10 +34,18 @@ FRAMEWORKS = (
 
 
 class Connected:
-    """Files that imports connect, by their paths relative to the project's root."""
+    """Files that imports connect, by their paths; nothing is parsed before a rule asks for a value.
 
-    def __init__(self, modules: Mapping[str, Module]) -> None:
-        self.files = Files(modules)
+    ``load`` parses them.
+    """
+
+    def __init__(self, load: Callable[[], Mapping[str, Module]]) -> None:
+        self._load = load
+
+    @cached_property
+    def files(self) -> Files:
+        """The files, parsed."""
+        return Files(self._load())
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -51,17 +59,21 @@ class Connected:
         """How often their nodes run."""
         return Frequencies(self.evaluation, Effects(self.evaluation))
 
-    def script(self, path: str) -> Script:
+    def script(self, path: str, module: Module) -> Script:
         """Return one of the files as a script."""
-        return Script(self, self.files.paths.index(path))
+        return Script(self, path, module)
 
 
 class Script:
     """One file, with what is known of it together with those that it is connected to."""
 
-    def __init__(self, connected: Connected, file: int) -> None:
-        self.connected, self.file = connected, file
-        self.module = connected.files.modules[file]
+    def __init__(self, connected: Connected, path: str, module: Module) -> None:
+        self.connected, self.path, self.module = connected, path, module
+
+    @cached_property
+    def file(self) -> int:
+        """The rank of the file among those that it is connected to."""
+        return self.connected.files.paths.index(self.path)
 
     def value(self, node: cst.BaseExpression) -> Value:
         """Return what an expression may be."""
@@ -79,7 +91,15 @@ class Script:
         return ""
 
     def calls_of(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
-        """Yield the calls of functions of libraries, each with the name, in their order."""
+        """Yield the calls of functions of libraries, each with the name, in their order.
+
+        Such a call, or the import of what it calls, names the library and the function: else
+        nothing is evaluated.
+        """
+        named = self.module.index.named
+        ends = ((name.partition(".")[0], name.rpartition(".")[2]) for name in names)
+        if not any(first in named and last in named for first, last in ends):
+            return
         for call in self.module.index.of(cst.Call):
             name = self.name(call.func)
             if name in names:
