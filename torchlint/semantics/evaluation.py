@@ -306,9 +306,8 @@ class Evaluation:
         found = [Instance(base.at, None) for base in own]
         return self.sets.of(found) if found else run.one(Object("super", None))
 
-    def made(self, run: Run, node: cst.Call, name: str, passed: List[Passed]) -> None:
+    def made(self, run: Run, node: cst.Call, name: str) -> None:
         """Take note of what makes an object of a library."""
-        del passed
         self.makings[run.at(node)] = run.unit, node, name
 
     def wrapped(self, run: Run, node: cst.Call, name: str, value: Value) -> None:
@@ -316,9 +315,8 @@ class Evaluation:
         self.makings[run.at(node)] = run.unit, node, name
         self._wrapped[run.at(node)] = value
 
-    def inside(self, run: Run, one: Object) -> Value:
+    def inside(self, one: Object) -> Value:
         """Return what a wrapper holds."""
-        del run
         return NEVER if one.call is None else self._wrapped.get(one.call, NEVER)
 
     # -- calls -------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from torchlint.semantics.values import (
     NEVER,
     RANK,
     Array,
-    Class,
     Device,
     Function,
     Instance,
@@ -28,9 +27,7 @@ from torchlint.semantics.values import (
     Place,
     Sequence,
     Tensor,
-    Text,
     Truth,
-    Unknown,
 )
 
 if TYPE_CHECKING:
@@ -68,11 +65,9 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     if name in CALLS_BACK:
         return _called_back(run, node, name, passed)
     if kind_of(name) or name in CONTAINERS:
-        return _made(run, node, name, passed)
+        return _made(run, node, name)
     if package == "torch":
         return _torch(run, node, name, passed)
-    if name == "argparse.ArgumentParser":
-        return run.one(Object(name, run.at(node)))
     return run.one(Object(name, run.at(node)))
 
 
@@ -103,7 +98,7 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
     if name.startswith(
         ("torch.nn.functional.", "torch.fft.", "torch.linalg.", "torch.special.")
     ) or (name.count(".") == 1 and short[:1].islower()):
-        return of_operation(run, node, short, passed)
+        return of_operation(run, short, passed)
     return run.one(Object(name, run.at(node)))
 
 
@@ -112,7 +107,7 @@ def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Va
     device = first_of(passed, 99, "device")
     where = device_of(device) if device and device != run.one(Nothing()) else Device.HOST
     source = first_of(passed, 0, "data")
-    tensor = Tensor(where, made=run.at(node), dtype=_dtype(run, name, passed))
+    tensor = Tensor(where, made=run.at(node), dtype=_dtype(name, passed))
     for one in source:
         if isinstance(one, Array):
             loaded = Loaded.NO
@@ -123,7 +118,7 @@ def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Va
     return run.one(tensor)
 
 
-def _dtype(run: Run, name: str, passed: Several[Passed]) -> str:
+def _dtype(name: str, passed: Several[Passed]) -> str:
     match first_of(passed, 99, "dtype"):
         case (one,):
             word = getattr(one, "name", "")
@@ -134,7 +129,6 @@ def _dtype(run: Run, name: str, passed: Several[Passed]) -> str:
             return "float" if "float" in word or "half" in word else ""
     if name.endswith(("randint", "arange", "randperm", "LongTensor", "IntTensor", "indices")):
         return "int"
-    del run
     return "bool" if name.endswith("BoolTensor") else ""
 
 
@@ -145,9 +139,8 @@ def _like(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     return run.one(Tensor(where, made=run.at(node), sure=bool(found)))
 
 
-def of_operation(run: Run, node: cst.Call, short: str, passed: Several[Passed]) -> Value:
+def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
     """Return what an operation on tensors gives."""
-    del node
     given = [one for arg in passed for one in arg.value if isinstance(one, Tensor)]
     inner = [
         one
@@ -178,10 +171,10 @@ def several(run: Run, short: str, tensor: Tensor, *, has_dim: bool) -> Value:
     return run.one(tensor)
 
 
-def _made(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
+def _made(run: Run, node: cst.Call, name: str) -> Value:
     """An instance of a class of a library that rules know."""
     made = run.one(Object(name, run.at(node)))
-    run.evaluation.made(run, node, name, passed)
+    run.evaluation.made(run, node, name)
     return made
 
 
@@ -212,7 +205,7 @@ def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]
     """Return what calling an object of a library gives: a layer, a loss."""
     kind = kind_of(one.kind)
     if one.kind in WRAPPERS:
-        inner = run.evaluation.inside(run, one)
+        inner = run.evaluation.inside(one)
         from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
 
         return run.sets.all(calls.apply(run, node, each, passed) for each in inner) or of_model(
@@ -224,6 +217,3 @@ def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]
         given = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
         return run.one(mixed(*given) if given else Tensor(sure=False))
     return run.sets.unknown
-
-
-__all__ = ["Array", "Class", "Text", "Unknown", "call", "called_object", "of_operation", "several"]

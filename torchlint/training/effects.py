@@ -69,10 +69,9 @@ class Effects:
     inner: dict[At, frozenset[Effect]] = field(default_factory=dict)  # in loops
 
     def __post_init__(self) -> None:
-        for at, unit in self.evaluation.units.items():
+        for at in self.evaluation.units:
             self.sites[at] = []
             self.direct[at] = self.inner[at] = frozenset()
-            del unit
         for file, module in enumerate(self.evaluation.files.modules):
             for call in module.index.of(cst.Call):
                 self._take(file, call)

@@ -1,0 +1,46 @@
+"""Loaders, what they are told, and where their batches go."""
+
+from __future__ import annotations
+
+import pytest
+from revealing import evaluated
+
+from torchlint.semantics.values import Device
+from torchlint.training.copies import device_copies
+from torchlint.training.loaders import loaders, moves_of
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "workers", "pinned"),
+    [
+        ("DataLoader(data)", 0, False),
+        ("DataLoader(data, num_workers=4, pin_memory=True)", 4, True),
+        ("DataLoader(data, 1, True, None, None, 2)", 2, False),
+        ("k = {'num_workers': 3}\nDataLoader(data, **k)", 3, False),
+        ("DataLoader(data, num_workers=n(), pin_memory=c())", None, None),
+    ],
+)
+def test_what_they_are_told(code: str, workers: int | None, pinned: bool | None) -> None:
+    (loader,) = loaders(evaluated(HEAD + code), 0)
+    assert (loader.workers, loader.is_pinned) == (workers, pinned)
+
+
+def test_where_their_batches_go() -> None:
+    code = """
+first, second = DataLoader(a), DataLoader(b)
+for x, y in first:
+    x, y = x.cuda(non_blocking=True), y.to("cpu")
+    x.float()
+for x in second:
+    pass
+"""
+    evaluation = evaluated(HEAD + code)
+    copies = tuple(device_copies(evaluation, 0))
+    assert [copy.target for copy in copies] == [Device.CUDA, Device.HOST]
+    assert [copy.is_upload for copy in copies] == [True, False]
+    assert [copy.non_blocking is not None for copy in copies] == [True, False]
+    first, second = loaders(evaluation, 0)
+    assert (len(first.passes), len(second.passes)) == (1, 1)
+    assert (moves_of(first, copies), moves_of(second, copies)) == (list(copies), [])
