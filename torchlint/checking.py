@@ -328,7 +328,9 @@ def _script(program: Program) -> Script:
 
     if program.project is not None:
         return program.project.script(program)
-    return Connected(lambda: {ALONE: program}).script(ALONE, program)
+    if program.connected is None:
+        program.connected = Connected(lambda: {ALONE: program})
+    return program.connected.script(ALONE, program)
 
 
 def _finish(

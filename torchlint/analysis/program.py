@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from torchlint.analysis.project import Project
+    from torchlint.training.script import Connected
 
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite",
                "composer", "transformers.Trainer", "transformers.trainer")  # fmt: skip
@@ -87,6 +88,13 @@ class Program(Module):
         self.every_version = False  # nothing that the code says of versions counts
         self.preferences = preferences
         self.project: Project | None = None
+        self.connected: Connected | None = None  # where it belongs to no project
+
+    def release(self) -> None:
+        """Forget all facts, those of the new core as well."""
+        if self.connected is not None:
+            self.connected.release()
+        super().release()
 
     def forget(self) -> None:
         """Forget all facts but the tree: another file of the project has changed."""

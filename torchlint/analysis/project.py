@@ -86,6 +86,8 @@ class Project:
         self._callers.clear()
         self._definitions.clear()
         self._heirs.clear()
+        for connected in self._connected.values():
+            connected.release()
         self._connected.clear()
 
     def script(self, program: Program) -> Script:

@@ -83,6 +83,24 @@ class Evaluation:
             at = At(rank, 0)
             self.units[at] = Unit(at, module.tree, module, module.index.root)
 
+    def release(self) -> None:
+        """Forget all; scopes and cells refer to one another in circles."""
+        for unit in self.units.values():
+            unit.callers.clear()
+            for cell in (*unit.parameters.values(), *unit.modes.values()):
+                cell.readers.clear()
+            unit.returned.readers.clear()
+            unit.yielded.readers.clear()
+        for cells in (self.attributes, self._names, self._elements):
+            for cell in cells.values():
+                cell.readers.clear()
+        for cls in self.classes:
+            cls.heirs.clear()
+            if cls.instances is not None:
+                cls.instances.readers.clear()
+        self.values.clear()
+        self.where.clear()
+
     def evaluate(self) -> None:
         """Run everything until nothing changes."""
         for rank in range(len(self.files.modules)):

@@ -42,6 +42,12 @@ class Connected:
     def __init__(self, load: Callable[[], Mapping[str, Module]]) -> None:
         self._load = load
 
+    def release(self) -> None:
+        """Forget all: the trees go without the collector."""
+        if "evaluation" in self.__dict__:
+            self.evaluation.release()
+        self.__dict__.clear()
+
     @cached_property
     def files(self) -> Files:
         """The files, parsed."""
