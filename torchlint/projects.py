@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.imports import Excluded
 
 _BUDGET = 6_000_000  # characters of source whose trees are kept: some 300 MB of memory
+_TOGETHER = 2 * _BUDGET  # ... of files that were evaluated together
 
 
 class Projects:
@@ -90,7 +91,10 @@ class Projects:
         self._imports.clear()
 
     def trim(self) -> None:
-        """Forget trees and facts where they take much memory; they are made again when needed."""
+        """Forget trees and facts where they take much memory; they are made again when needed.
+
+        Files that are evaluated together stay as long as files of theirs come, up to a limit.
+        """
         for project in self._projects.values():
             if project.size > _BUDGET:
-                project.release()
+                project.trim(_TOGETHER)

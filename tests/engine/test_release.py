@@ -50,3 +50,35 @@ def test_no_released_tree_stays_where_the_new_text_cannot_be_parsed(tmp_path):
     assert project.program(str(file)) is None
     project.release()
     assert project.size == 0
+
+
+def test_files_that_were_evaluated_together_stay_and_the_others_go(tmp_path):
+    texts = {
+        "a.py": "import torch\nfrom b import f\nx = f(torch.ones(2))\n",
+        "b.py": "def f(t):\n    return t\n",
+        "c.py": "import torch\ny = torch.zeros(3)\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    project = Project(Imports(tmp_path, lambda _: False))
+
+    def evaluated(name, word):
+        program = project.program(str(tmp_path / name))
+        script = project.script(program)
+        (target,) = program.index.root.bindings[word]
+        return script, script.value(target.value)
+
+    other, first = evaluated("c.py", "y")
+    script, before = evaluated("a.py", "x")
+    assert first
+    assert before
+    project.trim(1_000)
+    assert project.size == len(texts["a.py"]) + len(texts["b.py"])
+    again, after = evaluated("a.py", "x")
+    assert again.connected is script.connected
+    assert after is before
+    anew, second = evaluated("c.py", "y")
+    assert anew.connected is not other.connected
+    assert second == first
+    project.trim(1)
+    assert project.size == 0

@@ -69,6 +69,7 @@ class Project:
         self._definitions: dict[tuple[str, str], Definition | None] = {}
         self._heirs: dict[tuple[int, str], list[tuple[Program, Class]]] = {}
         self._connected: dict[str, Connected] = {}
+        self._latest: tuple[str, ...] = ()  # the files that were evaluated together at last
 
     # -- programs ----------------------------------------------------------------------------
 
@@ -81,14 +82,40 @@ class Project:
         self._forget()
         self.size = 0
 
+    def trim(self, limit: int) -> None:
+        """Forget all but the files that were evaluated together at last, if those are not too many.
+
+        ``limit`` is in characters of source.
+        """
+        programs = self._programs
+        kept = [path for path in self._latest if programs.get(path) is not None]
+        size = sum(len(program.text) for path in kept if (program := programs[path]))
+        if not size or size > limit:
+            self.release()
+            return
+        for path in [one for one in programs if one not in set(kept)]:
+            if (program := programs.pop(path)) is not None:
+                program.release()
+        for path in [one for one in self._connected if one not in set(kept)]:
+            self._connected.pop(path).release()
+        self.size = size
+        self._forget_facts()
+        for path in kept:
+            if (program := programs[path]) is not None:
+                program.forget()
+
     def _forget(self) -> None:
+        self._forget_facts()
+        for connected in self._connected.values():
+            connected.release()
+        self._connected.clear()
+        self._latest = ()
+
+    def _forget_facts(self) -> None:
         self.memory = Memory()
         self._callers.clear()
         self._definitions.clear()
         self._heirs.clear()
-        for connected in self._connected.values():
-            connected.release()
-        self._connected.clear()
 
     def script(self, program: Program) -> Script:
         """Return a file of the project as a training script, with those that it is connected to."""
@@ -99,6 +126,7 @@ class Project:
             paths = self.imports.connected(path)
 
             def load() -> dict[str, Module]:
+                self._latest = paths
                 found = ((other, self.program(other)) for other in paths)
                 return {other: module for other, module in found if module is not None}
 
