@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", Number, Text, Sequence, Dictionary)
 
+ANY_OF = Dictionary((), (), None)  # what many dictionaries become
+ANY_NUMBER, ANY_TEXT = Number(), Text()
 MOST, NUMBERS, TEXTS, SHAPES, DEPTH = 8, 4, 5, 6, 5
 _ORDER = {kind: place for place, kind in enumerate(get_args(Alternative))}
 
@@ -115,11 +117,12 @@ class Sets:
         return found
 
     def _bounded(self, found: list[Alternative]) -> list[Alternative]:
-        found = self._without_copies(found)
+        found = _absorbed(self._without_copies(found))
         found = _few(found, Number, NUMBERS, _any_number)
         found = _few(found, Text, TEXTS, lambda _: Text())
         found = _few(found, Sequence, SHAPES, self._any_sequence)
-        found = _few(found, Dictionary, SHAPES, self._any_dictionary)
+        is_any = any(one == replace(ANY_OF, element=one.element) for one in _dictionaries(found))
+        found = _few(found, Dictionary, 1 if is_any else SHAPES, self._any_dictionary)
         found = list({id(one): one for one in map(self._interned, found)}.values())
         if len(found) <= MOST:
             return found
@@ -163,6 +166,21 @@ class Sets:
 
     def _any_dictionary(self, found: list[Dictionary]) -> Dictionary:
         return Dictionary((), self.all(part for one in found for part in _parts(one)), None)
+
+
+def _absorbed(found: list[Alternative]) -> list[Alternative]:
+    """Return alternatives without the numbers and strings that are among any of them."""
+    numbers, texts = ANY_NUMBER in found, ANY_TEXT in found
+    return [
+        one
+        for one in found
+        if not (numbers and isinstance(one, Number) and one == Number(one.value) != ANY_NUMBER)
+        and not (texts and isinstance(one, Text) and one == Text(one.value) != ANY_TEXT)
+    ]
+
+
+def _dictionaries(found: list[Alternative]) -> list[Dictionary]:
+    return [one for one in found if isinstance(one, Dictionary)]
 
 
 def _parts(alternative: Alternative) -> tuple[Value, ...]:

@@ -81,7 +81,7 @@ def _method(evaluation: Evaluation, call: cst.Call, name: str) -> How | None:
     if name == "to":
         first = call.args[0] if call.args else None
         value = evaluation.values.get(id(first.value), ()) if first else ()
-        is_host = any(_is_host(one) for one in value)
+        is_host = bool(value) and all(_is_host(one) for one in value)
         return How.COPY if is_host else None
     return How.COPY if name in COPIES else None
 
