@@ -119,6 +119,8 @@ def _of_object(run: Run, one: Object, name: str) -> Value:
             return value
     if one.kind == "argparse.Namespace":
         return run.sets.unknown
+    if name == "module" and (inner := run.evaluation.inside(one)):
+        return inner
     return run.one(Method(one, name))
 
 

@@ -22,7 +22,7 @@ from torchlint.semantics.loaders import batches_of
 from torchlint.semantics.run import GRAD, MODES, Key, Run
 from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
-from torchlint.semantics.tables.torch_classes import LOADERS
+from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS
 from torchlint.semantics.values import (
     NEVER,
     NOTHING,
@@ -467,6 +467,8 @@ class Evaluation:
         found = batches_of(run, one)
         if found:
             return found
+        if isinstance(one, Object) and one.kind in CONTAINERS:
+            return self.put_into(run, one.call) or self.sets.unknown
         if isinstance(one, Instance):
             method = self.classes.method(one.cls, "__iter__")
             if method is not None:
@@ -477,6 +479,8 @@ class Evaluation:
 
     def item(self, run: Run, one: Alternative) -> Value:
         """Return an item of an instance: what its ``__getitem__`` gives."""
+        if isinstance(one, Object) and one.kind in CONTAINERS:
+            return self.put_into(run, one.call) or self.sets.unknown
         if isinstance(one, Instance):
             found = self.classes.method(one.cls, "__getitem__")
             if found is not None:

@@ -9,6 +9,7 @@ from torchlint.semantics import builtin_calls, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
 from torchlint.semantics.models import of_model
+from torchlint.semantics.operations import element_of
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
@@ -20,6 +21,7 @@ from torchlint.semantics.values import (
     Device,
     Function,
     Instance,
+    Iterator,
     Loaded,
     Nothing,
     Number,
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Value
 
+# What goes through what it is given, and gives that on.
+PASSES_ON = frozenset({
+    "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "tqdm.tqdm_notebook",
+    "rich.progress.track", "itertools.islice", "itertools.cycle",
+    "prefetch_generator.BackgroundGenerator",
+})  # fmt: skip
+# What hands back several things that it is given, wrapped.
+PREPARES = {"apex.amp.initialize": 2, "deepspeed.initialize": 0}
 SHARED = frozenset({"torch.from_numpy", "torch.as_tensor", "torch.frombuffer"})
 # What calls what it is given: the place of the function, and of its arguments.
 CALLS_BACK = {"torch.utils.checkpoint.checkpoint": 0, "torch.multiprocessing.spawn": 0,
@@ -47,7 +57,7 @@ CALLS_BACK = {"torch.utils.checkpoint.checkpoint": 0, "torch.multiprocessing.spa
 _UTILS = "torch.nn.utils."
 HAND_BACK = frozenset({
     "copy.copy", "copy.deepcopy", "torch.compile", "torch.jit.script", "torch.jit.trace",
-    "typing.cast", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "typing.cast", "torch.autograd.Variable", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
     *(f"{_UTILS}{part}{name}_norm" for part in ("", "parametrizations.")
       for name in ("weight", "spectral")),
 })  # fmt: skip
@@ -62,10 +72,17 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return numpy_calls.call(run, node, name, passed)
     if name in HAND_BACK:
         return _handed_back(run, node, name, passed)
+    if name in PASSES_ON and passed and not passed[0].keyword:
+        value = passed[0].value
+        element = element_of(run, value)
+        return run.sets.nested(Iterator(element, run.evaluation.loader_of(value)))
+    if PREPARES.get(name):
+        values = tuple(first_of(passed, place) or run.sets.unknown for place in range(2))
+        return run.sets.nested(Sequence("tuple", values, NEVER, None))
     if name in CALLS_BACK:
         return _called_back(run, node, name, passed)
     if kind_of(name) or name in CONTAINERS:
-        return _made(run, node, name)
+        return _made(run, node, name, passed)
     if package == "torch":
         return _torch(run, node, name, passed)
     return run.one(Object(name, run.at(node)))
@@ -89,7 +106,14 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         return run.one(Number())
     if name == "torch.distributed.get_rank":
         return run.one(Object(RANK, None))
-    if name in tables.FACTORIES:
+    if name == "torch.nn.Parameter":
+        return run.sets.each(
+            first_of(passed, 0) or run.one(Tensor()),
+            lambda one: run.one(
+                replace(one, made=None, dtype="float") if isinstance(one, Tensor) else Tensor()
+            ),
+        )
+    if name in tables.FACTORIES or (name.startswith("torch.cuda.") and short.endswith("Tensor")):
         return _factory(run, node, name, passed)
     if name in tables.LIKE:
         return _like(run, node, passed)
@@ -106,6 +130,8 @@ def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Va
     """What makes a tensor: on the device that it is told, else on the host."""
     device = first_of(passed, 99, "device")
     where = device_of(device) if device and device != run.one(Nothing()) else Device.HOST
+    if name.startswith("torch.cuda."):
+        where = Device.CUDA
     source = first_of(passed, 0, "data")
     tensor = Tensor(where, made=run.at(node), dtype=_dtype(name, passed))
     for one in source:
@@ -171,10 +197,17 @@ def several(run: Run, short: str, tensor: Tensor, *, has_dim: bool) -> Value:
     return run.one(tensor)
 
 
-def _made(run: Run, node: cst.Call, name: str) -> Value:
+def _made(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     """An instance of a class of a library that rules know."""
-    made = run.one(Object(name, run.at(node)))
+    at = run.at(node)
+    made = run.one(Object(name, at))
     run.evaluation.made(run, node, name)
+    if name in CONTAINERS:
+        for arg in passed:
+            held = element_of(run, arg.value) if name != "torch.nn.Sequential" else arg.value
+            run.give(run.evaluation.elements(at), run.at(arg.node), held)
+    elif name in WRAPPERS:
+        run.evaluation.wrapped(run, node, name, first_of(passed, 0, "module"))
     return made
 
 

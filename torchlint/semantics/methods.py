@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics import library
 from torchlint.semantics.arguments import first_of
+from torchlint.semantics.operations import element_of
 from torchlint.semantics.options import add_option, parsed
 from torchlint.semantics.tables import tensors as tables
-from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.tables.torch_classes import CONTAINERS, kind_of
 from torchlint.semantics.tensors import device_of, mixed, moved
 from torchlint.semantics.values import (
     NEVER,
@@ -20,6 +21,7 @@ from torchlint.semantics.values import (
     Guess,
     Instance,
     Iterator,
+    Library,
     Loaded,
     Nothing,
     Number,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
 
+# What wraps models, optimizers and loaders, and hands them back in their order.
+PREPARES = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric"})
 MODULE_SELF = frozenset(
     """to cuda cpu xpu eval train half float double bfloat16 type apply
     requires_grad_ to_empty share_memory ipu""".split()
@@ -71,6 +75,8 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
     """Return what a method of a tensor gives."""
     if name in ("to", "cuda", "cpu", "type_as"):
         return _moved(run, one, name, passed)
+    if name == "type":
+        return _typed(run, one, first_of(passed, 0))
     if name == "item":
         return run.one(Number(None, run.at(node)))
     if name == "tolist":
@@ -125,6 +131,18 @@ def _moved(run: Run, one: Tensor, name: str, passed: Several[Passed]) -> Value:
     if device is Device.UNKNOWN:
         return run.one(replace(one, device=device, made=None, loaded=Loaded.NO))
     return run.one(moved(one, device))
+
+
+def _typed(run: Run, one: Tensor, kind: Value) -> Value:
+    """``x.type(torch.cuda.FloatTensor)`` moves as well."""
+    names = [each.name for each in kind if isinstance(each, Library)]
+    if any(name.startswith("torch.cuda.") for name in names):
+        return run.one(moved(one, Device.CUDA))
+    if names and all(name.endswith("Tensor") for name in names):
+        return run.one(moved(one, Device.HOST))
+    is_plain = bool(names)  # `torch.float32`
+    where = one.device if is_plain else Device.UNKNOWN
+    return run.one(replace(one, device=where, made=None))
 
 
 def _of_array(run: Run, one: Array, name: str) -> Value:
@@ -214,8 +232,19 @@ def _of_module(run: Run, one: Instance | Guess | Object, name: str) -> Value:
 
 def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several[Passed]) -> Value:
     kind = kind_of(one.kind)
+    if one.kind in CONTAINERS and name in ("append", "extend", "insert", "add_module"):
+        value = first_of(passed, 1 if name in ("insert", "add_module") else 0)
+        held = element_of(run, value) if name == "extend" else value
+        if one.call is not None:
+            run.give(run.evaluation.elements(one.call), run.at(node), held)
+        return run.one(one)
     if kind in ("module", "criterion"):
         return _of_module(run, one, name)
+    if one.kind in PREPARES and name in ("prepare", "setup"):
+        values = tuple(arg.value or run.sets.unknown for arg in passed)
+        if len(values) == 1:
+            return values[0]
+        return run.sets.nested(Sequence("tuple", values, NEVER, None))
     if one.kind == "argparse.ArgumentParser":
         if name == "add_argument":
             return add_option(run, node, one, passed)
