@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics import library, methods
 from torchlint.semantics.arguments import passed_by
+from torchlint.semantics.construction import construct
 from torchlint.semantics.models import of_model
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
@@ -48,7 +49,7 @@ def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) 
         case Function():
             return run.evaluation.call_function(run, node, one, passed)
         case Class():
-            return run.evaluation.construct(run, node, one, passed)
+            return construct(run, node, one, passed)
         case Instance():
             return _instance(run, node, one, passed)
         case Method(owner=owner, name=name):

@@ -20,9 +20,9 @@ from torchlint.semantics.expressions import EXPRESSIONS
 from torchlint.semantics.guesses import guessed
 from torchlint.semantics.loaders import batches_of
 from torchlint.semantics.run import GRAD, MODES, Key, Run
-from torchlint.semantics.sets import Sets
+from torchlint.semantics.sets import Sets, is_known
 from torchlint.semantics.statements import STATEMENTS
-from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS
+from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS, WRAPPERS
 from torchlint.semantics.values import (
     NEVER,
     NOTHING,
@@ -36,6 +36,7 @@ from torchlint.semantics.values import (
     Object,
     Sequence,
     Truth,
+    Unknown,
     Value,
 )
 
@@ -176,8 +177,12 @@ class Evaluation:
             return own
         cell = unit.parameters.setdefault(param.name.value, Cell())
         value = run.read(cell)
-        if value:
+        if is_known(value):
             return value
+        if value:  # some caller passes something unknown
+            guess = guessed(run, param)
+            known = self.sets.of(one for one in value if not isinstance(one, Unknown))
+            return self.sets.union(known, guess)
         default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
         return self.sets.union(guessed(run, param), default)
 
@@ -334,8 +339,18 @@ class Evaluation:
         self._wrapped[run.at(node)] = value
 
     def inside(self, one: Object) -> Value:
-        """Return what a wrapper holds."""
-        return NEVER if one.call is None else self._wrapped.get(one.call, NEVER)
+        """Return what a wrapper holds, through wrappers of wrappers."""
+        found: list[Alternative] = []
+        seen: set[At] = set()
+        waiting: list[Alternative] = [one]
+        while waiting:
+            each = waiting.pop()
+            if not isinstance(each, Object) or each.kind not in WRAPPERS or each.call is None:
+                found.append(each)
+            elif each.call not in seen:  # an attribute may hold a model and its wrapper
+                seen.add(each.call)
+                waiting += self._wrapped.get(each.call, ())
+        return self.sets.of(found)
 
     # -- calls -------------------------------------------------------------------------------
 
@@ -418,38 +433,6 @@ class Evaluation:
         for param, value in zip(params, values, strict=False):
             run.give(unit.parameters.setdefault(param.name.value, Cell()), giver, value)
         return run.read(unit.returned)
-
-    def construct(self, run: Run, node: cst.Call, one: Class, passed: List[Passed]) -> Value:
-        """Make an instance, and run its constructor."""
-        cls = self.classes.of(one.at)
-        if cls is None:
-            return self.sets.unknown
-        at = run.at(node)
-        made = Instance(one.at, at)
-        value = run.one(made)
-        self.makings[at] = run.unit, node, ""
-        assert cls.instances is not None
-        run.give(cls.instances, at, value)
-        found = self.classes.method(one.at, "__init__")
-        if found is not None:
-            home, function = found
-            self.call_function(run, node, Function(self.at(function, home.at.file), made), passed)
-        else:
-            self._fields(run, at, cls, passed)
-        return value
-
-    def _fields(self, run: Run, at: At, cls: ClassOf, passed: List[Passed]) -> None:
-        """Give the fields of a data class what its constructor is given."""
-        names = [
-            small.target.value
-            for home in reversed(self.classes.lineage(cls.at))
-            for line in home.node.body.body
-            if isinstance(line, cst.SimpleStatementLine)
-            for small in line.body
-            if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name)
-        ]
-        for name, argument in bound(names, passed)[0].items():
-            run.give(self.attribute(cls.at, name), at, argument.value)
 
     def method(self, run: Run, one: Instance, name: str) -> Value:
         """Call a method of an instance without arguments, as Python does by itself."""

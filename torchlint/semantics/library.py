@@ -11,6 +11,7 @@ from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
 from torchlint.semantics.models import of_model
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.run import GRAD
+from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
 from torchlint.semantics.tensors import device_of, mixed, together
@@ -30,6 +31,7 @@ from torchlint.semantics.values import (
     Sequence,
     Tensor,
     Truth,
+    Unknown,
 )
 
 if TYPE_CHECKING:
@@ -238,12 +240,14 @@ def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]
     """Return what calling an object of a library gives: a layer, a loss."""
     kind = kind_of(one.kind)
     if one.kind in WRAPPERS:
-        inner = run.evaluation.inside(one)
         from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
 
-        return run.sets.all(calls.apply(run, node, each, passed) for each in inner) or of_model(
-            run, node, one, passed, NEVER
-        )
+        inner = run.evaluation.inside(one)
+        value = run.sets.all(calls.apply(run, node, each, passed) for each in inner)
+        if is_known(value):
+            return value
+        known = run.sets.of(each for each in value if not isinstance(each, Unknown))
+        return known or of_model(run, node, one, passed, NEVER)
     if kind == "module":
         return of_model(run, node, one, passed, NEVER)
     if kind == "criterion":
