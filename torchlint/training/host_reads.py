@@ -77,7 +77,12 @@ def _method(evaluation: Evaluation, call: cst.Call, name: str) -> How | None:
     if name in NUMBERS:
         return How.NUMBER
     if name in SIZES:
-        return How.SIZE
+        counts = name != "repeat_interleave" or any(
+            isinstance(one, Tensor)
+            for arg in call.args
+            for one in evaluation.values.get(id(arg.value), ())
+        )
+        return How.SIZE if counts else None
     if name == "to":
         first = call.args[0] if call.args else None
         value = evaluation.values.get(id(first.value), ()) if first else ()
