@@ -168,7 +168,7 @@ def _dictionary(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
 
 def _sum(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     del node
-    return _element(run, first_of(passed, 0))
+    return _without_value(run, _element(run, first_of(passed, 0)))
 
 
 def _largest(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
@@ -190,9 +190,9 @@ def _without_value(run: Run, value: Value) -> Value:
     )
 
 
-def _same(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
-    del node
-    return first_of(passed, 0) or run.sets.unknown
+def _file(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
+    del passed
+    return run.one(Object("builtins.open", run.at(node)))
 
 
 def _iterated(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
@@ -241,5 +241,5 @@ _CALLS: dict[str, Call] = {
     "min": _largest, "max": _largest, "reversed": _iterated, "super": _super,
     "getattr": _getattr, "abs": _absolute, "round": _absolute, "isinstance": _bool,
     "hasattr": _bool, "callable": _bool, "any": _bool, "all": _bool, "issubclass": _bool,
-    "id": _length, "hash": _length, "ord": _length, "open": _same, "print": _bool,
+    "id": _length, "hash": _length, "ord": _length, "open": _file, "print": _bool,
 }  # fmt: skip

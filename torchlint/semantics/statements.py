@@ -129,9 +129,7 @@ def _for(run: Run, node: cst.For) -> None:
     def begin() -> None:
         bind_target(run, node.target, element_of(run, over))
 
-    _loop(run, node.body, begin)
-    if node.orelse is not None:
-        run.block(node.orelse.body)
+    _loop(run, node, begin, ends=True)
 
 
 def _while(run: Run, node: cst.While) -> None:
@@ -139,15 +137,14 @@ def _while(run: Run, node: cst.While) -> None:
         run.value(node.test)
         narrow(run, node.test, truth=True)
 
-    before = run.is_alive
-    left = _loop(run, node.body, begin)
-    run.is_alive = before and (left or not is_endless(node))
-    if node.orelse is not None:
-        run.block(node.orelse.body)
+    _loop(run, node, begin, ends=not is_endless(node))
 
 
-def _loop(run: Run, body: cst.BaseSuite, begin: Callable[[], None]) -> bool:
-    """Read a loop, twice where what it read at first was changed by its end; True if it breaks."""
+def _loop(run: Run, node: cst.For | cst.While, begin: Callable[[], None], *, ends: bool) -> None:
+    """Read a loop, twice where what it read at first was changed by its end.
+
+    ``ends``: it may end by itself, and not by ``break`` alone; then comes its ``else``.
+    """
     alive = run.is_alive
     entry: Env = dict(run.env)
     for _ in range(2):
@@ -155,24 +152,26 @@ def _loop(run: Run, body: cst.BaseSuite, begin: Callable[[], None]) -> bool:
         run.env, run.is_alive = dict(entry), alive
         run.loops.append(loop)
         begin()
-        run.block(body)
+        run.block(node.body)
         run.loops.pop()
-        ends = [*loop.continues, *([run.env] if run.is_alive else [])]
+        turns = [*loop.continues, *([run.env] if run.is_alive else [])]
         run.env = dict(entry)
-        for end in ends:
+        for end in turns:
             run.merge(end)
         after = run.env
         if all(after[key][0] is entry[key][0] for key in loop.read if key in entry):
             break
         entry = after
-    run.is_alive = alive
-    for end in loop.breaks:
-        run.merge(end)
-    return bool(loop.breaks)
+    run.is_alive = alive and ends
+    if node.orelse is not None:
+        run.block(node.orelse.body)
+    run.join((run.env, run.is_alive), *((end, alive) for end in loop.breaks))
 
 
 def _try(run: Run, node: cst.Try | cst.TryStar) -> None:
     entry, alive = run.fork()
+    loop = run.loops[-1] if run.loops else None
+    left = (len(loop.breaks), len(loop.continues)) if loop else (0, 0)
     for statement in node.body.body:
         run.execute(statement)
         for key, seen in run.env.items():  # it may be left after any of its statements
@@ -194,7 +193,13 @@ def _try(run: Run, node: cst.Try | cst.TryStar) -> None:
         ends.append((run.env, run.is_alive))
     run.join(*ends)
     if node.finalbody is not None:
+        before, lives = run.fork()
+        run.is_alive = True
         run.block(node.finalbody.body)
+        run.is_alive = run.is_alive and lives
+        changed = {key: seen for key, seen in run.env.items() if before.get(key) is not seen}
+        for end in (*loop.breaks[left[0] :], *loop.continues[left[1] :]) if loop else ():
+            end.update(changed)  # it runs where the loop is left as well
 
 
 def _with(run: Run, node: cst.With) -> None:
