@@ -23,7 +23,6 @@ from torchlint.semantics.values import (
     Function,
     Instance,
     Iterator,
-    Loaded,
     Nothing,
     Number,
     Object,
@@ -49,9 +48,7 @@ PASSES_ON = frozenset({
     "rich.progress.track", "itertools.islice", "itertools.cycle",
     "prefetch_generator.BackgroundGenerator",
 })  # fmt: skip
-# What hands back several things that it is given, wrapped.
-PREPARES = {"apex.amp.initialize": 2, "deepspeed.initialize": 0}
-SHARED = frozenset({"torch.from_numpy", "torch.as_tensor", "torch.frombuffer"})
+PREPARES = "apex.amp.initialize"  # hands back a model and its optimizer
 # What calls what it is given: the place of the function, and of its arguments.
 CALLS_BACK = {"torch.utils.checkpoint.checkpoint": 0, "torch.multiprocessing.spawn": 0,
               "torch.func.functional_call": 0, "threading.Thread": 1, "atexit.register": 0,
@@ -78,7 +75,7 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         value = passed[0].value
         element = element_of(run, value)
         return run.sets.nested(Iterator(element, run.evaluation.loader_of(value)))
-    if PREPARES.get(name):
+    if name == PREPARES:
         values = tuple(first_of(passed, place) or run.sets.unknown for place in range(2))
         return run.sets.nested(Sequence("tuple", values, NEVER, None))
     if name in CALLS_BACK:
@@ -138,8 +135,7 @@ def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Va
     tensor = Tensor(where, made=run.at(node), dtype=_dtype(name, passed))
     for one in source:
         if isinstance(one, Array):
-            loaded = Loaded.NO
-            tensor = replace(tensor, batch=one.batch, loaded=loaded)
+            tensor = replace(tensor, batch=one.batch)
         elif isinstance(one, Tensor) and name in ("torch.as_tensor", "torch.tensor"):
             where = one.device if not device else where
             tensor = replace(tensor, device=where, batch=one.batch)
