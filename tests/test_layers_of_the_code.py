@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-BASE = {"torchlint.errors"}
+BASE = {"torchlint.errors", "torchlint.preferences"}
 ALLOWED = {
     "torchlint/syntax": {"torchlint.syntax"},
     "torchlint/edits": {"torchlint.syntax", "torchlint.edits"},
     "torchlint/semantics": {"torchlint.syntax", "torchlint.semantics"},
+    "torchlint/training": {"torchlint.syntax", "torchlint.semantics", "torchlint.training"},
 }
 LONGEST = 500  # lines
 

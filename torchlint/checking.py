@@ -324,13 +324,14 @@ def _found(rule: Rule, program: Program) -> Iterator[Finding]:
 
 def _script(program: Program) -> Script:
     """Return a file as a training script, together with those that imports connect to it."""
-    from torchlint.training.script import Connected  # noqa: PLC0415 - few rules ask it
+    from torchlint.training.script import Connected, Settings  # noqa: PLC0415 - few rules ask it
 
+    settings = Settings(program.target, program.floor, program.every_version, program.preferences)
     if program.project is not None:
-        return program.project.script(program)
+        return program.project.script(program, settings)
     if program.connected is None:
         program.connected = Connected(lambda: {ALONE: program})
-    return program.connected.script(ALONE, program)
+    return program.connected.script(ALONE, program, settings)
 
 
 def _finish(

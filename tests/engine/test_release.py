@@ -14,6 +14,7 @@ from torchlint.imports import Imports
 from torchlint.linter import Options, examine
 from torchlint.registry import all_rules
 from torchlint.source import read_source
+from torchlint.training.script import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("fixtures/*/*.py"))
@@ -64,7 +65,7 @@ def test_files_that_were_evaluated_together_stay_and_the_others_go(tmp_path):
 
     def evaluated(name, word):
         program = project.program(str(tmp_path / name))
-        script = project.script(program)
+        script = project.script(program, Settings())
         (target,) = program.index.root.bindings[word]
         return script, script.value(target.value)
 

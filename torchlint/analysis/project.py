@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torchlint.imports import Imports
     from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Binding
-    from torchlint.training.script import Connected, Script
+    from torchlint.training.script import Connected, Script, Settings
 
 
 # What rules know by its public names is never looked into, not even in its own repository.
@@ -117,7 +117,7 @@ class Project:
         self._definitions.clear()
         self._heirs.clear()
 
-    def script(self, program: Program) -> Script:
+    def script(self, program: Program, settings: Settings) -> Script:
         """Return a file of the project as a training script, with those that it is connected to."""
         from torchlint.training.script import Connected  # noqa: PLC0415 - few rules ask it
 
@@ -131,7 +131,7 @@ class Project:
                 return {other: module for other, module in found if module is not None}
 
             self._connected |= dict.fromkeys(paths, Connected(load))
-        return self._connected[path].script(path, program)
+        return self._connected[path].script(path, program, settings)
 
     def program(self, path: str) -> Program | None:
         """Return a file of the project; None where it cannot be parsed."""

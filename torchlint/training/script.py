@@ -6,11 +6,13 @@ and a finding stands in the file that the script is of.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.files import Files
 from torchlint.semantics.values import Library, Nothing
@@ -23,6 +25,8 @@ from torchlint.training.host_reads import HostRead, host_reads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from packaging.version import Version
+
     from torchlint.semantics.values import Value
     from torchlint.syntax.module import Module
 
@@ -31,6 +35,21 @@ FRAMEWORKS = (
     "lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite", "composer",
     "transformers.Trainer", "transformers.trainer",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """For which versions of torch a file is read, and what its fixes write.
+
+    ``target`` is the oldest version, None where it is not known; with ``floor`` the project says
+    that newer ones do as well.  ``every_version``: each counts, also those that the code no longer
+    runs on.
+    """
+
+    target: Version | None = None
+    floor: bool = False
+    every_version: bool = False
+    preferences: Preferences = DEFAULT
 
 
 class Connected:
@@ -65,16 +84,17 @@ class Connected:
         """How often their nodes run."""
         return Frequencies(self.evaluation, Effects(self.evaluation))
 
-    def script(self, path: str, module: Module) -> Script:
+    def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
-        return Script(self, path, module)
+        return Script(self, path, module, settings)
 
 
 class Script:
     """One file, with what is known of it together with those that it is connected to."""
 
-    def __init__(self, connected: Connected, path: str, module: Module) -> None:
+    def __init__(self, connected: Connected, path: str, module: Module, settings: Settings) -> None:
         self.connected, self.path, self.module = connected, path, module
+        self.settings = settings
 
     @cached_property
     def file(self) -> int:
