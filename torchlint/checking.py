@@ -102,6 +102,12 @@ def check_source(source: Source, options: Options) -> list[Diagnostic]:
     return list(checked.diagnostics)
 
 
+def announce(source: Source, options: Options) -> None:
+    """Let a file have this text from now on, also for the checks of other files of its project."""
+    if options.projects is not None and source.path is not None:
+        options.projects.announce(source.path, source.text)
+
+
 def examine(source: Source, options: Options) -> Checked:
     """Return the findings of a file and the errors of rules that failed on it.
 

@@ -433,6 +433,8 @@ class Imports:
 
         Tests, by the names that pytest goes by, connect nothing: they call what training does not.
         """
+        if _TEST.search(path):
+            return (path,)
         found = {path}
         todo = [path]
         while todo:

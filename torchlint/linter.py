@@ -1,7 +1,7 @@
-"""One file: check it, and apply fixes until none is left.
+"""Files that have to do with each other: check them, and apply fixes until none is left.
 
-A pass takes the fixes that do not touch each other, in the documented order, changes the text,
-and checks it again.  A fix that breaks the file, loses a comment or does not settle its finding
+A pass takes the fixes that do not touch each other, in the documented order, changes the texts,
+and checks them again.  A fix that breaks the file, loses a comment or does not settle its finding
 is a bug of its rule: it is taken back, named in a note, and the others are kept.
 """
 
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from torchlint.checking import (
     Checked,
     Options,
+    announce,
     check_source,
     examine,
     with_deep_stack,
 )
-from torchlint.errors import InternalError, UnreadableFileError
+from torchlint.errors import InternalError, TorchlintError, UnreadableFileError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION
 from torchlint.rule import rule_code
 from torchlint.source import Source
@@ -41,6 +42,7 @@ __all__ = [
     "check_source",
     "examine",
     "fix_source",
+    "fix_sources",
     "with_deep_stack",
 ]
 
@@ -70,66 +72,196 @@ def fix_source(source: Source, options: Options, safety: Safety) -> Fixed:
         UnreadableFileError: the file nests too deeply, or takes too long.
 
     """
-    checked = examine(source, options)
-    if not any(_is_wanted(item, options, safety) for item in checked.diagnostics):
-        return Fixed(source.text, (), checked.diagnostics, (), checked.errors)
-    return with_deep_stack(lambda: _Loop(source, options, safety, checked).run())
+    (fixed,) = fix_sources([(source, options)], safety)
+    if isinstance(fixed, Exception):
+        raise fixed
+    return fixed
+
+
+def fix_sources(
+    files: Sequence[tuple[Source, Options]], safety: Safety
+) -> list[Fixed | TorchlintError]:
+    """Apply the fixes of files that have to do with each other, a pass in all of them at a time.
+
+    What a fix of one of them makes true of another is settled as well.  A file that cannot be
+    checked gives an error and keeps no other from being fixed.
+    """
+    loops = [_Loop(source, options, safety) for source, options in files]
+    for loop, checked in zip(loops, _examine_all(loops), strict=True):
+        loop.begin(checked)
+    if any(loop.batch() for loop in loops):
+        with_deep_stack(lambda: _settle(loops))
+    return [loop.result() for loop in loops]
+
+
+def _settle(loops: Sequence[_Loop]) -> None:
+    """Make passes until one finds nothing to do."""
+    for _ in range(MAX_PASSES):
+        at_work = [loop for loop in loops if loop.prepare()]
+        if not at_work:
+            return
+        while at_work:  # of what goes wrong, halves are tried until the culprit is found
+            results = _examine_all(loops)
+            at_work = [
+                loop for loop, checked in zip(loops, results, strict=True) if loop.judge(checked)
+            ]
+    for loop in loops:
+        if loop.batch():
+            loop.give_up(loop.applied, f"find no end in {MAX_PASSES} passes")
+
+
+def _examine_all(loops: Sequence[_Loop]) -> list[Checked | TorchlintError]:
+    """Check files with the texts that they have now, each with those of the others."""
+    for loop in loops:
+        announce(loop.source, loop.options)
+    return [_examined(loop) for loop in loops]
+
+
+def _examined(loop: _Loop) -> Checked | TorchlintError:
+    try:
+        return examine(loop.source, loop.options)
+    except TorchlintError as error:
+        return error
 
 
 @dataclass(slots=True)
 class _Loop:
-    """The state of the fix loop of one file."""
+    """The state of the fix loop of one file.
+
+    ``source`` is its text now, which is that of a pass on trial while ``trial`` holds its fixes;
+    ``settled`` and ``checked`` are the text before and what was found in it.
+    """
 
     original: Source
     options: Options
     safety: Safety
-    first: Checked
     applied: list[Diagnostic] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: set[tuple[str, ...]] = field(default_factory=set)
+    seen: dict[str, int] = field(default_factory=dict)  # texts, and how many fixes had led there
+    trial: list[Diagnostic] = field(default_factory=list)
+    given_up: bool = False
+    failure: TorchlintError | None = None
+    source: Source = field(init=False)
+    settled: Source = field(init=False)
+    checked: Checked = field(init=False)
+    first: Checked = field(init=False)
 
-    def run(self) -> Fixed:
-        """Make passes until one finds nothing to do."""
-        source, checked = self.original, self.first
-        seen = {source.text: 0}  # and how many fixes had been applied then
-        for _ in range(MAX_PASSES):
-            batch = self._batch(source, checked)
-            if not batch:
-                return Fixed(
-                    source.text,
-                    tuple(self.applied),
-                    checked.diagnostics,
-                    tuple(self.notes),
-                    checked.errors,
-                )
-            before = source
-            source, checked = self._pass(source, checked, batch)
-            if source is not before and source.text in seen:
-                return self._give_up(self.applied[seen[source.text] :], "undo each other")
-            seen.setdefault(source.text, len(self.applied))
-        return self._give_up(self.applied, f"find no end in {MAX_PASSES} passes")
+    def __post_init__(self) -> None:
+        self.source = self.settled = self.original
+        self.first = self.checked = Checked(())
 
-    def _give_up(self, culprits: Iterable[Diagnostic], why: str) -> Fixed:
+    def begin(self, checked: Checked | TorchlintError) -> None:
+        """Take what is found in the file as it stands."""
+        if isinstance(checked, TorchlintError):
+            self.failure = checked
+        else:
+            self.first = self.checked = checked
+        self.seen[self.original.text] = 0
+
+    def result(self) -> Fixed | TorchlintError:
+        """Return what became of the file."""
+        if self.failure is not None:
+            return self.failure
+        return Fixed(
+            self.settled.text,
+            tuple(self.applied),
+            self.checked.diagnostics,
+            tuple(self.notes),
+            self.checked.errors,
+        )
+
+    def prepare(self) -> bool:
+        """Put the next batch on trial; return whether there is one."""
+        self.trial = self.batch()
+        return bool(self.trial) and self._try()
+
+    def _try(self) -> bool:
+        """Change the text by what is on trial, or refuse what would break it at once."""
+        while self.trial:
+            text = apply(self.settled.text, _all_edits(self.trial))
+            problem = "changes nothing" if text == self.settled.text else ""
+            old = self.settled
+            self.source = Source(old.filename, old.path, old.data, text, old.encoding)
+            if not problem:
+                try:
+                    self.source.encode(text)
+                except UnreadableFileError as error:
+                    problem = f"leaves a file that {error.problem}"
+            if not problem:
+                return True
+            self._reject(problem)
+        return False
+
+    def _reject(self, problem: str) -> None:
+        """Go on with the first half of what went wrong, or refuse the fix that did."""
+        self.source = self.settled
+        if len(self.trial) == 1:
+            self.refused.add(_signature(self.settled, self.trial[0]))
+            self.notes.append(self._blame(self.trial[0], problem))
+            self.trial = self.batch()
+        else:
+            self.trial = self.trial[: len(self.trial) // 2]
+
+    def judge(self, checked: Checked | TorchlintError) -> bool:
+        """Accept a pass or change what is tried; return whether something is tried again."""
+        if not self.trial:
+            if isinstance(checked, TorchlintError):  # what others became is too much for it
+                self.failure = self.failure or checked
+            else:
+                self.checked = checked
+            return False
+        problem = self._problem(checked)
+        if problem or isinstance(checked, TorchlintError):
+            self._reject(problem)
+            return self._try()
+        self.applied += self.trial
+        self.trial = []
+        self.settled, self.checked = self.source, checked
+        if self.settled.text in self.seen:
+            self.give_up(self.applied[self.seen[self.settled.text] :], "undo each other")
+        else:
+            self.seen[self.settled.text] = len(self.applied)
+        return False
+
+    def _problem(self, checked: Checked | TorchlintError) -> str:
+        """Return what is wrong with the changed text."""
+        if isinstance(checked, UnreadableFileError):
+            return f"leaves a file that {checked.problem}"
+        if isinstance(checked, TorchlintError):
+            return f"leaves a file that cannot be checked ({checked})"
+        return (
+            _broken(self.settled, self.source, checked)
+            or _lost_comment(self.settled.text, self.source.text, self.trial)
+            or _failing(self.checked, checked)
+            or _unsettled(self.checked, checked, self.trial, _all_edits(self.trial))
+        )
+
+    def give_up(self, culprits: Iterable[Diagnostic], why: str) -> None:
+        """Leave the file as it was."""
         codes = " and ".join(sorted({item.code for item in culprits}))
-        note = (
+        self.notes.append(
             f"{self.original.filename}: the fixes of {codes} {why}; the file was left as it was, "
             "this is a bug of torchlint, please report it with the file"
         )
-        first = self.first
-        return Fixed(self.original.text, (), first.diagnostics, (*self.notes, note), first.errors)
+        self.source = self.settled = self.original
+        self.checked = self.first
+        self.applied, self.given_up = [], True
 
-    def _batch(self, source: Source, checked: Checked) -> list[Diagnostic]:
+    def batch(self) -> list[Diagnostic]:
         """Return the findings whose fixes can be applied together, in the documented order.
 
         Where a fix has to wait for one of an earlier group, its whole group does, and those after:
         a later fix could take its reason away.
         """
+        if self.given_up or self.failure is not None:
+            return []
         groups = {rule.code: rule.group for rule in self.options.rules}
         wanted = [
             item
-            for item in checked.diagnostics
+            for item in self.checked.diagnostics
             if _is_wanted(item, self.options, self.safety)
-            and _signature(source, item) not in self.refused
+            and _signature(self.settled, item) not in self.refused
         ]
         wanted.sort(key=lambda item: (groups.get(rule_code(item.code), 0), item.code, item.span))
         batch: list[Diagnostic] = []
@@ -149,49 +281,16 @@ class _Loop:
                     taken += edits
         return batch
 
-    def _pass(
-        self, source: Source, checked: Checked, batch: list[Diagnostic]
-    ) -> tuple[Source, Checked]:
-        """Apply a batch; of one that goes wrong, halves are tried until the culprit is found."""
-        while True:
-            changed, result, problem = self._attempt(source, checked, batch)
-            if result is not None and not problem:
-                self.applied += batch
-                return changed, result
-            if len(batch) == 1:
-                self.refused.add(_signature(source, batch[0]))
-                self.notes.append(self._blame(batch[0], problem))
-                return source, checked
-            batch = batch[: len(batch) // 2]
-
-    def _attempt(
-        self, source: Source, checked: Checked, batch: Sequence[Diagnostic]
-    ) -> tuple[Source, Checked | None, str]:
-        """Return the changed source, what is found in it, and what is wrong with it."""
-        edits = list(dict.fromkeys(edit for item in batch for edit in _edits(item)))
-        text = apply(source.text, edits)
-        if text == source.text:
-            return source, None, "changes nothing"
-        changed = Source(source.filename, source.path, source.data, text, source.encoding)
-        try:
-            changed.encode(text)
-            result = examine(changed, self.options)
-        except UnreadableFileError as error:
-            return source, None, f"leaves a file that {error.problem}"
-        problem = (
-            _broken(source, changed, result)
-            or _lost_comment(source.text, text, batch)
-            or _failing(checked, result)
-            or _unsettled(checked, result, batch, edits)
-        )
-        return changed, result, problem
-
     def _blame(self, item: Diagnostic, problem: str) -> str:
         where = f"{self.original.filename}:{item.location.row}"
         return (
             f"{where}: the fix of {item.code} ({item.name}) {problem}, so it was not applied; "
             "this is a bug of the rule, please report it with the file"
         )
+
+
+def _all_edits(batch: Iterable[Diagnostic]) -> list[Edit]:
+    return list(dict.fromkeys(edit for item in batch for edit in _edits(item)))
 
 
 def _is_wanted(item: Diagnostic, options: Options, safety: Safety) -> bool:

@@ -83,6 +83,14 @@ class Projects:
             self._projects[imports.root] = Project(imports)
         return self._projects[imports.root]
 
+    def announce(self, path: Path, text: str) -> None:
+        """Let a file have this text from now on."""
+        imports = self.imports(path)
+        if imports.root in self._projects:
+            self._projects[imports.root].announce(str(path), text)
+        else:
+            imports.replace(str(path), text)
+
     def release(self) -> None:
         """Forget all texts, trees and facts."""
         for project in self._projects.values():

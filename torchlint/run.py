@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from torchlint.rule import rule_code
 from torchlint.syntax.validity import looks_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchlint.config import Settings
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from torchlint.source import Source
     from torchlint.target import Target
 
-ROUNDS = 5  # in which files are checked again that others have to do with
 # A comment cannot accept these: the file has to be parsed, and an unused comment goes.
 UNSUPPRESSED = frozenset((SYNTAX_ERROR.code, UNUSED_SUPPRESSION.code))
 
@@ -90,75 +90,112 @@ def new_projects() -> Projects:
 def check_files(
     files: Iterable[tuple[Path, str]], plan: Plan, outcome: Outcome, tick: Callable[[int], None]
 ) -> None:
-    """Check files, given with the names they are shown by; no file stops the others."""
+    """Check files, given with the names they are shown by; no file stops the others.
+
+    Those that imports connect are checked together, and a fix of one is known to the others.
+    """
     from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
 
-    seen: dict[Path, str] = {}
+    order: dict[Path, int] = {}
+    waiting: dict[str, tuple[Path, str]] = {}
     for path, filename in files:
+        order[path] = len(order)
+        try:
+            source = read_source(path, filename)
+            if not _is_done(source):
+                waiting[str(path)] = path, filename
+                continue
+        except TorchlintError as error:
+            outcome.trouble(str(error))
+        outcome.checked += 1
         tick(outcome.checked)
-        check_one(partial(read_source, path, filename), filename, plan, outcome)
-        seen[path] = filename
-    if plan.fix is not None and plan.write:
-        _settle(seen, plan, outcome)
+    while waiting:
+        name, (first, _) = next(iter(waiting.items()))
+        near = {name, *plan.projects().imports(first).connected(name)}
+        group = [waiting.pop(one) for one in sorted(near & waiting.keys())]
+        reads = {shown: partial(read_source, path, shown) for path, shown in group}
+        check_group(reads, plan, outcome, tick)
+    outcome.files.sort(key=lambda file: order[file.source.path] if file.source.path else 0)
 
 
-def _settle(files: Mapping[Path, str], plan: Plan, outcome: Outcome) -> None:
-    """Check files again that were checked before a file was fixed which says more of them now."""
-    checked = {path: place for place, path in enumerate(files)}
-    results = {file.source.path: file for file in outcome.files if file.source.path}
-    fixed = {path: checked[path] for path, file in results.items() if file.applied}
-    clock = len(files)
-    for _ in range(ROUNDS):
-        roots = {plan.projects().root(path) for path in fixed}
-        near = (path for path in files if fixed and plan.projects().root(path) in roots)
-        again = [path for path in near if _is_outdated(path, checked, fixed, plan.projects())]
-        for path in again:
-            clock += 1
-            checked[path] = clock
-            if _check_again(path, files[path], plan, outcome, results):
-                fixed[path] = clock
-    outcome.files = [results[path] for path in files if path in results]
-
-
-def _is_outdated(
-    path: Path, checked: Mapping[Path, int], fixed: Mapping[Path, int], projects: Projects
-) -> bool:
-    """Whether a file that has to do with this one was fixed after this one was checked."""
-    later = {str(one) for one, when in fixed.items() if when > checked[path]}
-    return bool(later) and not later.isdisjoint(projects.imports(path).related(str(path)))
-
-
-def _check_again(
-    path: Path, filename: str, plan: Plan, outcome: Outcome, results: dict[Path, Checked]
-) -> bool:
-    """Check a file once more and put together what was done; return whether more was fixed."""
-    from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
-
-    fresh = Outcome(outcome.complain)
-    check_one(partial(read_source, path, filename), filename, plan, fresh)
-    outcome.problems += fresh.problems
-    before = results.pop(path, None)
-    for file in fresh.files:
-        results[path] = replace(file, applied=(*(before.applied if before else ()), *file.applied))
-    if not fresh.files and before is not None and before.applied:
-        results[path] = replace(before, findings=(), notes=())
-    return any(file.applied for file in fresh.files)
+def _is_done(source: Source) -> bool:
+    """Whether there is nothing to find in a file, as its words show."""
+    return not may_be_relevant(source.text) and looks_valid(source.text)
 
 
 def check_one(read: Callable[[], Source], filename: str, plan: Plan, outcome: Outcome) -> None:
     """Check one file and add what comes of it to the outcome."""
-    outcome.checked += 1
+    check_group({filename: read}, plan, outcome, lambda _: None)
+
+
+def check_group(
+    files: Mapping[str, Callable[[], Source]],
+    plan: Plan,
+    outcome: Outcome,
+    tick: Callable[[int], None],
+) -> None:
+    """Check files together, given by the names they are shown by, and add what comes of it."""
+    jobs: list[tuple[Source, Settings, Options]] = []
+    for name, read in files.items():
+        outcome.checked += 1
+        with _trouble(name, outcome):
+            source = read()
+            settings = plan.settings_of(_folder(source, plan))
+            if not _is_done(source):
+                jobs.append((source, settings, _options(source, settings, plan)))
+    if not jobs:
+        return
+    plan.projects().trim()
+    tick(outcome.checked)
+    for result in _fixed(jobs, plan, outcome) if plan.fix is not None else _found(jobs, outcome):
+        if result.findings or result.applied or result.notes:
+            outcome.files.append(result)
+
+
+@contextlib.contextmanager
+def _trouble(filename: str, outcome: Outcome) -> Iterator[None]:
+    """Report what goes wrong: a bug met in one file must not hide what is found in others."""
     try:
-        source = read()
-        result = _check(source, plan, outcome)
+        yield
     except TorchlintError as error:
         outcome.trouble(str(error))
-        return
-    except Exception as error:  # noqa: BLE001  a bug met in one file must not hide the others
+    except Exception as error:  # noqa: BLE001 - see above
         outcome.trouble(internal_error(filename, error))
+
+
+def _found(jobs: Iterable[tuple[Source, Settings, Options]], outcome: Outcome) -> Iterator[Checked]:
+    from torchlint.linter import examine  # noqa: PLC0415  not needed where no file has torch
+
+    for source, settings, options in jobs:
+        with _trouble(source.filename, outcome):
+            checked = examine(source, options)
+            _tell(checked.errors, outcome)
+            found = tuple(_shown(checked.diagnostics, settings, source.path))
+            yield Checked(source, settings, source.text, found)
+
+
+def _fixed(
+    jobs: Sequence[tuple[Source, Settings, Options]], plan: Plan, outcome: Outcome
+) -> Iterator[Checked]:
+    """Fix files; one that cannot be written keeps its findings."""
+    if plan.fix is None:
         return
-    if result.findings or result.applied or result.notes:
-        outcome.files.append(result)
+    unwritten: list[tuple[Source, Settings, Options]] = []
+    results, notes = _fix(jobs, plan.fix)
+    for job, fixed in zip(jobs, results, strict=True):
+        source, settings, _ = job
+        if isinstance(fixed, Exception):
+            outcome.trouble(str(fixed))
+            continue
+        changes = plan.write and fixed.text != source.text
+        if changes and not _write(source, fixed.text, outcome):
+            unwritten.append(job)
+            continue
+        _tell(fixed.errors, outcome)
+        found = tuple(_shown(fixed.remaining, settings, source.path))
+        told = fixed.notes + notes.get(source.filename, ())
+        yield Checked(source, settings, fixed.text, found, fixed.applied, told)
+    yield from _found(unwritten, outcome)
 
 
 def internal_error(where: str, error: BaseException) -> str:
@@ -175,17 +212,17 @@ def internal_error(where: str, error: BaseException) -> str:
     )
 
 
-def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
-    settings = plan.settings_of(source.path.parent if source.path else plan.working)
-    if not may_be_relevant(source.text) and looks_valid(source.text):
-        return Checked(source, settings, source.text, ())
-    from torchlint.linter import Options, examine  # noqa: PLC0415  see above
+def _folder(source: Source, plan: Plan) -> Path:
+    return source.path.parent if source.path else plan.working
+
+
+def _options(source: Source, settings: Settings, plan: Plan) -> Options:
+    """Return what to look for in a file."""
+    from torchlint.linter import Options  # noqa: PLC0415  not needed where no file has torch
 
     rules, fixable = _wanted(settings, source.path if settings.per_file_ignores else None)
-    projects = plan.projects()
-    projects.trim()
-    target = plan.target_of(source.path.parent if source.path else plan.working, settings)
-    options = Options(
+    target = plan.target_of(_folder(source, plan), settings)
+    return Options(
         rules,
         fixable,
         target.version,
@@ -193,19 +230,8 @@ def _check(source: Source, plan: Plan, outcome: Outcome) -> Checked:
         every_version=target.every,
         trusting=True,
         preferences=settings.preferences,
-        projects=projects,
+        projects=plan.projects(),
     )
-    if plan.fix is not None:
-        fixed, notes = _fix(source, options, plan.fix, settings)
-        changes = plan.write and fixed.text != source.text
-        if not changes or _write(source, fixed.text, outcome):
-            _tell(fixed.errors, outcome)
-            found = tuple(_shown(fixed.remaining, settings, source.path))
-            return Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes + notes)
-    checked = examine(source, options)
-    _tell(checked.errors, outcome)
-    found = tuple(_shown(checked.diagnostics, settings, source.path))
-    return Checked(source, settings, source.text, found)
 
 
 @lru_cache(8)  # most files have the settings of the file before
@@ -222,26 +248,39 @@ def _tell(errors: Iterable[InternalError], outcome: Outcome) -> None:
 
 
 def _fix(
-    source: Source, options: Options, safety: Safety, settings: Settings
-) -> tuple[Fixed, tuple[str, ...]]:
-    """Fix a file, and say what was left because a sub-case of the same rule is not wanted.
+    jobs: Sequence[tuple[Source, Settings, Options]], safety: Safety
+) -> tuple[list[Fixed | TorchlintError], dict[str, tuple[str, ...]]]:
+    """Fix files, and say what was left because a sub-case of the same rule is not wanted.
 
     The fix loop knows rules, not their sub-cases: where it fixed one that is not wanted, it is
     asked again without that rule.
     """
-    from torchlint.linter import fix_source  # noqa: PLC0415
+    from torchlint.linter import fix_sources  # noqa: PLC0415
 
-    notes: tuple[str, ...] = ()
+    notes: dict[str, tuple[str, ...]] = {}
+    wanted = [(source, options) for source, _, options in jobs]
     while True:
-        fixed = fix_source(source, options, safety)
-        done = {item.code for item in fixed.applied}
-        wrong = {c for c in done if not (settings.may_fix(c) and settings.reports(c, source.path))}
-        if not wrong:
-            return fixed, notes
-        rules = {rule_code(code) for code in wrong}
-        options = replace(options, fixable=options.fixable - rules)
-        names = " and ".join(sorted(rules))
-        notes += (f"{source.filename}: {names} not fixed: some of its sub-cases may not be",)
+        results = fix_sources(wanted, safety)
+        again = False
+        for place, (fixed, (source, settings, _)) in enumerate(zip(results, jobs, strict=True)):
+            if isinstance(fixed, Exception):
+                continue
+            done = {item.code for item in fixed.applied}
+            wrong = {
+                code
+                for code in done
+                if not (settings.may_fix(code) and settings.reports(code, source.path))
+            }
+            if wrong:
+                again = True
+                rules = {rule_code(code) for code in wrong}
+                _, options = wanted[place]
+                wanted[place] = source, replace(options, fixable=options.fixable - rules)
+                names = " and ".join(sorted(rules))
+                note = f"{source.filename}: {names} not fixed: some of its sub-cases may not be"
+                notes[source.filename] = (*notes.get(source.filename, ()), note)
+        if not again:
+            return results, notes
 
 
 def _shown(
@@ -293,9 +332,10 @@ def _still_shows(file: Checked, text: str, codes: set[str], plan: Plan) -> bool:
     source = file.source
     changed = decode_source(source.encode(text), source.filename, source.path)
     quiet = Outcome(complain=lambda _: None)
-    again = _check(changed, plan, quiet)
+    check_one(lambda: changed, source.filename, plan, quiet)
     known = {f.message for f in file.findings if f.code == SYNTAX_ERROR.code}  # yet was checked
     return any(
         f.code in codes or (f.code == SYNTAX_ERROR.code and f.message not in known)
+        for again in quiet.files
         for f in again.findings
     )

@@ -219,15 +219,15 @@ def test_a_configuration_at_fault(project, check, text, message) -> None:
 
 def test_a_file_changed_while_it_is_fixed(project, check, monkeypatch) -> None:
     file = project.write("other.py", TRAIN)
-    fix = linter.fix_source
+    fix = linter.fix_sources
 
-    def change(source, *arguments):
-        done = fix(source, *arguments)
-        if source.filename == "other.py":
+    def change(files, *arguments):
+        done = fix(files, *arguments)
+        if any(source.filename == "other.py" for source, _ in files):
             file.write_text("mine\n")
         return done
 
-    monkeypatch.setattr(linter, "fix_source", change)
+    monkeypatch.setattr(linter, "fix_sources", change)
     result = check("--fix", "--unsafe-fixes")
     assert result.code == 2
     assert "other.py: " in result.err

@@ -665,13 +665,14 @@ def test_a_file_that_cannot_be_written_keeps_its_findings(concise, project, monk
 
 
 def test_notes_of_the_fix_loop_are_passed_on(concise, monkeypatch) -> None:
-    fixed = linter.fix_source
+    fixed = linter.fix_sources
 
     def note(*arguments):
-        done = fixed(*arguments)
-        return replace(done, notes=("the fix of TL201 is at fault",))
+        return [
+            replace(done, notes=("the fix of TL201 is at fault",)) for done in fixed(*arguments)
+        ]
 
-    monkeypatch.setattr(linter, "fix_source", note)
+    monkeypatch.setattr(linter, "fix_sources", note)
     assert "the fix of TL201 is at fault\n" in concise("--fix").err
 
 

@@ -161,27 +161,31 @@ class Project:
         known = self._programs.get(str(path))
         return known is not None and known.text == text
 
-    def checked(self, path: Path, text: str, make: Callable[[], Program]) -> Program:
-        """Return the program of a file with the text that is checked now.
-
-        Where that is not the text that the facts so far were drawn from, they are forgotten.
-        """
-        name = str(path)
+    def announce(self, name: str, text: str) -> None:
+        """Let a file have this text from now on; facts drawn from another are forgotten."""
         known = self._programs.get(name)
         if known is not None and known.text == text:
-            return known
+            return
         drawn = self.imports.replace(name, text)
         if known is not None or drawn:
             self._forget()
             for other in self._programs.values():
                 if other is not None:
                     other.forget()
+        self._programs.pop(name, None)
         if known is not None:
             self.size -= len(known.text)
-            self._programs[name] = None  # while the new text is parsed, and where that fails
             known.release()
-        program = self._programs[name] = self._joined(make(), text)
-        return program
+
+    def checked(self, path: Path, text: str, make: Callable[[], Program]) -> Program:
+        """Return the program of a file with the text that is checked now."""
+        name = str(path)
+        self.announce(name, text)
+        known = self._programs.get(name)
+        if known is None:
+            self._programs[name] = None  # while it is parsed, and where that fails
+            known = self._programs[name] = self._joined(make(), text)
+        return known
 
     # -- what a name stands for --------------------------------------------------------------
 
