@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchlint import registry, suppress
 from torchlint.errors import InternalError, UnreadableFileError
+from torchlint.imports import is_test
 from torchlint.preferences import DEFAULT, Preferences
-from torchlint.put_aside import is_left_over
 from torchlint.rule import Diagnostic, Nearby, Severity
 from torchlint.syntax.depth import too_deep
 from torchlint.syntax.lean import import_libcst
 from torchlint.syntax.lexer import takes_comment
 from torchlint.syntax.text import Span
 from torchlint.syntax.validity import is_for_python_2, looks_valid
-from torchlint.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -67,6 +66,8 @@ class Options:
 
     ``every_version``: each version counts, also those on which the code no longer runs.
 
+    ``tests``: what only costs time is reported in tests as well.
+
     ``trusting`` parses faster, by an import of libcst that holds for the whole process.
     """
 
@@ -75,6 +76,7 @@ class Options:
     target: Version | None = None
     floor: bool = False
     every_version: bool = False
+    tests: bool = False
     trusting: bool = False
     preferences: Preferences = DEFAULT
     projects: Projects | None = None
@@ -117,12 +119,12 @@ def examine(source: Source, options: Options) -> Checked:
     """
     relevant = _is_relevant(source, options)
     known = _Words(source.text)
-    unpaid = relevant and _is_unpaid(source, options)
+    paid = options.tests or source.path is None or not is_test(str(source.path), source.text)
     rules = [
         rule
         for rule in options.rules
         if relevant
-        and (rule.in_tests or not unpaid)
+        and (paid or rule.in_tests)
         and _may_fire(rule, known, nearby=lambda words: _is_nearby(source, options, words))
         and rule not in registry.ENGINE_RULES
     ]
@@ -146,16 +148,6 @@ def _is_relevant(source: Source, options: Options) -> bool:
     if registry.is_relevant(source.text):
         return True
     return registry.TRAINS in source.text and _is_nearby(source, options, registry.TORCH)
-
-
-def _is_unpaid(source: Source, options: Options) -> bool:
-    """Whether a file is a test or left over, where nobody pays for what it costs."""
-    path, projects = source.path, options.projects
-    if path is None or projects is None:
-        return is_test(path, source.text, None)
-    return is_test(path, source.text, projects.root(path)) or is_left_over(
-        str(path), projects.imports(path)
-    )
 
 
 class _Words(dict[str, bool]):
@@ -316,15 +308,12 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
 
 
 def _found(rule: Rule, program: Program) -> Iterator[Finding]:
-    """Yield what a rule finds; most have nothing to say of tests, and of what nothing reaches."""
-    from torchlint.analysis.debugging import in_test  # noqa: PLC0415 - imports libcst
-
+    """Yield what a rule finds; most old rules have nothing to say of what nothing reaches."""
     if rule.takes_script:
         yield from registry.load_for_script(rule)(_script(program))
         return
     for finding in registry.load(rule)(program):
-        node = finding.node
-        if rule.in_tests or not (in_test(program, node) or program.unreached.at(node)):
+        if rule.in_tests or not program.unreached.at(finding.node):
             yield finding
 
 

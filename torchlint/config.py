@@ -93,6 +93,12 @@ OPTIONS = (
     ),
     Option("respect-gitignore", Kind.FLAG, True, "Leave out what .gitignore files leave out."),
     Option(
+        "check-tests",
+        Kind.FLAG,
+        False,
+        "Report what only costs time in tests as well: `test_*.py`, `*_test.py`, `conftest.py`.",
+    ),
+    Option(
         "torch-version",
         Kind.VERSION,
         None,
@@ -192,6 +198,7 @@ class Settings:
     default_exclude: tuple[Pattern, ...]
     force_exclude: bool
     respect_gitignore: bool
+    check_tests: bool
     torch_version: str | None
     fail_on: Severity
     output_format: str
@@ -447,6 +454,7 @@ def settle(layers: list[Layer], root: Path, file: Path | None) -> Settings:
         default_exclude=tuple(Pattern(root, glob) for glob in DEFAULT_EXCLUDE),
         force_exclude=merged["force-exclude"],
         respect_gitignore=merged["respect-gitignore"],
+        check_tests=merged["check-tests"],
         torch_version=merged["torch-version"],
         fail_on=Severity[merged["fail-on"].upper()],
         output_format=merged["output-format"],

@@ -50,6 +50,7 @@ _JOINED = re.compile(rf"\bjoin\([^\"'\n]*((?:{_STRINGS}[\s,]*)+)\)")
 _STRING = re.compile(r"[\"']([^\"'\n]*)[\"']")
 _ADDED = re.compile(rf"sys\.path[^\"'\n]*({_STRINGS})")
 _TEST = re.compile(r"(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+_TESTS = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def[ \t]+test_\w*\(|class[ \t]+Test)", re.MULTILINE)
 _LARGE = 10_000_000  # bytes: what is larger is data
 # More files than this that use something make it part of a library: what they have in common says
 # little, and reading them all takes long.
@@ -89,6 +90,13 @@ def _statements(text: str) -> Iterator[tuple[str, str, str]]:
         if start >= end and (found := _STATEMENT.match(text, start)):
             end = found.end()
             yield found[1] or "", found[2] or "", found[3] or ""
+
+
+def is_test(path: str, text: str) -> bool:
+    """Whether a file is a test as pytest finds them: by its name and what it defines."""
+    if _TEST.search(path) is None:
+        return False
+    return path.endswith("conftest.py") or _TESTS.search(text) is not None
 
 
 def is_marked(folder: Path, marks: tuple[str, ...]) -> bool:
@@ -433,14 +441,14 @@ class Imports:
 
         Tests, by the names that pytest goes by, connect nothing: they call what training does not.
         """
-        if _TEST.search(path):
+        if is_test(path, self.text(path)):
             return (path,)
         found = {path}
         todo = [path]
         while todo:
             one = todo.pop()
             near = {*self.targets(one), *self._reverse.get(one, ())} - found
-            near = {other for other in near if not _TEST.search(other)}
+            near = {other for other in near if not is_test(other, self.text(other))}
             found |= near
             todo += near
         return tuple(sorted(found))

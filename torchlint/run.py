@@ -228,6 +228,7 @@ def _options(source: Source, settings: Settings, plan: Plan) -> Options:
         target.version,
         floor=target.floor,
         every_version=target.every,
+        tests=settings.check_tests,
         trusting=True,
         preferences=settings.preferences,
         projects=plan.projects(),

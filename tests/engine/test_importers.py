@@ -86,7 +86,7 @@ def test_what_imports_connect_but_not_through_tests(tree: Imports) -> None:
     assert connected("other/engine.py") == ["other/engine.py", "other/use.py"]
     assert {"main.py", "engine.py", "util/lr.py"} <= set(connected("util/deep/b.py"))
     for name in ("test_both.py", "both_test.py", "conftest.py"):
-        (tree.root / "other" / name).write_text("import engine\nimport main\n")
+        (tree.root / "other" / name).write_text("import engine\nimport main\ndef test_it(): ...\n")
     again = Imports(tree.root, lambda _: False)
     found = again.connected(str(tree.root / "other/engine.py"))
     assert [Path(one).name for one in found] == ["engine.py", "use.py"]

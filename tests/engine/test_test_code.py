@@ -35,14 +35,14 @@ from others import Base, data, loader, model, optimizer, unittest
 """
 
 
-def found(folder, name: str, source: str) -> set[str]:
+def found(folder, name: str, source: str, *, tests: bool = False) -> set[str]:
     """The codes of what is found in a file of a project."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").touch()
     path.write_text(HEAD + dedent(source))
     rules = tuple(rule for rule in all_rules() if rule.code in ("TL201", "TL804"))
-    options = Options(rules, frozenset(), projects=Projects(lambda _: False))
+    options = Options(rules, frozenset(), tests=tests, projects=Projects(lambda _: False))
     read = decode_source(path.read_bytes(), name, path)
     return {item.code for item in with_deep_stack(lambda: check_source(read, options))}
 
@@ -52,65 +52,32 @@ def function(name: str, params: str, body: str = EPOCH) -> str:
 
 
 CASE = f"""\
-class Fits(unittest.TestCase):
+class TestFits:
 {indent(function("run_it", "self, model, loader"), "    ")}
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [
-        pytest.param("tests/helpers.py", function("run", "model, loader"), id="below tests"),
-        pytest.param("tests/nn/helpers.py", function("run", "model, loader"), id="further below"),
-        pytest.param(
-            "pkg/test_net.py",
-            "import pytest\n" + function("run", "model, loader"),
-            id="a file of tests, by the library it uses",
-        ),
-        pytest.param(
-            "pkg/net_test.py",
-            function("run", "model, loader") + function("test_run", "net", "run(net, [])"),
-            id="a file of tests, by the functions that it leaves to a runner",
-        ),
-        pytest.param("net.py", CASE, id="a class of tests"),
-        pytest.param("net.py", function("test_net", "model, loader"), id="a function for a runner"),
-        pytest.param(
-            "net.py",
-            "model, loader = torch.nn.Linear(3, 3), DataLoader([])\n"
-            + function("test_net", "")
-            + "test_net()",
-            id="a function that takes nothing",
-        ),
-    ],
-)
-def test_what_a_test_costs_is_not_reported(tmp_path, name, source):
-    assert found(tmp_path, name, source) == set()
+TEST = function("test_net", "model, loader")
 
 
 @pytest.mark.parametrize(
-    ("name", "source"),
+    ("name", "source", "codes"),
     [
-        pytest.param("test.py", EPOCH, id="a script named for its test set"),
-        pytest.param("test_net.py", function("test", "model, loader"), id="which calls test"),
+        pytest.param("test_net.py", TEST, set(), id="a function that pytest runs"),
+        pytest.param("tests/net_test.py", TEST, set(), id="the other name of a file"),
+        pytest.param("test_net.py", CASE, set(), id="a class that pytest runs"),
+        pytest.param("conftest.py", function("net", "model, loader"), set(), id="conftest"),
+        pytest.param("tests/net.py", TEST, {"TL201"}, id="a file that pytest does not look into"),
+        pytest.param("test.py", EPOCH, {"TL201"}, id="a script named for its test set"),
         pytest.param(
-            "test_net.py",
-            function("test_epoch", "model, loader") + "test_epoch(model, loader)",
-            id="a function that the script calls itself",
+            "test_net.py", function("test", "model, loader"), {"TL201"}, id="nothing pytest runs"
         ),
-        pytest.param("latest/net.py", EPOCH, id="a folder whose name ends so"),
-        pytest.param("net.py", "import unittest\n" + EPOCH, id="a library alone"),
-        pytest.param(
-            "net.py", CASE.replace("unittest.TestCase", "Base"), id="a class that is no test"
-        ),
+        pytest.param("tests/test_net.py", WRONG + TEST, {"TL804"}, id="what is wrong is said"),
     ],
 )
-def test_what_an_evaluation_costs_is(tmp_path, name, source):
-    assert found(tmp_path, name, source) == {"TL201"}
+def test_what_takes_time_is_not_reported_in_tests(tmp_path, name, source, codes):
+    assert found(tmp_path, name, source) == codes
 
 
-def test_what_is_wrong_is_reported_in_tests_too(tmp_path):
-    assert found(tmp_path, "tests/test_net.py", WRONG) == {"TL804"}
-
-
-def test_a_project_may_lie_in_a_folder_of_that_name(tmp_path):
-    assert found(tmp_path / "tests" / "project", "src/net.py", EPOCH) == {"TL201"}
+def test_a_setting_has_tests_checked_as_well(tmp_path):
+    assert found(tmp_path, "test_net.py", TEST, tests=True) == {"TL201"}

@@ -33,7 +33,6 @@ from torchlint.naming import (
     spellers,
     without_exports,
 )
-from torchlint.put_aside import is_left_over
 from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
@@ -83,8 +82,6 @@ class Unreached:
 
     def at(self, node: cst.CSTNode) -> bool:
         """Whether a node is never run, whatever is started."""
-        if self.is_left_over:
-            return True
         child, outermost = node, None
         for above in self._program.index.ancestors(node):
             if self._passes_by(above, child):
@@ -382,7 +379,7 @@ class Unreached:
         for home, use in uses:
             if self._raises(home, use, node) or is_demo(home, use):
                 continue
-            if home.unreached.is_left_over or home.unreached.is_passed_by(use):
+            if home.unreached.is_passed_by(use):
                 continue
             if (within := _run_in(home, use)) is None:
                 return None
@@ -460,14 +457,6 @@ class Unreached:
                 and not is_found(str(self._program.path), name, project.imports)
             )
         return self._written[name]
-
-    @cached_property
-    def is_left_over(self) -> bool:
-        """Whether the file is only kept for a look back."""
-        project, path = self._program.project, str(self._program.path)
-        if project is None or path not in project.imports.files:
-            return False
-        return is_left_over(path, project.imports)
 
     @cached_property
     def is_closed(self) -> bool:
