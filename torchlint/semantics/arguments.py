@@ -13,34 +13,75 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
+    from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passed:
-    """One argument of a call: ``star`` is "", "*" or "**"."""
+    """One argument of a call: ``star`` is "", "*" or "**".
+
+    Of dictionaries that are passed, ``perhaps`` has the keys that may be missing.
+    """
 
     keyword: str
     star: str
     value: Value
     node: cst.Arg
+    perhaps: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Argument:
-    """What a parameter gets; ``node`` is the expression, None where it lies in a container."""
+    """What a parameter gets; ``node`` is the expression, None where it lies in a container.
+
+    ``always`` is False where a dictionary that is passed may be without it.
+    """
 
     value: Value
     node: cst.BaseExpression | None
+    always: bool = True
 
 
 def passed_by(run: Run, call: cst.Call) -> tuple[Passed, ...]:
     """Evaluate the arguments of a call, in their order."""
-    return tuple(
-        Passed(arg.keyword.value if arg.keyword else "", arg.star, run.value(arg.value), arg)
-        for arg in call.args
-    )
+    found = []
+    for arg in call.args:
+        value = run.value(arg.value)
+        if arg.star == "**":
+            for one in value:
+                if isinstance(one, Dictionary) and one.made is not None:
+                    for cell in run.evaluation.later(one.made):
+                        run.read(cell)
+        found.append(passed_with(run.evaluation, arg, value))
+    return tuple(found)
+
+
+def passed_with(evaluation: Evaluation, arg: cst.Arg, value: Value) -> Passed:
+    """Return an argument of a call; of dictionaries, with what they are given later."""
+    keyword = arg.keyword.value if arg.keyword else ""
+    if arg.star != "**":
+        return Passed(keyword, arg.star, value, arg)
+    union, found = evaluation.sets.union, [one for one in value if isinstance(one, Dictionary)]
+    entries: dict[str, Value] = {}
+    element = NEVER if found and len(found) == len(value) else evaluation.sets.unknown
+    certain: list[set[str]] = []
+    for one in found:
+        own = dict(one.entries)
+        certain.append(set(own))
+        element = union(element, one.element)
+        if one.made is not None:
+            later = evaluation.entries_later(one.made)
+            for key, cell in later.items():
+                own[key] = union(own.get(key, NEVER), cell.value)
+            element = union(element, evaluation.elements(one.made).value)
+        for key, each in own.items():
+            entries[key] = union(entries.get(key, NEVER), each)
+    always = set.intersection(*certain) if len(found) == len(value) and certain else set()
+    held = Dictionary(tuple(sorted((k, v) for k, v in entries.items() if v)), element, None)
+    whole = evaluation.sets.nested(held)
+    return Passed(keyword, arg.star, whole, arg, frozenset(set(entries) - always))
 
 
 def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argument], bool]:
@@ -69,10 +110,11 @@ def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argum
         if one.keyword:
             found[one.keyword] = Argument(one.value, one.node.value)
         elif one.star == "**":
-            entries = dict(_entries(one.value))
-            is_sure = is_sure and bool(entries)
-            for key, value in entries.items():
-                found.setdefault(key, Argument(value, None))
+            for each in one.value:
+                if isinstance(each, Dictionary):
+                    is_sure = is_sure and not each.element
+                    for key, value in each.entries:
+                        found.setdefault(key, Argument(value, None, key not in one.perhaps))
     return found, is_sure
 
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.semantics.classes import role
+from torchlint.semantics.loaders import PARAMETERS, arguments
 from torchlint.semantics.names import canonical
 from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, SELF_VIEWS
+from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     NEVER,
     Class,
@@ -117,6 +119,9 @@ def _of_object(run: Run, one: Object, name: str) -> Value:
         value = run.read(cell)
         if value:
             return value
+        if one.kind in LOADERS and name in PARAMETERS:
+            given = arguments(run.evaluation, one.call).get(name)
+            return given.value if given and given.value else run.sets.unknown
     if one.kind == "argparse.Namespace":
         return run.sets.unknown
     if name == "module" and (inner := run.evaluation.inside(one)):

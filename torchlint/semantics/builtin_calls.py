@@ -176,8 +176,7 @@ def _largest(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     plain = [one for one in passed if not one.keyword]
     if len(plain) == 1:
         return _element(run, plain[0].value)
-    values = [_without_value(run, one.value) for one in plain]
-    return run.sets.all(values) or run.sets.unknown
+    return run.sets.all(one.value for one in plain) or run.sets.unknown  # it is one of them
 
 
 def _without_value(run: Run, value: Value) -> Value:

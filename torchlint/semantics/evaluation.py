@@ -76,6 +76,7 @@ class Evaluation:
         self.makings: dict[At, tuple[Unit, cst.Call, str]] = {}  # of objects of libraries
         self._names: dict[tuple[int, int, str], Cell] = {}
         self._elements: dict[At, Cell] = {}
+        self._entries: dict[At, dict[str, Cell]] = {}
         self._wrapped: dict[At, Value] = {}
         self._captured: dict[int, bool] = {}
         self._queue: list[tuple[int, At]] = []
@@ -92,9 +93,9 @@ class Evaluation:
                 cell.readers.clear()
             unit.returned.readers.clear()
             unit.yielded.readers.clear()
-        for cells in (self.attributes, self._names, self._elements):
-            for cell in cells.values():
-                cell.readers.clear()
+        named = (self.attributes, self._names, self._elements, *self._entries.values())
+        for cell in (each for cells in named for each in cells.values()):  # type: ignore[attr-defined]
+            cell.readers.clear()
         for cls in self.classes:
             cls.heirs.clear()
             if cls.instances is not None:
@@ -306,7 +307,16 @@ class Evaluation:
 
     def entry_cell(self, made: At, key: str) -> Cell:
         """Return the cell of an entry that a dictionary is given later."""
-        return self.attribute(made, f"[{key}]")
+        return self._entries.setdefault(made, {}).setdefault(key, Cell())
+
+    def entries_later(self, made: At) -> dict[str, Cell]:
+        """Return the cells of the entries that a dictionary is given, or asked for, later."""
+        return self._entries.get(made, {})
+
+    def later(self, made: At) -> Several[Cell]:
+        """Yield the cells of all that a dictionary is given later."""
+        yield self.elements(made)
+        yield from self.entries_later(made).values()
 
     def entry(self, run: Run, made: At | None, key: str) -> Value:
         """Return what a dictionary is given later under a key."""
@@ -402,9 +412,11 @@ class Evaluation:
             run.give(unit.modes.setdefault(mode, Cell()), at, value or run.one(MODES[mode]))
 
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
-        if given is not None:
+        if given is not None and given.always:
             return given.value
         default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
+        if given is not None:
+            return self.sets.union(given.value, default)
         return default if is_sure and default else self.sets.union(default, self.sets.unknown)
 
     def _push_rest(
@@ -420,7 +432,13 @@ class Evaluation:
             run.give(unit.parameters.setdefault(stars[0].name.value, Cell()), at, value)
         if isinstance(stars[1], cst.Param):
             entries = tuple(sorted(keywords.items()))
-            value = self.sets.nested(Dictionary(entries, NEVER, at))
+            unseen = self.sets.all(
+                each.element
+                for one in passed
+                for each in (one.value if one.star == "**" else ())
+                if isinstance(each, Dictionary)
+            )
+            value = self.sets.nested(Dictionary(entries, unseen, at))
             run.give(unit.parameters.setdefault(stars[1].name.value, Cell()), at, value)
 
     def push(self, run: Run, function: At, values: List[Value], giver: At) -> Value:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import Argument, Passed, bound
+from torchlint.semantics.arguments import bound, passed_with
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     NEVER,
@@ -26,6 +26,7 @@ from torchlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
+    from torchlint.semantics.arguments import Argument
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, At, Value
@@ -70,19 +71,16 @@ def _batch(run: Run, call: At) -> Value:
 
 def arguments(evaluation: Evaluation, call: At) -> dict[str, Argument]:
     """Return the arguments of the call that made an object, as they were evaluated there."""
+    return all_arguments(evaluation, call)[0]
+
+
+def all_arguments(evaluation: Evaluation, call: At) -> tuple[dict[str, Argument], bool]:
+    """Return the arguments of a call by parameter, and whether these are all for certain."""
     node = evaluation.node(call)
     assert isinstance(node, cst.Call)
     values = evaluation.values
-    passed = [
-        Passed(
-            arg.keyword.value if arg.keyword else "",
-            arg.star,
-            values.get(id(arg.value), NEVER),
-            arg,
-        )
-        for arg in node.args
-    ]
-    return bound(PARAMETERS, passed)[0]
+    passed = [passed_with(evaluation, arg, values.get(id(arg.value), NEVER)) for arg in node.args]
+    return bound(PARAMETERS, passed)
 
 
 def _sample(run: Run, dataset: Value, call: At) -> Value:
