@@ -20,10 +20,12 @@ HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
         ("DataLoader(data, 1, True, None, None, 2)", 2, False),
         ("k = {'num_workers': 3}\nDataLoader(data, **k)", 3, False),
         ("DataLoader(data, num_workers=n(), pin_memory=c())", None, None),
+        ("DataLoader(data, **options())", None, None),
+        ("k = {}\nif cuda:\n    k.update(num_workers=2)\nDataLoader(data, **k)", None, False),
     ],
 )
 def test_what_they_are_told(code: str, workers: int | None, pinned: bool | None) -> None:
-    (loader,) = loaders(evaluated(HEAD + code), 0)
+    (loader,) = loaders(evaluated(HEAD + code))
     assert (loader.workers, loader.is_pinned) == (workers, pinned)
 
 
@@ -41,6 +43,6 @@ for x in second:
     assert [copy.target for copy in copies] == [Device.CUDA, Device.HOST]
     assert [copy.is_upload for copy in copies] == [True, False]
     assert [copy.non_blocking is not None for copy in copies] == [True, False]
-    first, second = loaders(evaluation, 0)
+    first, second = loaders(evaluation)
     assert (len(first.passes), len(second.passes)) == (1, 1)
     assert (moves_of(first, copies), moves_of(second, copies)) == (list(copies), [])

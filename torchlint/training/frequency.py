@@ -126,7 +126,7 @@ class Frequencies:
         for above in module.index.ancestors(node):
             if above is unit.node:
                 break
-            loop = _loop_of(above, child)
+            loop = loop_of(above, child)
             if loop is not None:
                 at = self.evaluation.at(loop, file)
                 rate = self.rate_of(at)
@@ -234,7 +234,7 @@ def _protocols(evaluation: Evaluation) -> list[tuple[At, Rate]]:
     return found
 
 
-def _loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
+def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop whose turn a child of a node is part of."""
     if isinstance(above, (cst.For, cst.While)):
         return above if child is above.body or child is getattr(above, "test", None) else None

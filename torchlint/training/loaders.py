@@ -1,4 +1,4 @@
-"""Loaders: the calls that make them, what they are told, and where their batches go."""
+"""Loaders: the calls that make them, what they are told, what goes through them and where to."""
 
 from __future__ import annotations
 
@@ -7,64 +7,167 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.loaders import arguments
+from torchlint.semantics.library import PASSES_ON
+from torchlint.semantics.loaders import all_arguments
 from torchlint.semantics.tables.torch_classes import LOADERS
-from torchlint.semantics.values import Number, Tensor, Truth
+from torchlint.semantics.values import (
+    Dictionary,
+    Instance,
+    Iterator,
+    Library,
+    Method,
+    Nothing,
+    Number,
+    Object,
+    Sequence,
+    Tensor,
+    Truth,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator as Several
+    from collections.abc import Mapping
 
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
     from torchlint.training.copies import DeviceCopy
 
+# Builtins that begin to go through what they are given.
+STARTS = frozenset(
+    f"builtins.{name}"
+    for name in ("enumerate", "filter", "iter", "list", "map", "set", "sorted", "sum", "tuple",
+                 "zip")
+)  # fmt: skip
+# What a framework goes through by itself, epoch after epoch.
+FRAMEWORKS = ("lightning.", "pytorch_lightning.", "ignite.")
+FITS = frozenset({"fit", "run"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """An expression that starts to go through a loader; ``fits`` where a framework does that."""
+
+    node: cst.BaseExpression
+    file: int
+    fits: bool = False
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loader:
-    """A call that makes a loader; ``arguments`` are those it passes, by parameter."""
+    """A call that makes a loader; ``arguments`` are those it passes, by parameter.
+
+    ``is_whole`` is False where there may be others, in what is unpacked.
+    """
 
     node: cst.Call
     at: At
     arguments: Mapping[str, Argument]
-    passes: tuple[cst.BaseExpression, ...]  # what goes through it, in all connected files
+    is_whole: bool
+    passes: tuple[Pass, ...]  # in all connected files
 
     def value(self, parameter: str) -> Value:
         """Return what a parameter is told, nothing where it is left out."""
         found = self.arguments.get(parameter)
         return found.value if found else ()
 
+    def lacks(self, *parameters: str) -> bool:
+        """Whether it is certainly not given any of some parameters, or None for them."""
+        given = [self.value(name) for name in parameters]
+        return self.is_whole and all(isinstance(one, Nothing) for value in given for one in value)
+
+    def is_told(self, parameter: str, truth: object) -> bool:
+        """Whether a parameter is certainly told a bool or a number."""
+        argument = self.arguments.get(parameter)
+        values = [one.value if isinstance(one, (Truth, Number)) else None for one in
+                  self.value(parameter)]  # fmt: skip
+        return argument is not None and argument.always and set(values) == {truth}
+
     @property
     def workers(self) -> int | None:
         """The number of worker processes; None where it is not known."""
-        return _number(self.value("num_workers"), default=0)
+        argument = self.arguments.get("num_workers")
+        if argument is None:
+            return 0 if self.is_whole else None
+        return _number(argument.value) if argument.always else None
 
     @property
     def is_pinned(self) -> bool | None:
         """Whether its batches lie in pinned memory; None where that is not known."""
-        return _truth(self.value("pin_memory"), default=False)
+        argument = self.arguments.get("pin_memory")
+        if argument is None:
+            return False if self.is_whole else None
+        return _truth(argument.value) if argument.always else None
 
 
-def loaders(evaluation: Evaluation, file: int) -> Iterator[Loader]:
-    """Yield the loaders that a file makes, in the order of the text."""
-    passes = _passes(evaluation)
-    for at, (_, node, name) in sorted(evaluation.makings.items()):
-        if at.file == file and name in LOADERS:
-            given = arguments(evaluation, at)
-            yield Loader(node, at, given, tuple(passes.get(at, ())))
+def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
+    """Return the loaders that connected files make, in the order of files and text."""
+    made = [
+        (at, node)
+        for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
+        if name in LOADERS
+    ]
+    passes = _passes(evaluation) if made else {}
+    return tuple(
+        Loader(node, at, *all_arguments(evaluation, at), tuple(passes.get(at, ())))
+        for at, node in made
+    )
 
 
-def _passes(evaluation: Evaluation) -> dict[At, list[cst.BaseExpression]]:
-    """Return what loops go through, by the loader."""
-    found: dict[At, list[cst.BaseExpression]] = {}
-    for module in evaluation.files.modules:
-        for kind in (cst.For, cst.CompFor):
-            for loop in module.index.of(kind):
-                over: cst.BaseExpression = loop.iter  # type: ignore[attr-defined]
-                at = evaluation.loader_of(evaluation.values.get(id(over), ()))
-                if at is not None:
-                    found.setdefault(at, []).append(over)
+def loaders_in(value: Value, *, inside: bool = False) -> dict[At, None]:
+    """Return the calls that made the loaders that a value may be, or may hold as well."""
+    found: dict[At, None] = {}
+    for one in value:
+        match one:
+            case Object(kind=kind, call=call) if kind in LOADERS and call is not None:
+                found[call] = None
+            case Instance(call=call) if call is not None:
+                found[call] = None
+            case Sequence(elements=elements, element=element) if inside:
+                for part in (*(elements or ()), element):
+                    found |= loaders_in(part, inside=True)
+            case Dictionary(entries=entries, element=element) if inside:
+                for part in (*(entry for _, entry in entries), element):
+                    found |= loaders_in(part, inside=True)
+            case Iterator(element=element) if inside:
+                found |= loaders_in(element, inside=True)
     return found
+
+
+def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
+    """Return what starts to go through each loader."""
+    found: dict[At, list[Pass]] = {}
+    for file, module in enumerate(evaluation.files.modules):
+        for node, fits in _started(evaluation, file):
+            value = evaluation.values.get(id(node), ())
+            is_unpacked = isinstance(module.parent(node), cst.Arg) and (
+                module.parent(node).star == "*"  # type: ignore[union-attr]
+            )
+            for at in loaders_in(value, inside=is_unpacked):
+                found.setdefault(at, []).append(Pass(node, file, fits))
+    return found
+
+
+def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, bool]]:
+    """Yield what a file goes through, and whether a framework does."""
+    index = evaluation.files.modules[file].index
+    loops: list[cst.For | cst.CompFor] = [*index.of(cst.For), *index.of(cst.CompFor)]
+    for loop in loops:
+        yield loop.iter, False
+    for source in index.of(cst.From):
+        yield source.item, False
+    for call in index.of(cst.Call):
+        for one in evaluation.values.get(id(call.func), ()):
+            fits = False
+            match one:
+                case Library(name=name):
+                    starts = name in STARTS or name in PASSES_ON or name.startswith("itertools.")
+                case Method(owner=Object(kind=kind), name=name):
+                    fits = starts = name in FITS and kind.startswith(FRAMEWORKS)
+                case _:
+                    starts = False
+            for arg in call.args if starts else ():
+                yield arg.value, fits
 
 
 def moves_of(loader: Loader, copies: tuple[DeviceCopy, ...]) -> list[DeviceCopy]:
@@ -76,19 +179,15 @@ def moves_of(loader: Loader, copies: tuple[DeviceCopy, ...]) -> list[DeviceCopy]
     ]
 
 
-def _number(value: Value, default: int) -> int | None:
+def _number(value: Value) -> int | None:
     match value:
-        case ():
-            return default
         case (Number(value=number),) if number is not None:
             return int(number)
     return None
 
 
-def _truth(value: Value, *, default: bool) -> bool | None:
+def _truth(value: Value) -> bool | None:
     match value:
-        case ():
-            return default
         case (Truth(value=bool(known)),):
             return known
     return None

@@ -21,6 +21,8 @@ from torchlint.training.conventions import suggested
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
+from torchlint.training.loaders import Loader, loaders
+from torchlint.training.passes import Passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,6 +85,16 @@ class Connected:
     def frequencies(self) -> Frequencies:
         """How often their nodes run."""
         return Frequencies(self.evaluation, Effects(self.evaluation))
+
+    @cached_property
+    def loaders(self) -> tuple[Loader, ...]:
+        """The loaders that they make."""
+        return loaders(self.evaluation)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """How often loaders are made and gone through."""
+        return Passes(self.evaluation)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
@@ -154,6 +166,13 @@ class Script:
         """Return what kind of thing an expression may be: an "optimizer", a "module" ..., or ""."""
         effects = self.connected.frequencies.effects
         return next((kind for one in self.value(node) if (kind := effects.kind(one))), "")
+
+    @cached_property
+    def loaders(self) -> tuple[Loader, ...]:
+        """The loaders that the file makes."""
+        if "DataLoader" not in self.module.index.named:
+            return ()
+        return tuple(one for one in self.connected.loaders if one.at.file == self.file)
 
     @cached_property
     def host_reads(self) -> tuple[HostRead, ...]:

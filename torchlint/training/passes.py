@@ -1,0 +1,156 @@
+"""How often a loader is made and gone through: which loops go through it again and again.
+
+A loop repeats a pass where it is around the pass and not around the call that makes the loader.
+Both are sets of loops, through the callers that pass this very loader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.training.effects import unit_around
+from torchlint.training.frequency import loop_of
+from torchlint.training.guards import Guard, guard_between
+from torchlint.training.loaders import loaders_in
+from torchlint.training.turns import most_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.semantics.cells import Unit
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import At, Value
+    from torchlint.training.loaders import Loader, Pass
+
+DEEPEST = 12  # calls
+ONCE = frozenset({Guard.EQUAL, Guard.ABORT, Guard.EXCEPTION})
+RARE = frozenset({Guard.PERIODIC, Guard.CLOCK, Guard.OFF})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Around:
+    """A loop around a node; ``guard`` is a condition between, in any function on the way."""
+
+    loop: cst.CSTNode
+    file: int
+    guard: Guard | None
+
+
+@dataclass(slots=True, eq=False)
+class Passes:
+    """The loops around the making of loaders, and around passes over them."""
+
+    evaluation: Evaluation
+    _made: dict[At, frozenset[int]] = field(default_factory=dict)
+
+    def repeating(self, loader: Loader) -> list[tuple[Pass, Around]]:
+        """Return the loops that go through a loader again and again, with the passes in them.
+
+        For each pass those inside come first; passes that every turn makes come before others.
+        """
+        made = self._around_making(loader)
+        found: list[tuple[Pass, Around]] = []
+        for one in loader.passes:
+            for around in self.around(one.node, one.file, loader.at):
+                if id(around.loop) in made or around.guard in ONCE:
+                    continue
+                turns = most_turns(self.evaluation, around.loop, around.file)
+                if turns is None or turns > 1:
+                    found.append((one, around))
+        return sorted(found, key=lambda pair: pair[1].guard in RARE)
+
+    def _around_making(self, loader: Loader) -> frozenset[int]:
+        found = self._made.get(loader.at)
+        if found is None:
+            loops = self.around(loader.node, loader.at.file, None)
+            found = self._made[loader.at] = frozenset(id(one.loop) for one in loops)
+        return found
+
+    def around(self, node: cst.CSTNode, file: int, loader: At | None) -> list[Around]:
+        """Return the loops around a node, through callers too: those that pass a loader.
+
+        A loop that takes another loader in each turn is none of them.
+        """
+        found = list(self._around(node, file, loader, None, frozenset()))
+        return list({(id(one.loop), one.guard): one for one in found}.values())
+
+    def _around(
+        self,
+        node: cst.CSTNode,
+        file: int,
+        loader: At | None,
+        guard: Guard | None,
+        way: frozenset[At],
+    ) -> Iterator[Around]:
+        unit = unit_around(self.evaluation, node, file)
+        module, child = self.evaluation.files.modules[file], node
+        for above in module.index.ancestors(node):
+            if above is unit.node:
+                break
+            loop = loop_of(above, child)
+            if loop is not None and not self._selects(loop, node, file, loader):
+                between = guard or guard_between(self.evaluation, node, above, file)
+                yield Around(loop, file, between)
+            child = above
+        if unit.at in way or len(way) >= DEEPEST:
+            return
+        between = guard or guard_between(self.evaluation, node, unit.node, file)
+        for caller, call in self.callers(unit, loader):
+            yield from self._around(call, caller.at.file, loader, between, way | {unit.at})
+
+    def callers(self, unit: Unit, loader: At | None) -> Iterator[tuple[Unit, cst.Call]]:
+        """Yield the calls of a function; of one that is passed a loader, those that pass it."""
+        cells = unit.parameters.values()
+        holding = [cell for cell in cells if _holds(cell.value, loader)]
+        for at, (caller, call) in unit.callers.items():
+            if not holding or any(_holds(cell.given.get(at, ()), loader) for cell in holding):
+                yield caller, call
+
+    def _selects(self, loop: cst.CSTNode, node: cst.CSTNode, file: int, loader: At | None) -> bool:
+        """Whether a loop takes another loader in each turn.
+
+        It goes through loaders, or a key that it counts with selects one.
+        """
+        over = getattr(loop, "iter", None)
+        if loader is None or over is None:
+            return False
+        values = self.evaluation.values
+        value = values.get(id(over), ())
+        if _holds(value, loader) and loader not in loaders_in(value):
+            return True
+        return self._picks(loop, node, file, loader, 0)
+
+    def _picks(
+        self, loop: cst.CSTNode, node: cst.CSTNode, file: int, loader: At, depth: int
+    ) -> bool:
+        """Whether an expression takes a loader from a container by what a loop counts with."""
+        index, values = self.evaluation.files.modules[file].index, self.evaluation.values
+        for item in index.below(node, cst.Subscript):
+            keys = (name for part in item.slice for name in index.below(part, cst.Name))
+            is_held = _holds(values.get(id(item.value), ()), loader)
+            if is_held and any(self._is_of(loop, key, file) for key in keys):
+                return True
+        made = [
+            binding.value
+            for name in (index.below(node, cst.Name) if depth < DEEPEST else ())
+            if _holds(values.get(id(name), ()), loader)
+            for binding in self.evaluation.reaching.get(id(name), ())
+        ]
+        return any(
+            self._picks(loop, value, file, loader, depth + 1)
+            for value in made
+            if value is not None and value is not node and index.inside(value, loop)
+        )
+
+    def _is_of(self, loop: cst.CSTNode, name: cst.Name, file: int) -> bool:
+        """Whether a name is what a loop counts with."""
+        index, target = self.evaluation.files.modules[file].index, getattr(loop, "target", loop)
+        bound = self.evaluation.reaching.get(id(name), ())
+        return any(index.inside(binding.node, target) for binding in bound)
+
+
+def _holds(value: Value, loader: At | None) -> bool:
+    return loader is not None and loader in loaders_in(value, inside=True)
