@@ -158,6 +158,12 @@ def rest_of(
     return more, keywords
 
 
+def unseen(run: Run, passed: Several[Passed]) -> Value:
+    """Return what dictionaries that are passed hold under keys that are not known."""
+    held = [each for one in passed if one.star == "**" for each in one.value]
+    return run.sets.all(one.element for one in held if isinstance(one, Dictionary))
+
+
 def first_of(passed: Several[Passed], place: int, keyword: str = "") -> Value:
     """Return the argument at a place or of a keyword, NEVER where there is none."""
     plain = [one for one in passed if not one.keyword and not one.star]

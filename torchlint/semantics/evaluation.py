@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import bound, rest_of
+from torchlint.semantics.arguments import bound, rest_of, unseen
 from torchlint.semantics.cells import Cell, Unit
 from torchlint.semantics.classes import Classes, role
 from torchlint.semantics.definitions import parameters
@@ -313,10 +313,9 @@ class Evaluation:
         """Return the cells of the entries that a dictionary is given, or asked for, later."""
         return self._entries.get(made, {})
 
-    def later(self, made: At) -> Several[Cell]:
-        """Yield the cells of all that a dictionary is given later."""
-        yield self.elements(made)
-        yield from self.entries_later(made).values()
+    def later(self, made: At) -> list[Cell]:
+        """Return the cells of all that a container is given later."""
+        return [self.elements(made), *self.entries_later(made).values()]
 
     def entry(self, run: Run, made: At | None, key: str) -> Value:
         """Return what a dictionary is given later under a key."""
@@ -415,9 +414,8 @@ class Evaluation:
         if given is not None and given.always:
             return given.value
         default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
-        if given is not None:
-            return self.sets.union(given.value, default)
-        return default if is_sure and default else self.sets.union(default, self.sets.unknown)
+        rest = given.value if given else NEVER if is_sure and default else self.sets.unknown
+        return self.sets.union(default, rest)
 
     def _push_rest(
         self, run: Run, at: At, unit: Unit, names: tuple[List[str], List[str]], passed: List[Passed]
@@ -432,13 +430,7 @@ class Evaluation:
             run.give(unit.parameters.setdefault(stars[0].name.value, Cell()), at, value)
         if isinstance(stars[1], cst.Param):
             entries = tuple(sorted(keywords.items()))
-            unseen = self.sets.all(
-                each.element
-                for one in passed
-                for each in (one.value if one.star == "**" else ())
-                if isinstance(each, Dictionary)
-            )
-            value = self.sets.nested(Dictionary(entries, unseen, at))
+            value = self.sets.nested(Dictionary(entries, unseen(run, passed), at))
             run.give(unit.parameters.setdefault(stars[1].name.value, Cell()), at, value)
 
     def push(self, run: Run, function: At, values: List[Value], giver: At) -> Value:
