@@ -29,28 +29,17 @@ epoch instead.
                 optimizer.step()
 
 ## Leaves alone
-- Loaders without workers, or with a number of them that is not known here to be above 0: to ask
-  for persistent workers would raise.  A number that comes from an option or a parameter counts
-  where its default is above 0.
-- Loaders that are given `persistent_workers`, or may be given it by a dictionary.
-- Loaders that are gone through once, as a loop whose number of turns no caller raises above 1 does,
-  or three times at most, as the code itself says (`for epoch in range(3)`, but no option), or in a
-  single turn of a loop (`if epoch == last`); those that only training steps go through under
-  `if step % n == 0`, where `n` is neither seen to be small nor a part of an epoch, or where such a
-  step saves as well; those whose sampler is told the number of epochs (it draws all of them in one
-  pass), and those that are made anew for each pass.
-- Datasets that the script changes between epochs (`dataset.set_epoch(epoch)`), be it in a function
-  that the loop calls: persistent workers would go on with their first copy.  A method that is seen
-  to read only changes nothing.
+- Loaders without workers, or that have none unless an option asks for them.
+- Loaders that are given `persistent_workers=True`, or may be given it by a dictionary.
+- Loaders that are made as often as they are gone through, by the callers that pass them, and
+  passes in a loop of a single turn or in one turn only (`if epoch == last`).
+- Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
+  would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.
-- Tensors in memory (`TensorDataset`): they need no workers at all.
-- Projects for a torch below 1.7, by what they declare, a README names or the code uses
-  (`correct[:k].view(-1)` of a transposed tensor); for one below 1.8, loaders that pin, or may, or
-  should, as their batches go to a GPU: there persistent workers break down in the second pass over
-  pinned batches.
+- Projects for a torch below 1.7; below 1.8 loaders that pin, whose second pass breaks down there.
 
-Reported without a fix: loaders that a framework wraps, and a number of workers that is computed in
-the call.
+Reported without a fix: loaders that a framework goes through, those that are told
+`persistent_workers=False`, and a number of workers that is computed in the call.
 
 ## Fix safety
 Unsafe.  From the second epoch on random numbers differ: the order of a shuffled epoch, and what
@@ -77,106 +66,92 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.dataset_changes import changes_dataset
-from torchlint.analysis.datasets import IN_MEMORY, TENSOR_DATASET
-from torchlint.analysis.origins import origins
-from torchlint.analysis.passes import repeating
-from torchlint.analysis.workers import Workers, in_hook, workers_of
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
 from torchlint.syntax.chains import dotted
+from torchlint.training.dataset_changes import changes_dataset
+from torchlint.training.loaders import is_positive
+from torchlint.training.passes import header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.loaders import Loader
+    from torchlint.training.passes import Around
+    from torchlint.training.script import Script
 
 FIRST = Version("1.7")  # the release that has the argument
 PINS = Version("1.8")  # the first one whose persistent workers outlive a pass that pins
 
 
-def dataloader_no_persistent_workers(program: Program) -> Iterator[Finding]:
+def dataloader_no_persistent_workers(script: Script) -> Iterator[Finding]:
     """Find loaders whose workers are started in every epoch."""
-    if (program.target or program.named or FIRST) < FIRST:
-        return
-    since = " (from torch 1.7 on)" if program.target is None else ""
-    for call in program.loaders.calls:
-        if not program.argument(call, "persistent_workers").absent:
+    target = script.settings.target
+    for loader in script.loaders:
+        if target is not None and (
+            target < FIRST or (target < PINS and loader.is_pinned is not False)
+        ):
             continue
-        workers = workers_of(program, call)
-        if workers not in (Workers.SOME, Workers.ASKED) or in_memory(program, call):
+        told = loader.arguments.get("persistent_workers")
+        if told and not loader.is_told("persistent_workers", truth=False):
             continue
-        if (program.target or program.named or PINS) < PINS and may_pin(program, call):
-            continue
-        where = "" if draws_all_epochs(program, call) else turns(program, call)
-        if where and program.reaches(FIRST):
+        asked = loader.has_workers is not False and loader.is_whole
+        where = turns(script, loader) if asked else ""
+        if where:
+            are = "" if loader.has_workers else ", if it has any,"
+            since = " (from torch 1.7 on)" if target is None else ""
             yield Finding(
-                call,
-                f"the workers of this DataLoader are started anew {where}",
-                None if is_wrapped(program, call) else fix(program, call, workers),
+                loader.node,
+                f"the workers of this DataLoader{are} are started anew {where}",
+                None if told else fix(script, loader),
                 help=f"Pass persistent_workers=True{since}: the workers then wait for the next "
                 "pass.",
             )
 
 
-def is_wrapped(program: Program, call: cst.Call) -> bool:
-    """Whether a framework goes through the loader, or may."""
-    loops = program.loaders.loops_everywhere(call)
-    return bool(program.frameworks) or any(home.frameworks for home, _ in loops)
-
-
-def may_pin(program: Program, call: cst.Call) -> bool:
-    """Whether a loader pins its batches, or is to pin them (TL102), as far as it is known."""
-    pinned = program.argument(call, "pin_memory")
-    if pinned.absent:
-        return bool(program.loaders.moves(call))
-    return pinned.literal() not in ("False", "0")
-
-
-def in_memory(program: Program, call: cst.Call) -> bool:
-    """Whether the dataset consists of tensors, or may: then workers are the problem."""
-    types = {dataset.type for dataset in program.datasets.of_loader(call)}
-    return bool(types & {IN_MEMORY, TENSOR_DATASET})
-
-
-def draws_all_epochs(program: Program, call: cst.Call) -> bool:
-    """Whether a sampler is told the number of epochs: it draws all of them in one pass."""
-    return any(
-        isinstance(made, cst.Call)
-        and any("epochs" in dotted(arg.value).lower() for arg in made.args)
-        for name in ("sampler", "batch_sampler")
-        for given in program.argument(call, name).values
-        for made in origins(program, given)
-    )
-
-
-def turns(program: Program, call: cst.Call) -> str:
+def turns(script: Script, loader: Loader) -> str:
     """Say what goes through the loader again and again; "" where nothing does."""
-    if in_hook(program, call):
+    if any(one.fits for one in loader.passes):
         return "in every epoch"
-    outer = repeating(program, call)
-    if outer is None or changes_dataset(program, call, outer):
+    found = script.connected.passes.repeating(loader)
+    own = {id(one.node) for one in loader.passes}
+    if any(id(getattr(around.loop, "iter", None)) in own for _, around in found):
+        return ""  # a loop over it inside of another one
+    if any(changes(script, loader, around) for _, around in found):
         return ""
-    how = "for each of its passes in" if outer.rarely else "in every turn of"
-    return f"{how} `{outer.header}`"
+    for _, around in found[:1]:
+        first = header(script.connected.files.modules[around.file], around.loop)
+        return f"{'for each of its passes in' if around.is_rare else 'in every turn of'} `{first}`"
+    return ""
 
 
-def fix(program: Program, call: cst.Call, workers: Workers) -> Fix | None:
+def changes(script: Script, loader: Loader, around: Around) -> bool:
+    """Whether the turns of a loop change the dataset of a loader."""
+    effects = script.connected.frequencies.effects
+    return changes_dataset(effects, loader, around.loop, around.file)
+
+
+def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix, which asks for persistent workers only where there are any."""
+    if script.frameworks or any(one.fits for one in loader.passes):
+        return None
+    argument = loader.arguments["num_workers"]
     code = "True"
-    if workers is not Workers.SOME:
-        arg = program.argument(call, "num_workers").arg
-        if arg is None or not is_simple(arg.value):
+    if argument.node is None:
+        if not loader.has_workers or any(getattr(one, "option", None) for one in argument.value):
             return None
-        code = f"{program.code(arg.value)} > 0"
+    elif not is_positive(script.connected.evaluation, argument.node, script.file):
+        if not is_simple(argument.node):
+            return None
+        code = f"{script.module.code(argument.node)} > 0"
     return Fix(
         f"Pass persistent_workers={code}",
         Safety.UNSAFE,
-        (AddArgument(call, "persistent_workers", code),),
+        (AddArgument(loader.node, "persistent_workers", code),),
         changes="random numbers differ from the second epoch on, "
         "and workers do not see what happens to the dataset between epochs"
-        + ("; torch below 1.7 has no such argument" if program.target is None else ""),
+        + ("; torch below 1.7 has no such argument" if script.settings.target is None else ""),
     )
 
 

@@ -55,11 +55,8 @@ def repeating(code: str) -> list[str]:
         (RUN + PICKED, ["n"]),
         (MADE + "for e in range(1):\n    for x in loader:\n        f(x)", []),
         (MADE + "for e in n:\n    for x in loader:\n        f(x)\n    break", []),
-        (MADE + "for e in n:\n    if e == 3:\n        for x in loader:\n            f(x)", ["n"]),
-        (
-            MADE + "for e in range(n):\n    if e == 3:\n        for x in loader:\n            f(x)",
-            [],
-        ),
+        (MADE + "for e in n:\n    if e == m:\n        for x in loader:\n            f(x)", []),
+        (MADE + "for e in n:\n    if e > m:\n        for x in loader:\n            f(x)", ["n"]),
         (MADE + "for i in range(n):\n    x = next(iter(loader))", ["range(n)"]),
         (MADE + "it = iter(loader)\nfor i in range(n):\n    x = next(it)", []),
         (KEPT, ["n"]),

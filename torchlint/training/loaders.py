@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import At, Value
+    from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.copies import DeviceCopy
 
 # Builtins that begin to go through what they are given.
@@ -39,9 +39,15 @@ STARTS = frozenset(
     for name in ("enumerate", "filter", "iter", "list", "map", "set", "sorted", "sum", "tuple",
                  "zip")
 )  # fmt: skip
+# How many processors there are, and which.
+COUNTS = frozenset({
+    "os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count",
+    "torch.multiprocessing.cpu_count", "psutil.cpu_count",
+})  # fmt: skip
 # What a framework goes through by itself, epoch after epoch.
 FRAMEWORKS = ("lightning.", "pytorch_lightning.", "ignite.")
 FITS = frozenset({"fit", "run"})
+HOOKS = frozenset({"train_dataloader", "val_dataloader"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +96,16 @@ class Loader:
         if argument is None:
             return 0 if self.is_whole else None
         return _number(argument.value) if argument.always else None
+
+    @property
+    def has_workers(self) -> bool | None:
+        """Whether it has worker processes, as far as is seen; None where it may have some."""
+        argument = self.arguments.get("num_workers")
+        numbers = [_counted(one) for one in argument.value] if argument else []
+        if not any(number is None or number > 0 for number in numbers):
+            return False if self.is_whole or numbers else None
+        is_seen = argument is not None and argument.always and any(numbers)
+        return True if is_seen and 0 not in numbers else None
 
     @property
     def is_pinned(self) -> bool | None:
@@ -145,7 +161,21 @@ def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
             )
             for at in loaders_in(value, inside=is_unpacked):
                 found.setdefault(at, []).append(Pass(node, file, fits))
+    for at in _hooked(evaluation):
+        made = evaluation.node(at)
+        assert isinstance(made, cst.Call)
+        found.setdefault(at, []).append(Pass(made, at.file, fits=True))
     return found
+
+
+def _hooked(evaluation: Evaluation) -> Several[At]:
+    """Yield the loaders that a framework asks a class for."""
+    for cls in evaluation.classes:
+        bases = evaluation.classes.library_bases(cls.at)
+        for name in sorted(HOOKS & cls.methods.keys()):
+            unit = evaluation.units.get(evaluation.at(cls.methods[name], cls.at.file))
+            if unit is not None and any(base.startswith(FRAMEWORKS) for base in bases):
+                yield from loaders_in(unit.returned.value, inside=True)
 
 
 def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, bool]]:
@@ -177,6 +207,49 @@ def moves_of(loader: Loader, copies: tuple[DeviceCopy, ...]) -> list[DeviceCopy]
         for copy in copies
         if any(isinstance(one, Tensor) and one.batch == loader.at for one in copy.value)
     ]
+
+
+def _counted(one: Alternative) -> float | None:
+    """Return a number of workers, None where it may be any."""
+    match one:
+        case Number(value=number):
+            return number
+        case Nothing():
+            return 0
+        case Object(kind=kind) if kind in COUNTS:
+            return 1
+    return None
+
+
+def is_positive(evaluation: Evaluation, node: cst.CSTNode | None, file: int) -> bool:
+    """Whether a number is certainly above 0, whoever calls and whatever options say."""
+    if node is None:
+        return False
+    match node:
+        case cst.Integer():
+            return int(node.value, 0) > 0
+        case cst.BooleanOperation(operator=cst.Or(), left=left, right=right):
+            return any(is_positive(evaluation, side, file) for side in (left, right))
+        case cst.Name():
+            owner = evaluation.files.modules[file].index.scope(node).owner(node.value)
+            bound = evaluation.reaching.get(id(node)) or (
+                owner.bindings[node.value] if owner else ()
+            )
+            return bool(bound) and all(
+                one.is_plain and is_positive(evaluation, one.value, file) for one in bound
+            )
+        case cst.Call(func=func, args=args):
+            parts = [is_positive(evaluation, arg.value, file) for arg in args]
+            match evaluation.values.get(id(func), ()):
+                case (Library(name=name),) if name in COUNTS:
+                    return True
+                case (Library(name="builtins.min"),):
+                    return len(parts) > 1 and all(parts)
+                case (Library(name="builtins.max"),):
+                    return len(parts) > 1 and any(parts)
+                case (Library(name="builtins.len" | "builtins.int"),):
+                    return len(parts) == 1 and parts[0]
+    return False
 
 
 def _number(value: Value) -> int | None:

@@ -23,20 +23,27 @@ if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
+    from torchlint.syntax.module import Module
     from torchlint.training.loaders import Loader, Pass
 
 DEEPEST = 12  # calls
 ONCE = frozenset({Guard.EQUAL, Guard.ABORT, Guard.EXCEPTION})
 RARE = frozenset({Guard.PERIODIC, Guard.CLOCK, Guard.OFF})
+LAST = RARE | {Guard.ABORT, Guard.EXCEPTION}  # they hold for loops further outside as well
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Around:
-    """A loop around a node; ``guard`` is a condition between, in any function on the way."""
+    """A loop around a node; ``guard`` is a condition between, with no other loop between."""
 
     loop: cst.CSTNode
     file: int
     guard: Guard | None
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether only some of the turns of the loop get to the node."""
+        return self.guard in RARE
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +67,7 @@ class Passes:
                 turns = most_turns(self.evaluation, around.loop, around.file)
                 if turns is None or turns > 1:
                     found.append((one, around))
-        return sorted(found, key=lambda pair: pair[1].guard in RARE)
+        return sorted(found, key=lambda pair: pair[1].is_rare)
 
     def _around_making(self, loader: Loader) -> frozenset[int]:
         found = self._made.get(loader.at)
@@ -86,20 +93,49 @@ class Passes:
         way: frozenset[At],
     ) -> Iterator[Around]:
         unit = unit_around(self.evaluation, node, file)
-        module, child = self.evaluation.files.modules[file], node
+        module, child, inner = self.evaluation.files.modules[file], node, node
         for above in module.index.ancestors(node):
             if above is unit.node:
                 break
             loop = loop_of(above, child)
             if loop is not None and not self._selects(loop, node, file, loader):
-                between = guard or guard_between(self.evaluation, node, above, file)
+                between = guard or guard_between(self.evaluation, inner, above, file)
+                if between is None and self._is_one_turn(loop, inner, file):
+                    between = Guard.EQUAL
                 yield Around(loop, file, between)
+                guard, inner = between if between in LAST else None, above
             child = above
         if unit.at in way or len(way) >= DEEPEST:
             return
-        between = guard or guard_between(self.evaluation, node, unit.node, file)
+        between = guard or guard_between(self.evaluation, inner, unit.node, file)
         for caller, call in self.callers(unit, loader):
             yield from self._around(call, caller.at.file, loader, between, way | {unit.at})
+
+    def _is_one_turn(self, loop: cst.CSTNode, node: cst.CSTNode, file: int) -> bool:
+        """Whether a node runs in one turn of a loop: where its counter is something certain."""
+        index, child = self.evaluation.files.modules[file].index, node
+        for above in index.ancestors(node):
+            match above:
+                case cst.If(
+                    test=cst.Comparison(
+                        left=left,
+                        comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)],
+                    ),
+                    body=body,
+                ) if child is body:
+                    counted = [
+                        {self._is_of(loop, name, file) for name in index.below(side, cst.Name)}
+                        for side in (left, right)
+                    ]
+                    if sum(True in one for one in counted) == 1:
+                        return not any(
+                            isinstance(one.operator, cst.Modulo)
+                            for one in index.below(above.test, cst.BinaryOperation)
+                        )
+            if above is loop:
+                return False
+            child = above
+        return False
 
     def callers(self, unit: Unit, loader: At | None) -> Iterator[tuple[Unit, cst.Call]]:
         """Yield the calls of a function; of one that is passed a loader, those that pass it."""
@@ -154,3 +190,11 @@ class Passes:
 
 def _holds(value: Value, loader: At | None) -> bool:
     return loader is not None and loader in loaders_in(value, inside=True)
+
+
+def header(module: Module, loop: cst.CSTNode) -> str:
+    """Return the first line of a loop, for messages."""
+    if isinstance(loop, cst.While):
+        return f"while {module.brief(loop.test)}"
+    assert isinstance(loop, (cst.For, cst.CompFor))
+    return f"for {module.brief(loop.target)} in {module.brief(loop.iter)}"
