@@ -50,6 +50,7 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         words=(("DataLoader",),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL102",

@@ -96,7 +96,7 @@ def test_what_a_sample_costs_is_found_in_the_file_of_its_class(run) -> None:
 def test_workers_are_started_again_by_the_epochs_of_another_file(trained, run) -> None:
     text = FILES["main.py"].replace("= loader_of(", "= with_workers(")
     trained.write("main.py", text)
-    assert found(run, ".") == [("data.py", 7, "TL103")]
+    assert found(run, ".") == [("data.py", 4, "TL101"), ("data.py", 7, "TL103")]
 
 
 def test_training_that_an_import_starts(trained, run) -> None:

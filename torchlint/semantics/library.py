@@ -92,6 +92,9 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
     short = name.rpartition(".")[2]
     if name == "torch.device":
         return run.one(Place(device_of(first_of(passed, 0, "device"))))
+    if name == "torch.utils.data.random_split":
+        part = run.one(Object("torch.utils.data.Subset", run.at(node)))
+        return run.sets.nested(Sequence("list", None, part, None))
     if name in NO_GRAD or name in AUTOCASTS or name == "torch.enable_grad":
         return run.one(Object(name, run.at(node)))
     if name == "torch.set_grad_enabled":

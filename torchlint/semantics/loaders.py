@@ -10,6 +10,7 @@ from torchlint.semantics.arguments import bound, passed_with
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     NEVER,
+    UNKNOWN,
     Array,
     Device,
     Dictionary,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, At, Value
 
+# Datasets that give samples of others.
+HOLDERS = frozenset({"torch.utils.data.Subset", "torch.utils.data.ConcatDataset"})
 PARAMETERS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
     "pin_memory", "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -83,10 +86,37 @@ def all_arguments(evaluation: Evaluation, call: At) -> tuple[dict[str, Argument]
     return bound(PARAMETERS, passed)
 
 
+def unwrapped(evaluation: Evaluation, dataset: Value) -> Value:
+    """Return the datasets that a dataset may be, or takes its samples from."""
+    found: list[Alternative] = []
+    waiting = list(dataset)
+    seen: set[Alternative] = set()
+    while waiting:
+        one = waiting.pop(0)
+        if one in seen:
+            continue
+        seen.add(one)
+        if not (isinstance(one, Object) and one.kind in HOLDERS and one.call is not None):
+            found.append(one)
+            continue
+        node = evaluation.node(one.call)
+        assert isinstance(node, cst.Call)
+        for arg in node.args[:1]:
+            value = evaluation.values.get(id(arg.value), NEVER)
+            is_several = one.kind == "torch.utils.data.ConcatDataset"
+            for each in value:
+                if is_several and isinstance(each, Sequence):
+                    for part in (*(each.elements or ()), each.element):
+                        waiting += part
+                else:
+                    waiting.append(UNKNOWN if is_several else each)
+    return evaluation.sets.of(found)
+
+
 def _sample(run: Run, dataset: Value, call: At) -> Value:
     """Return what a dataset gives for an index."""
     value: Value = NEVER
-    for one in dataset:
+    for one in unwrapped(run.evaluation, dataset):
         if isinstance(one, Instance):
             found = run.evaluation.classes.method(one.cls, "__getitem__")
             if found is not None:

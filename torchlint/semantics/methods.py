@@ -180,6 +180,8 @@ def _of_container(
                 elif made is not None and isinstance(each, (Sequence, Iterator)):
                     parts = (*(getattr(each, "elements", None) or ()), each.element)
                     run.give(run.evaluation.elements(made), at, run.sets.all(parts))
+                elif made is not None and not arg.keyword:
+                    run.give(run.evaluation.elements(made), at, run.sets.unknown)
             if arg.keyword and made is not None:
                 run.give(run.evaluation.entry_cell(made, arg.keyword), at, arg.value)
         return run.one(Nothing())

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.values import Function, Instance, Library, Method, Object, Unknown
 from torchlint.syntax.chains import dotted, root_of
-from torchlint.training.loaders import loaders_in
+from torchlint.training.loader_uses import loaders_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,25 +7,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.library import PASSES_ON
 from torchlint.semantics.loaders import all_arguments
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
-    Dictionary,
-    Instance,
-    Iterator,
     Library,
-    Method,
     Nothing,
     Number,
     Object,
-    Sequence,
     Tensor,
     Truth,
 )
+from torchlint.training.loader_uses import Pass, handed_on, passes_of, turns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator as Several
     from collections.abc import Mapping
 
     from torchlint.semantics.arguments import Argument
@@ -33,30 +27,11 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.copies import DeviceCopy
 
-# Builtins that begin to go through what they are given.
-STARTS = frozenset(
-    f"builtins.{name}"
-    for name in ("enumerate", "filter", "iter", "list", "map", "set", "sorted", "sum", "tuple",
-                 "zip")
-)  # fmt: skip
 # How many processors there are, and which.
 COUNTS = frozenset({
     "os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count",
     "torch.multiprocessing.cpu_count", "psutil.cpu_count",
 })  # fmt: skip
-# What a framework goes through by itself, epoch after epoch.
-FRAMEWORKS = ("lightning.", "pytorch_lightning.", "ignite.")
-FITS = frozenset({"fit", "run"})
-HOOKS = frozenset({"train_dataloader", "val_dataloader"})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pass:
-    """An expression that starts to go through a loader; ``fits`` where a framework does that."""
-
-    node: cst.BaseExpression
-    file: int
-    fits: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +46,8 @@ class Loader:
     arguments: Mapping[str, Argument]
     is_whole: bool
     passes: tuple[Pass, ...]  # in all connected files
+    turns: tuple[Pass, ...]  # what is done with each batch, or takes one
+    is_handed_on: bool  # to code that is not seen
 
     def value(self, parameter: str) -> Value:
         """Return what a parameter is told, nothing where it is left out."""
@@ -103,7 +80,8 @@ class Loader:
         argument = self.arguments.get("num_workers")
         numbers = [_counted(one) for one in argument.value] if argument else []
         if not any(number is None or number > 0 for number in numbers):
-            return False if self.is_whole or numbers else None
+            is_written = argument is not None and argument.node is not None
+            return False if self.is_whole or is_written else None
         is_seen = argument is not None and argument.always and any(numbers)
         return True if is_seen and 0 not in numbers else None
 
@@ -123,81 +101,21 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
         for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
         if name in LOADERS
     ]
-    passes = _passes(evaluation) if made else {}
+    if not made:
+        return ()
+    passes, hands = passes_of(evaluation), handed_on(evaluation)
+    turns = turns_of(evaluation, passes)
     return tuple(
-        Loader(node, at, *all_arguments(evaluation, at), tuple(passes.get(at, ())))
+        Loader(
+            node,
+            at,
+            *all_arguments(evaluation, at),
+            tuple(passes.get(at, ())),
+            tuple(turns.get(at, ())),
+            at in hands,
+        )
         for at, node in made
     )
-
-
-def loaders_in(value: Value, *, inside: bool = False) -> dict[At, None]:
-    """Return the calls that made the loaders that a value may be, or may hold as well."""
-    found: dict[At, None] = {}
-    for one in value:
-        match one:
-            case Object(kind=kind, call=call) if kind in LOADERS and call is not None:
-                found[call] = None
-            case Instance(call=call) if call is not None:
-                found[call] = None
-            case Sequence(elements=elements, element=element) if inside:
-                for part in (*(elements or ()), element):
-                    found |= loaders_in(part, inside=True)
-            case Dictionary(entries=entries, element=element) if inside:
-                for part in (*(entry for _, entry in entries), element):
-                    found |= loaders_in(part, inside=True)
-            case Iterator(element=element) if inside:
-                found |= loaders_in(element, inside=True)
-    return found
-
-
-def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
-    """Return what starts to go through each loader."""
-    found: dict[At, list[Pass]] = {}
-    for file, module in enumerate(evaluation.files.modules):
-        for node, fits in _started(evaluation, file):
-            value = evaluation.values.get(id(node), ())
-            is_unpacked = isinstance(module.parent(node), cst.Arg) and (
-                module.parent(node).star == "*"  # type: ignore[union-attr]
-            )
-            for at in loaders_in(value, inside=is_unpacked):
-                found.setdefault(at, []).append(Pass(node, file, fits))
-    for at in _hooked(evaluation):
-        made = evaluation.node(at)
-        assert isinstance(made, cst.Call)
-        found.setdefault(at, []).append(Pass(made, at.file, fits=True))
-    return found
-
-
-def _hooked(evaluation: Evaluation) -> Several[At]:
-    """Yield the loaders that a framework asks a class for."""
-    for cls in evaluation.classes:
-        bases = evaluation.classes.library_bases(cls.at)
-        for name in sorted(HOOKS & cls.methods.keys()):
-            unit = evaluation.units.get(evaluation.at(cls.methods[name], cls.at.file))
-            if unit is not None and any(base.startswith(FRAMEWORKS) for base in bases):
-                yield from loaders_in(unit.returned.value, inside=True)
-
-
-def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, bool]]:
-    """Yield what a file goes through, and whether a framework does."""
-    index = evaluation.files.modules[file].index
-    loops: list[cst.For | cst.CompFor] = [*index.of(cst.For), *index.of(cst.CompFor)]
-    for loop in loops:
-        yield loop.iter, False
-    for source in index.of(cst.From):
-        yield source.item, False
-    for call in index.of(cst.Call):
-        for one in evaluation.values.get(id(call.func), ()):
-            fits = False
-            match one:
-                case Library(name=name):
-                    starts = name in STARTS or name in PASSES_ON or name.startswith("itertools.")
-                case Method(owner=Object(kind=kind), name=name):
-                    fits = starts = name in FITS and kind.startswith(FRAMEWORKS)
-                case _:
-                    starts = False
-            for arg in call.args if starts else ():
-                yield arg.value, fits
 
 
 def moves_of(loader: Loader, copies: tuple[DeviceCopy, ...]) -> list[DeviceCopy]:

@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import loop_of
 from torchlint.training.guards import Guard, guard_between
-from torchlint.training.loaders import loaders_in
+from torchlint.training.loader_uses import loaders_in
 from torchlint.training.turns import most_turns
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
-    from torchlint.training.loaders import Loader, Pass
+    from torchlint.training.loader_uses import Pass
+    from torchlint.training.loaders import Loader
 
 DEEPEST = 12  # calls
 ONCE = frozenset({Guard.EQUAL, Guard.ABORT, Guard.EXCEPTION})

@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.files import Files
-from torchlint.semantics.values import Library, Nothing
+from torchlint.semantics.values import Device, Library, Nothing
 from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
 from torchlint.training.effects import Effects
@@ -37,6 +37,8 @@ FRAMEWORKS = (
     "lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite", "composer",
     "transformers.Trainer", "transformers.trainer",
 )  # fmt: skip
+
+ACCELERATORS = ("torch.cuda", "torch.accelerator", "torch.xpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,18 @@ class Connected:
     def loaders(self) -> tuple[Loader, ...]:
         """The loaders that they make."""
         return loaders(self.evaluation)
+
+    @cached_property
+    def uses_gpu(self) -> bool:
+        """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
+        values = self.evaluation.values.values()
+        return any(
+            one.name.startswith(ACCELERATORS)
+            if isinstance(one, Library)
+            else getattr(one, "device", None) is Device.CUDA
+            for value in values
+            for one in value
+        )
 
     @cached_property
     def passes(self) -> Passes:
