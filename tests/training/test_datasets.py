@@ -24,9 +24,7 @@ class Data({base}):
 """
 
 
-def dataset(
-    body: str = "pass", loader: str = "", name: str = "__getitem__", base: str = "Dataset"
-) -> Datasets:
+def dataset(body: str = "pass", loader: str = "", base: str = "Dataset") -> Datasets:
     """Return what is known of the dataset of the first loader."""
     loader = loader or "DataLoader(Data(None))"
     evaluation = evaluated(HEAD.format(base=base, body=body, loader=loader))
