@@ -105,9 +105,9 @@ RULES: tuple[Rule, ...] = (
         words=(
             ("next(", ".next()", "__next__()"),
             ("iter(", "enumerate("),
-            STEPS,
         ),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL108",

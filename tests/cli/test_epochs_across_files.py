@@ -100,10 +100,10 @@ def test_steps_in_another_file(project, run) -> None:
     assert found(run, ".") == [("step.py", 4, "TL106")]
 
 
-def test_a_name_that_two_modules_give_is_followed_to_neither(project, run) -> None:
+def test_a_name_that_two_modules_give_is_followed_to_both(project, run) -> None:
     project.write("data/__init__.py", "try:\n    from .a import get_loader\nexcept ImportError:\n"
                   "    from .b import get_loader\n")  # fmt: skip
     project.write("data/a.py", DATA)
     project.write("data/b.py", DATA)
     project.write("main.py", STEPS)
-    assert found(run, ".") == []
+    assert found(run, ".") == [("main.py", 7, "TL106")]

@@ -29,11 +29,18 @@ CHANGING = frozenset(
 SHUFFLES = frozenset({"random.shuffle", "numpy.random.shuffle"})
 
 
-def changes_dataset(effects: Effects, loader: Loader, loop: cst.CSTNode, file: int) -> bool:
-    """Whether the turns of a loop, or what they call, change the dataset of a loader."""
-    changes = _Changes(effects, loader)
+def changes_dataset(
+    effects: Effects, loader: Loader, loop: cst.CSTNode, file: int, *others: str
+) -> bool:
+    """Whether the turns of a loop, or what they call, change the dataset of a loader.
+
+    ``others`` are parameters of which that is asked as well: its sampler.
+    """
     return any(
-        changes.in_node(node, home) for body, home in _run_in(effects, loop, file) for node in body
+        changes.in_node(node, home)
+        for changes in (_Changes(effects, loader, word) for word in ("dataset", *others))
+        for body, home in _run_in(effects, loop, file)
+        for node in body
     )
 
 
@@ -71,10 +78,11 @@ def _nodes(index: Index, node: cst.CSTNode) -> list[cst.CSTNode]:
 
 @dataclass(slots=True, eq=False)
 class _Changes:
-    """What is a change of the dataset of a loader."""
+    """What is a change of the dataset of a loader, or of what else it was given."""
 
     effects: Effects
     loader: Loader
+    word: str
 
     def value(self, node: cst.CSTNode) -> Value:
         return self.effects.evaluation.values.get(id(node), ())
@@ -105,7 +113,7 @@ class _Changes:
 
     def _is_dataset(self, node: cst.BaseExpression, file: int) -> bool:
         """Whether an expression may be the dataset."""
-        given = self.loader.arguments.get("dataset")
+        given = self.loader.arguments.get(self.word)
         if given is None:
             return False
         known = [one for one in given.value if isinstance(one, (Instance, Object)) and one.call]
@@ -113,7 +121,7 @@ class _Changes:
         if any(one in known for one in value):
             return True
         match node:
-            case cst.Attribute(value=inner, attr=cst.Name(value="dataset")):
+            case cst.Attribute(value=inner, attr=cst.Name(value=name)) if name == self.word:
                 return self.loader.at in loaders_in(self.value(inner))
         if known or given.node is None or file != self.loader.at.file:
             return False
