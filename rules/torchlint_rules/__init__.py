@@ -93,6 +93,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=(("DataLoader",),),
+        takes_script=True,
     ),
     Rule(
         code="TL106",

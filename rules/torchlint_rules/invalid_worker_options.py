@@ -49,22 +49,19 @@ mistakes show themselves only when the workers start:
         return train, DataLoader(Lines(path), batch_size=64, num_workers=4)
 
 ## Leaves alone
-- Options with values that are not known here, and what may be a sampler.  (What an option makes
-  one is reported: where there is one, `shuffle=True` raises.)
+- Options with values that are not known here.
 - `prefetch_factor=2` without workers below torch 2.0, where 2 is the default; where the version is
   not known it is advice.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
-- TL105b: workers that are told to be forked (`multiprocessing_context="fork"`), loops inside of
-  functions that the file itself does not call when it is imported, loaders that only code which
-  nothing reaches goes through (below `if step % 30 == 40:`).  Unless the script itself asks
-  for workers that are not forked, a `lambda` is only advised against, and a script that trains as
-  it is imported is left alone.
-- TL105c: datasets whose class speaks of workers, shards or ranks, draws at random or never ends;
-  those that go through something of another library, which may ask for its share itself; loaders
-  with a `worker_init_fn`.
+- TL105b: workers that are told to be forked (`multiprocessing_context="fork"`), and loaders that
+  nothing goes through.  Unless the script itself asks for workers that are not forked, a `lambda`
+  is only advised against, and a script that trains as it is imported is left alone.
+- TL105c: datasets that ask for the worker or the process, draw at random, never end or take every
+  n-th sample; those that go through something of another library, which may ask for its share
+  itself; loaders with a `worker_init_fn`.
 
-More than 64 workers are reported as advice: few machines can run them, and each holds a copy of
-the dataset.
+More than 64 workers are reported as advice, as are options that exclude each other only while an
+option of the command line is what it is by default.
 
 ## Fix safety
 No fix: which of the options is meant only the author knows.
@@ -85,24 +82,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.origins import origins
-from torchlint.analysis.sharding import repeats_samples
-from torchlint.analysis.workers import (
-    Workers,
-    is_run,
-    start_method,
-    started_by_import,
-    unpicklable,
-    workers_of,
-)
 from torchlint.rule import Finding, Severity
-from torchlint.syntax.chains import dotted
+from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
+from torchlint.training.datasets import datasets_of
+from torchlint.training.sharding import repeats_samples
+from torchlint.training.workers import start_method, started_by_import, unpicklable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.loaders import Loader
+    from torchlint.training.script import Script
 
 MANY = 64
 PREFETCH_NONE = Version("2.0")  # the release whose default is None
@@ -111,178 +101,141 @@ SHARE = (
     "Take each worker's share: `info = torch.utils.data.get_worker_info()`, then every "
     "`info.num_workers`-th sample from `info.id` on; `info` is None without workers."
 )
+RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 
 
-def invalid_worker_options(program: Program) -> Iterator[Finding]:
+def invalid_worker_options(script: Script) -> Iterator[Finding]:
     """Find loaders that raise when they are made, or whose workers go wrong."""
-    imports: list[cst.CSTNode] = []
     told: list[cst.CSTNode] = []
-    for call in program.loaders.calls:
-        workers = workers_of(program, call)
-        yield from excluded(program, call, workers)
-        if workers in (Workers.SOME, Workers.ASKED):
-            yield from too_many(program, call)
-            method = start_method(program, call)
-            if method not in ("fork", "unknown"):
-                yield from unsent(program, call, method, told)
-                yield from badly_started(program, call, method, imports)
-            yield from repeated(program, call)
+    for loader in script.loaders:
+        clashes = [*without_workers(script, loader), *replaced(script, loader)]
+        if clashes and not is_expected(script, loader.node):
+            what, severity = clashes[0]
+            yield Finding(loader.node, f"{what}: making this DataLoader raises ValueError", None,
+                          severity)  # fmt: skip
+        if loader.has_workers:
+            yield from too_many(loader)
+            yield from badly_started(script, loader, told)
+            yield from repeated(script, loader)
 
 
-def excluded(program: Program, call: cst.Call, workers: Workers) -> Iterator[Finding]:
-    """Find options that make the constructor raise."""
-    clashes = [*without_workers(program, call, workers), *replaced(program, call)]
-    if clashes and not is_expected(program, call):
-        what, severity = clashes[0]
-        yield Finding(call, f"{what}: making this DataLoader raises ValueError", None, severity)
-    elif may_be_sampled(program, call) and not is_expected(program, call):
-        yield Finding(
-            call,
-            "`sampler` replaces `shuffle=True`: making this DataLoader raises ValueError where "
-            "there is a sampler",
-            help="Pass `shuffle=sampler is None`, with the name of the sampler.",
-        )
-
-
-def without_workers(
-    program: Program, call: cst.Call, workers: Workers
-) -> Iterator[tuple[str, Severity | None]]:
+def without_workers(script: Script, loader: Loader) -> Iterator[tuple[str, Severity | None]]:
     """Yield options that need workers where there are none."""
-    if workers is not Workers.NONE:
+    if loader.has_workers is not False:
         return
-    if program.argument(call, "persistent_workers").literal() == "True":
-        yield "`persistent_workers=True` needs num_workers above 0", None
-    factor = program.argument(call, "prefetch_factor").literal()
-    if factor is not None and factor != "None":
-        old = program.target is not None and program.target < PREFETCH_NONE
-        if factor != "2" or (program.target is not None and not old):
-            yield f"`prefetch_factor={factor}` needs num_workers above 0", None
-        elif not old:
-            yield (
-                f"`prefetch_factor={factor}` needs num_workers above 0 from torch 2.0 on",
-                (Severity.INFO),
-            )
-    context = program.argument(call, "multiprocessing_context").values
-    if len(context) == 1 and (
-        isinstance(context[0], cst.SimpleString) or is_call(context[0], "get_context")
-    ):
-        yield (
-            f"`multiprocessing_context={program.brief(context[0])}` needs num_workers above 0",
-            (None),
-        )
+    numbers = loader.value("num_workers")
+    by_default = any(isinstance(one, Number) and one.option for one in numbers)
+    level = Severity.INFO if by_default else None
+    if loader.is_told("persistent_workers", truth=True):
+        yield "`persistent_workers=True` needs num_workers above 0", level
+    match loader.value("prefetch_factor"):
+        case (Number(value=factor),) if factor is not None:
+            target = script.settings.target
+            since = target is None and factor == 2
+            if target is None or target >= PREFETCH_NONE or factor != 2:
+                yield (
+                    f"`prefetch_factor={factor:g}` needs num_workers above 0"
+                    + (" from torch 2.0 on" if since else ""),
+                    Severity.INFO if since else level,
+                )
+    match loader.value("multiprocessing_context"):
+        case (Text() | Object(),):
+            node = loader.arguments["multiprocessing_context"].node
+            given = f"={script.module.brief(node)}" if node else ""
+            yield f"`multiprocessing_context{given}` needs num_workers above 0", level
 
 
-def replaced(program: Program, call: cst.Call) -> Iterator[tuple[str, Severity | None]]:
+def replaced(script: Script, loader: Loader) -> Iterator[tuple[str, Severity | None]]:
     """Yield options that replace each other."""
-    shuffles = program.argument(call, "shuffle").literal() == "True"
-    drops = program.argument(call, "drop_last").literal() == "True"
-    size = program.argument(call, "batch_size").literal()
-    sampled = has_sampler(program, call, "sampler")
-    batched = has_sampler(program, call, "batch_sampler")
-    datasets = program.datasets.of_loader(call) if shuffles or sampled or batched else ()
-    if datasets and all(one.iterable for one in datasets):
+    shuffles = loader.is_told("shuffle", truth=True)
+    drops = loader.is_told("drop_last", truth=True)
+    size = loader.value("batch_size")
+    is_sized = bool(size) and all(isinstance(one, Number) and one.value != 1 for one in size)
+    sampled, batched = is_given(loader, "sampler"), is_given(loader, "batch_sampler")
+    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    if (shuffles or sampled or batched) and datasets.is_iterable and datasets.classes:
         word = "shuffle=True" if shuffles else "sampler" if sampled else "batch_sampler"
-        name = datasets[0].name
+        cls = script.connected.evaluation.classes.of(datasets.classes[0])
+        name = cls.name if cls else "the dataset"
         yield f"`{name}` is an IterableDataset, whose order `{word}` cannot set", None
-    elif batched and (shuffles or drops or sampled or size not in (None, "1")):
+    elif batched and (shuffles or drops or sampled or is_sized):
         yield "`batch_sampler` replaces batch_size, shuffle, sampler and drop_last", None
     elif sampled and shuffles:
         yield "`sampler` replaces `shuffle=True`", None
-    elif size == "None" and drops:
+    elif shuffles and may_be_given(loader, "sampler"):
+        yield "`sampler` replaces `shuffle=True`, where there is a sampler", None
+    elif drops and size and all(isinstance(one, Nothing) for one in size):
         yield "`batch_size=None` makes no batches that `drop_last=True` could drop", None
 
 
-def has_sampler(program: Program, call: cst.Call, word: str) -> bool:
-    """Whether a loader is certainly given a sampler, not None."""
-    nodes = list(program.argument(call, word).values)
-    made: list[cst.CSTNode | None] = []
-    for node in nodes:
-        if isinstance(node, cst.Name):
-            bound = program.flow.reaching(node)
-            made += (b.value if b.is_plain else None for b in bound)
-        else:
-            made.append(node)
-    return bool(made) and all(is_call(node, "Sampler") for node in made)
-
-
-def may_be_sampled(program: Program, call: cst.Call) -> bool:
-    """Whether a loader that shuffles is given a sampler, or None: one by an option."""
-    if program.argument(call, "shuffle").literal() != "True":
+def is_given(loader: Loader, word: str) -> bool:
+    """Whether a loader is certainly given something, not None."""
+    argument = loader.arguments.get(word)
+    if argument is None or not argument.always or not argument.value:
         return False
-    made: list[cst.CSTNode] = []
-    for node in program.argument(call, "sampler").values:
-        made += origins(program, node)
-    given = [one for one in made if is_call(one, "Sampler")]
-    return bool(given) and all(one in given or literal(one) == "None" for one in made)
+    return all(isinstance(one, (Object, Instance, Sequence)) for one in argument.value)
 
 
-def is_call(node: cst.CSTNode | None, ending: str) -> bool:
-    """Whether an expression is a call of something whose name ends so."""
-    return isinstance(node, cst.Call) and dotted(node.func).endswith(ending)
+def may_be_given(loader: Loader, word: str) -> bool:
+    """Whether a loader is given something, or None: one by an option."""
+    found = {isinstance(one, (Object, Instance)) for one in loader.value(word)
+             if not isinstance(one, Nothing)}  # fmt: skip
+    return found == {True}
 
 
-def is_expected(program: Program, call: cst.Call) -> bool:
+def is_expected(script: Script, call: cst.Call) -> bool:
     """Whether the error is waited for: ``pytest.raises``, ``assertRaises``, ``try``."""
     child: cst.CSTNode = call
-    for above in program.index.ancestors(call):
+    for above in script.module.index.ancestors(call):
         if isinstance(above, cst.Try) and child is above.body and above.handlers:
             return True
-        if isinstance(above, cst.With) and any(
-            isinstance(item.item, cst.Call) and "raises" in dotted(item.item.func).lower()
-            for item in above.items
-        ):
-            return True
+        for item in above.items if isinstance(above, cst.With) else ():
+            func = item.item.func if isinstance(item.item, cst.Call) else item.item
+            name = func.attr if isinstance(func, cst.Attribute) else func
+            if isinstance(name, cst.Name) and name.value in RAISES:
+                return True
         child = above
     return False
 
 
-def too_many(program: Program, call: cst.Call) -> Iterator[Finding]:
+def too_many(loader: Loader) -> Iterator[Finding]:
     """Find more workers than machines have processors."""
-    values = program.argument(call, "num_workers").values
-    count = program.arguments.number(values[0]) if len(values) == 1 else None
-    if count is not None and count > MANY:
+    if loader.workers is not None and loader.workers > MANY:
         yield Finding(
-            call,
-            f"{count} workers, each with a copy of the dataset, are more than most machines run",
+            loader.node,
+            f"{loader.workers} workers, each with a copy of the dataset, are more than most "
+            "machines run",
             None,
             Severity.INFO,
             help="Start with one for each processor, and measure.",
         )
 
 
-def unsent(
-    program: Program, call: cst.Call, method: str, told: list[cst.CSTNode]
-) -> Iterator[Finding]:
-    """Find what only forked workers can be given (TL105b): each once, where it stands."""
-    local = unpicklable(program, call, program.datasets.of_loader(call))
-    if local is None or not is_run(program, call):
+def badly_started(script: Script, loader: Loader, told: list[cst.CSTNode]) -> Iterator[Finding]:
+    """Find what only forked workers can be given, or be started by (TL105b), each once."""
+    evaluation = script.connected.evaluation
+    method = start_method(evaluation, loader)
+    if method in ("fork", "unknown"):
         return
-    node = local.node if local.home is program else call
-    if node not in told:
+    local = unpicklable(evaluation, loader)
+    node = loader.node if local is None or local.file != script.file else local.node
+    if local is not None and node not in told:
         told.append(node)
-        where = f"by {method}" if method else NOT_FORKED
         yield Finding(
             node,
-            f"`{local.text}` cannot be sent to the workers of a DataLoader {where}",
+            f"`{local.text}` cannot be sent to the workers of a DataLoader "
+            f"{f'by {method}' if method else NOT_FORKED}",
             None,
             None if method else Severity.INFO,
             case="b",
             help="Define it at the level of the module.",
         )
-
-
-def badly_started(
-    program: Program, call: cst.Call, method: str, imports: list[cst.CSTNode]
-) -> Iterator[Finding]:
-    """Find workers that start as their file is imported, and import it again (TL105b)."""
-    if not method:
-        return  # most scripts train as they are imported, and are started by fork
-    for home, loop in program.loaders.loops_everywhere(call):
-        start = started_by_import(home, loop)
-        if start is not None and start[0] is program and not imports:  # one guard heals the file
-            imports.append(start[1])
+    for one in loader.passes if method else ():  # most scripts are started by fork
+        start = started_by_import(evaluation, one.node, one.file)
+        if start is not None and start[1] == script.file and script.module.tree not in told:
+            told.append(script.module.tree)  # one guard heals the file
             yield Finding(
-                header_of(start[1]),
+                start[0],
                 f"workers start when this file is imported, and import it again by {method}",
                 None,
                 case="b",
@@ -290,23 +243,18 @@ def badly_started(
             )
 
 
-def header_of(node: cst.CSTNode) -> cst.CSTNode:
-    """Return what to point at: of a loop what it goes through."""
-    return node.iter if isinstance(node, cst.For) else node
-
-
-def repeated(program: Program, call: cst.Call) -> Iterator[Finding]:
+def repeated(script: Script, loader: Loader) -> Iterator[Finding]:
     """Find workers that all give the same samples (TL105c)."""
-    if not program.argument(call, "worker_init_fn").absent:
-        return
-    datasets = program.datasets.of_loader(call)
-    if datasets and all(repeats_samples(one) for one in datasets):
-        name = datasets[0].name
-        yield Finding(
-            call,
-            f"every worker of this DataLoader gives every sample of `{name}`: "
-            "its `__iter__` does not ask for the worker's share",
-            None,
-            case="c",
-            help=SHARE,
-        )
+    effects = script.connected.frequencies.effects
+    datasets = datasets_of(effects, loader)
+    if datasets.is_iterable and loader.lacks("worker_init_fn"):
+        cls = datasets.classes and effects.evaluation.classes.of(datasets.classes[0])
+        if cls and repeats_samples(effects, datasets):
+            yield Finding(
+                loader.node,
+                f"every worker of this DataLoader gives every sample of `{cls.name}`: "
+                "its `__iter__` does not ask for the worker's share",
+                None,
+                case="c",
+                help=SHARE,
+            )

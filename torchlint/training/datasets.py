@@ -89,7 +89,7 @@ class Datasets:
     def is_iterable(self) -> bool | None:
         """Whether it is gone through and has no indices; None where that is not known."""
         found = {_is_iterable(self.evaluation, one) for one in self.found}
-        return found.pop() if len(found) == 1 else None if None in found or not found else True
+        return found.pop() if len(found) == 1 else None
 
     @property
     def classes(self) -> list[At]:
