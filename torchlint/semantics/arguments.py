@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.semantics.values import NEVER, Dictionary, Sequence
+from torchlint.semantics.operations import element_of
+from torchlint.semantics.values import NEVER, UNKNOWN, Dictionary, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,8 @@ def passed_by(run: Run, call: cst.Call) -> tuple[Passed, ...]:
     found = []
     for arg in call.args:
         value = run.value(arg.value)
+        if arg.star == "*" and _unpacked(value) is None:
+            value = run.sets.nested(Sequence("tuple", None, element_of(run, value), None))
         if arg.star == "**":
             for one in value:
                 if isinstance(one, Dictionary) and one.made is not None:
@@ -97,6 +100,8 @@ def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argum
             values = _unpacked(one.value)
             if values is None:
                 is_sure = False
+                found |= {name: Argument(value, None, always=False) for name in places[place:]
+                          for value in _several(one.value)}  # fmt: skip
                 break
             for value in values:
                 if place < len(places):
@@ -123,6 +128,13 @@ def _unpacked(value: Value) -> tuple[Value, ...] | None:
         case (Sequence(elements=tuple(elements)),):
             return elements
     return None
+
+
+def _several(value: Value) -> Iterator[Value]:
+    """Yield what each of an unknown number of arguments is, where that is known."""
+    for one in value:
+        if isinstance(one, Sequence) and one.element and UNKNOWN not in one.element:
+            yield one.element
 
 
 def _entries(value: Value) -> Iterator[tuple[str, Value]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics.classes import role
 from torchlint.semantics.loaders import PARAMETERS, arguments
 from torchlint.semantics.names import canonical
-from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, SELF_VIEWS
+from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, KNOWN, SELF_VIEWS
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     NEVER,
@@ -29,8 +31,6 @@ from torchlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
 
@@ -64,6 +64,8 @@ def _of(run: Run, node: cst.BaseExpression, one: Alternative, name: str) -> Valu
         case Object():
             return _of_object(run, one, name)
         case Tensor():
+            if one.loaded and not one.sure and _is_part(run, node, name):
+                return run.one(one)
             return _of_tensor(run, one, name)
         case Dictionary(made=made) if made is not None:
             cell = run.evaluation.attributes.get((made, name))
@@ -127,6 +129,13 @@ def _of_object(run: Run, one: Object, name: str) -> Value:
     if name == "module" and (inner := run.evaluation.inside(one)):
         return inner
     return run.one(Method(one, name))
+
+
+def _is_part(run: Run, node: cst.BaseExpression, name: str) -> bool:
+    """Whether an attribute of a batch of which nothing is known is a part of it."""
+    parent = run.module.parent(node)
+    is_called = isinstance(parent, cst.Call) and parent.func is node
+    return not (is_called or name in KNOWN)
 
 
 def _of_tensor(run: Run, one: Tensor, name: str) -> Value:

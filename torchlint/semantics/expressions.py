@@ -82,6 +82,9 @@ def _formatted(run: Run, node: cst.FormattedString) -> Value:
             for inner in part.format_spec or ():
                 if isinstance(inner, cst.FormattedStringExpression):
                     run.value(inner.expression)
+    match node.parts:
+        case [cst.FormattedStringText(value=word), _] if word in ("cuda:", "xpu:"):
+            return run.one(Text(word))  # whichever number
     return run.one(Text())
 
 

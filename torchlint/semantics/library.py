@@ -14,7 +14,7 @@ from torchlint.semantics.run import GRAD
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
-from torchlint.semantics.tensors import device_of, mixed, together
+from torchlint.semantics.tensors import device_of, mixed, places_of, together
 from torchlint.semantics.values import (
     NEVER,
     RANK,
@@ -91,7 +91,7 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
     """``torch.zeros(...)``, ``torch.device(...)``, ``F.relu(x)``."""
     short = name.rpartition(".")[2]
     if name == "torch.device":
-        return run.one(Place(device_of(first_of(passed, 0, "device"))))
+        return run.sets.of(Place(one) for one in places_of(first_of(passed, 0, "device")))
     if name == "torch.utils.data.random_split":
         part = run.one(Object("torch.utils.data.Subset", run.at(node)))
         return run.sets.nested(Sequence("list", None, part, None))

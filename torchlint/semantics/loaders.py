@@ -18,6 +18,7 @@ from torchlint.semantics.values import (
     Guess,
     Instance,
     Loaded,
+    Nothing,
     Number,
     Object,
     Sequence,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 # Datasets that give samples of others.
 HOLDERS = frozenset({"torch.utils.data.Subset", "torch.utils.data.ConcatDataset"})
+ROWS = "torch.utils.data.TensorDataset"
 PARAMETERS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
     "pin_memory", "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -67,7 +69,8 @@ def _batch(run: Run, call: At) -> Value:
                 value = run.sets.union(value, given_back)
         if value:
             return run.sets.each(value, lambda one: _marked(run, one, call))
-    if not sample:
+    is_plain = collate is None or all(isinstance(one, Nothing) for one in collate.value)
+    if not sample or not is_plain:
         return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
     return run.sets.each(sample, lambda one: _collated(run, one, call))
 
@@ -124,7 +127,26 @@ def _sample(run: Run, dataset: Value, call: At) -> Value:
                 at = run.evaluation.at(function, home.at.file)
                 given = run.evaluation.push(run, at, [run.one(Number())], call)
                 value = run.sets.union(value, given)
+        elif isinstance(one, Object) and one.kind == ROWS and one.call is not None:
+            value = run.sets.union(value, _row(run, one.call))
     return value
+
+
+def _row(run: Run, call: At) -> Value:
+    """Return what a dataset of tensors gives: a row of each."""
+    node = run.evaluation.node(call)
+    assert isinstance(node, cst.Call)
+    if any(arg.star or arg.keyword for arg in node.args):
+        return run.one(Sequence("tuple", None, run.one(Tensor()), None))
+    tensors = [
+        [one for one in run.evaluation.values.get(id(arg.value), ()) if isinstance(one, Tensor)]
+        for arg in node.args
+    ]
+    rows = tuple(
+        run.sets.of(Tensor(one.device, dtype=one.dtype) for one in several or [Tensor()])
+        for several in tensors
+    )
+    return run.sets.nested(Sequence("tuple", rows, NEVER, None))
 
 
 def _collated(run: Run, one: Alternative, call: At) -> Value:

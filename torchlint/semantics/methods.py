@@ -50,6 +50,7 @@ MODULE_SELF = frozenset(
 )
 OF_PARAMETERS = frozenset("parameters buffers state_dict".split())
 NAMED = frozenset("named_parameters named_buffers".split())
+ENTRIES = frozenset("keys values items get pop".split())  # what dictionaries have
 OF_MODULES = frozenset("modules children".split())
 
 
@@ -93,6 +94,8 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
         return run.one(Nothing())
     if name.startswith("new_"):
         return run.one(Tensor(one.device, made=run.at(node)))
+    if one.loaded and not one.sure and name in ENTRIES:
+        return _of_whole(run, one, name)
     changed = replace(one, made=None)
     if name not in tables.VIEWS:
         others = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
@@ -111,6 +114,18 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
     if name in ("float", "half", "double", "bfloat16"):
         changed = replace(changed, dtype="float")
     return library.several(run, name, changed, has_dim=bool(passed))
+
+
+def _of_whole(run: Run, one: Tensor, name: str) -> Value:
+    """A batch that nothing is known of is a dictionary, where it is used as one."""
+    text, part = run.one(Text()), run.one(one)
+    if name == "keys":
+        return run.sets.nested(Iterator(text))
+    if name == "items":
+        return run.sets.nested(
+            Iterator(run.sets.nested(Sequence("tuple", (text, part), NEVER, None)))
+        )
+    return run.sets.nested(Iterator(part)) if name == "values" else part
 
 
 def _moved(run: Run, one: Tensor, name: str, passed: Several[Passed]) -> Value:

@@ -48,6 +48,14 @@ def device_of(value: Value) -> Device:
     return found.pop() if len(found) == 1 else _likely(found)
 
 
+def places_of(value: Value) -> list[Device]:
+    """Return all devices that a value may name; the default of an option may be another."""
+    found = {_named(one) for one in value}
+    if any(getattr(one, "option", None) is not None for one in value):
+        found.add(Device.UNKNOWN)
+    return sorted(found) or [Device.UNKNOWN]
+
+
 def _likely(found: set[Device]) -> Device:
     """``"cuda" if torch.cuda.is_available() else "cpu"``: it is about the GPU."""
     return Device.CUDA if Device.CUDA in found else Device.UNKNOWN

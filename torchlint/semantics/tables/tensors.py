@@ -11,6 +11,12 @@ FLAGS = _names("""is_cuda is_leaf requires_grad is_sparse is_quantized is_meta i
     is_nested retains_grad is_cpu""")
 HOST_NUMBERS = _names("ndim itemsize nbytes")
 SELF_VIEWS = _names("T mT H mH real imag")
+KNOWN = (
+    FLAGS
+    | HOST_NUMBERS
+    | SELF_VIEWS
+    | _names("shape device data grad dtype layout grad_fn names to cuda cpu type float size")
+)
 
 # Methods that give no tensor.
 NUMBERS = _names("""dim ndimension numel nelement element_size data_ptr get_device storage_offset
