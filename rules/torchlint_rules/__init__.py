@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
         group=4,
         words=(Nearby(("TensorDataset",)), ("DataLoader",)),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL105",

@@ -76,7 +76,6 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -91,7 +90,7 @@ from torchlint.training.datasets import datasets_of
 from torchlint.training.draws import Draw, draws, is_one_pass, reads
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
-from torchlint.training.hoisting import free_name, is_unchanged, loops_around
+from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
 from torchlint.training.loader_uses import loaders_in
 from torchlint.training.turns import most_turns
 from torchlint_rules import judging
@@ -107,7 +106,6 @@ if TYPE_CHECKING:
 
 NOW_AND_THEN = (Guard.PERIODIC, Guard.CLOCK)
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
-LOADER_NAME = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$")
 
 
 def next_iter_in_loop(script: Script) -> Several[Finding]:
@@ -196,7 +194,7 @@ def fix(script: Script, draw: Draw, found: list[Draw], loaders: list[Loader]) ->
         for one in found
         if module.code(one.source) == text and module.index.inside(one.call, loop)
     ]
-    name = free_name(module, names_for(text), draw.call)
+    name = free_name(module, named_after(text, "batches"), draw.call)
     endless = wanted(script, draw, loop, together, loaders)
     if name is None or not all(one.plain for one in together) or endless is None:
         return None
@@ -218,14 +216,6 @@ def outermost(script: Script, draw: Draw) -> cst.For | cst.While | None:
         if rate is Rate.STEP and is_unchanged(script.module, draw.source, loop):
             found = loop
     return found
-
-
-def names_for(loader: str) -> tuple[str, ...]:
-    """Return names for the iterator: ``train_batches`` for ``self.train_loader``."""
-    last = re.findall(r"\w+", loader)[-1]
-    stem = LOADER_NAME.sub("", last)
-    name = f"{stem}_batches" if stem else "batches"
-    return name, f"{last}_batches"
 
 
 def wanted(

@@ -3,11 +3,10 @@
 ## Why
 A `DataLoader` asks its dataset for one sample after another and stacks them.  For a
 `TensorDataset`, whose samples lie in one tensor, that is one indexing operation and one small
-tensor for each sample, where a single index of the whole batch gives the same.  For tensors on a
-GPU each of them is a kernel launch.  A sampler that draws whole batches, with `batch_size=None` so
+tensor for each sample, where a single index of the whole batch gives the same; on a GPU each is a
+kernel launch.  A sampler that draws whole batches, with `batch_size=None` so
 that the loader does not make batches of its own, hands the indices of a batch to the dataset at
-once.  The smaller a sample is, the more that gains: of samples with thousands of numbers, copying
-them costs more than taking them apart.
+once.  The smaller a sample is, the more that gains.
 
 ## Bad
     import torch
@@ -40,18 +39,16 @@ them costs more than taking them apart.
                 optimizer.step()
 
 ## Leaves alone
-- Loaders with a `collate_fn`, a `batch_sampler`, workers, or a sampler that is not one of torch for
-  a single process (a `DistributedSampler` is told the epoch through the loader).
-- Loaders that may get one of these by a dictionary (`**kwargs`), and those of batch size 1 or None.
+- Loaders that have, or may have by a dictionary, a `collate_fn`, a `batch_sampler`, workers, or a
+  sampler that is not one of torch for a single process, and those of batch size 1 or None.
 - Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`),
   which take samples one by one whatever they are asked for.
 - Files that import a training framework: it puts samplers of its own into the loaders.
-- Code for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
+- Projects for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
 
-Reported as information: loaders that nothing is seen to go through but evaluations.
-
-Reported without a fix: loaders that the code asks for `batch_size`, `drop_last` or `sampler`, which
-would be others, calls with more than three arguments by place, and those that make a generator.
+Information: loaders that no training step goes through.  Without a fix: loaders that the code asks
+for `batch_size`, `drop_last` or `sampler`, which would be others, calls with more than three
+arguments by place, and those that make a generator.
 
 ## Fix safety
 Safe: the batches are the same, in the same order, as lists of tensors like before; `len(loader)`
@@ -78,25 +75,12 @@ On a GPU: not measured yet.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.arguments import Given
-from torchlint.analysis.datasets import TENSOR_DATASET
-from torchlint.analysis.density import is_dense
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.graphs import gives_graphs
-from torchlint.analysis.hoisting import free_name
-from torchlint.analysis.loader_uses import Use, use_of
-from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.loops import Role
-from torchlint.analysis.names import canonical
-from torchlint.analysis.origins import origins
-from torchlint.analysis.workers import Workers, workers_of
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import (
     AddArgument,
     AddImport,
@@ -106,275 +90,162 @@ from torchlint.edits.rewrites import (
     ReplaceArgument,
 )
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.values import Nothing, Object
 from torchlint.syntax.chains import dotted
+from torchlint.training.density import is_dense
+from torchlint.training.hoisting import free_name, named_after, plain_statement
+from torchlint.training.loader_uses import asked_for
+from torchlint.training.spelling import are_free, prefix_of
+from torchlint_rules import judging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.loaders import Loader
+    from torchlint.training.script import Script
 
 DATA = "torch.utils.data"
-SAMPLERS = frozenset(
-    f"{DATA}.{name}"
-    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler",
-                 "WeightedRandomSampler")
-)  # fmt: skip
+TENSORS, LOADER = f"{DATA}.TensorDataset", f"{DATA}.DataLoader"
+OTHERS = ("batch_size", "batch_sampler", "sampler", "drop_last")
+GIVEN = ("batch_size", "shuffle", "sampler", "drop_last", "generator")
 WHOLE = Version("1.2")  # the first one that takes `batch_size=None` beside a sampler
 BY_PLACE = 3  # arguments that a call may have by place: dataset, batch_size, shuffle
 
 
-def tensordataset_per_sample_collate(program: Program) -> Iterator[Finding]:
+def tensordataset_per_sample_collate(script: Script) -> Iterator[Finding]:
     """Find loaders that collate the samples of a TensorDataset one by one."""
-    if program.frameworks or (program.target or program.named or WHOLE) < WHOLE:
+    if script.frameworks or (script.settings.target or WHOLE) < WHOLE:
         return
-    for loader in program.loaders.calls:
-        if gives_graphs(program, loader):
-            continue  # it is not told to take batches as they are
-        batches = makes_batches(program, loader) and is_of_tensors(program, loader)
-        if batches and program.reaches(WHOLE):
-            yield finding(program, loader)
+    found = [one for one in script.loaders if takes_apart(one)]
+    asked = asked_for(script.connected.evaluation, *OTHERS) if found else frozenset()
+    for loader in found:
+        of = script.connected.frequencies.of
+        turns = [of(one.node, one.file) for one in loader.turns]
+        often = max(turns, key=lambda one: (one.rate, one.certain), default=None)
+        yield Finding(
+            loader.node,
+            "this DataLoader takes each sample out of a TensorDataset by itself and stacks them "
+            "again: one index gives the whole batch",
+            None if loader.at in asked else fix(script, loader),
+            judging.severity(often) if often else Severity.INFO,
+            help="Draw whole batches: sampler=BatchSampler(...), batch_size=None.",
+        )
 
 
-def makes_batches(program: Program, loader: cst.Call) -> bool:
-    """Whether a loader puts batches together in the main process, in torch's own way."""
-    for name in ("collate_fn", "batch_sampler"):
-        given = program.argument(loader, name, LOADER)
-        if not (given.absent or given.literal() == "None"):
-            return False
-    size = program.argument(loader, "batch_size", LOADER)
-    if size.given is not Given.YES or any(is_none_or_one(program, one) for one in size.values):
-        return False
-    return workers_of(program, loader) is Workers.NONE and draws_alone(program, loader)
+def takes_apart(loader: Loader) -> bool:
+    """Whether a loader batches a TensorDataset, in torch's own way."""
+    data = loader.value("dataset")
+    is_of_tensors = all(isinstance(one, Object) and one.kind == TENSORS for one in data)
+    return loader.kind == LOADER and loader.batches_alone and bool(data) and is_of_tensors
 
 
-def is_none_or_one(program: Program, size: cst.BaseExpression) -> bool:
-    """Whether a batch size may be seen to be None, or is 1."""
-    none = any(literal(one) == "None" for one in origins(program, size))
-    return none or program.arguments.number(size) == 1
-
-
-def draws_alone(program: Program, loader: cst.Call) -> bool:
-    """Whether a loader draws samples by itself, or by a sampler of torch for one process."""
-    sampler = program.argument(loader, "sampler", LOADER)
-    if sampler.absent or sampler.literal() == "None":
-        shuffle = program.argument(loader, "shuffle", LOADER)
-        return shuffle.absent or bool(shuffle.values)
-    made = [node for value in sampler.values for node in origins(program, value)]
-    return bool(made) and all(
-        isinstance(node, cst.Call) and program.qualified(node.func) in SAMPLERS for node in made
-    )
-
-
-def is_of_tensors(program: Program, loader: cst.Call) -> bool:
-    """Whether the dataset is a TensorDataset itself."""
-    datasets = program.datasets.of_loader(loader)
-    return bool(datasets) and all(
-        one.type == TENSOR_DATASET and not one.wrappers for one in datasets
-    )
-
-
-def finding(program: Program, loader: cst.Call) -> Finding:
-    """Return the finding, with as safe a fix as can be shown to be one."""
-    trained = bool(program.loaders.roles(loader) - {Role.EVAL})
-    use = use_of(program, loader)
-    return Finding(
-        loader,
-        "this DataLoader takes each sample out of a TensorDataset by itself and stacks them "
-        "again: one index gives the whole batch",
-        None if use is Use.ASKED else fix(program, loader, seen=use is Use.ITERATED),
-        None if trained else Severity.INFO,
-        help="Draw whole batches: sampler=BatchSampler(...), batch_size=None.",
-    )
-
-
-# -- the fix ----------------------------------------------------------------------------------
-
-
-def fix(program: Program, loader: cst.Call, *, seen: bool) -> Fix | None:
-    """Return the fix: a sampler that draws whole batches, of tensors in their usual layout.
-
-    ``seen``: all that is done with the loader is seen.
-    """
-    by_place = [arg for arg in loader.args if arg.keyword is None and not arg.star]
-    data = program.argument(loader, "dataset", LOADER).arg
+def fix(script: Script, loader: Loader) -> Fix | None:
+    """Return the fix: a sampler that draws whole batches, of tensors in their usual layout."""
+    by_place = [arg for arg in loader.node.args if arg.keyword is None and not arg.star]
+    data = loader.arguments["dataset"].node
     if len(by_place) > BY_PLACE or data is None:
         return None
-    named = dataset_name(program, loader, data.value)
-    drawn = None if named is None else sampler_of(program, loader, named.name)
-    spelled = None if drawn is None else names_of(program, loader, drawn)
-    if named is None or drawn is None or spelled is None:
+    named = dataset_name(script, loader, data)
+    if named is None or (drawn := sampler_of(script, loader, named[0])) is None:
         return None
-    prefix, imports = spelled
-    rewrites = [*named.rewrites, *arguments(program, loader, drawn.code(prefix)), *imports]
+    is_seen = named[2]
+    names = re.findall(r"{(\w+)}", drawn)
+    prefix = prefix_of(script, loader.node.func, DATA)
+    if not prefix and not are_free(script, loader.node, DATA, names):
+        return None
+    imports = () if prefix else tuple(AddImport(DATA, name) for name in names)
+    code = re.sub(r"{(\w+)}", rf"{prefix}\1", drawn)
     doubts = (
-        ("code that is not seen may ask the loader for its batch_size: it is None", not seen),
-        ("batches of tensors that were permuted keep their layout", named.unseen),
+        ("code that is not seen may ask the loader for its batch_size: it is None", loader.is_seen),
+        ("batches of tensors that were permuted keep their layout", is_seen),
     )
-    changes = "; ".join(text for text, holds in doubts if holds)
+    changes = "; ".join(text for text, holds in doubts if not holds)
     return Fix(
         "Take a whole batch with one index",
-        Safety.UNSAFE if changes else Safety.SAFE,
-        tuple(rewrites),
+        judging.safety(loader.is_seen, is_seen),
+        (*named[1], *arguments(loader, code), *imports),
         changes=changes,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A name for the dataset, the rewrites that it takes, and whether its tensors are unseen."""
+def dataset_name(
+    script: Script, loader: Loader, data: cst.BaseExpression
+) -> tuple[str, tuple[Rewrite, ...], bool] | None:
+    """Return a name for the dataset, the rewrites that it takes, and whether its tensors are seen.
 
-    name: str
-    rewrites: tuple[Rewrite, ...]
-    unseen: bool
-
-
-def dataset_name(program: Program, loader: cst.Call, data: cst.BaseExpression) -> Named | None:
-    """Return a name for the dataset, whose tensors become contiguous where they may not be."""
-    if isinstance(data, cst.Name | cst.Attribute):
-        datasets = program.datasets.of_loader(loader)
-        made = [one.call if one.program is program else None for one in datasets]
-        rewrites = [
-            Replace(arg.value, in_order(program, arg.value))
-            for call in made
-            for arg in (() if call is None else call.args)
-            if not arg.star and not is_dense(program, arg.value)
-        ]
-        unseen = any(call is None or any(arg.star for arg in call.args) for call in made)
-        return Named(program.code(data), tuple(rewrites), unseen)
-    if not isinstance(data, cst.Call) or program.qualified(data.func) != TENSOR_DATASET:
+    They become contiguous where they may not be.
+    """
+    evaluation, module = script.connected.evaluation, script.module
+    calls = [one.call for one in loader.value("dataset") if isinstance(one, Object) and one.call]
+    made = [evaluation.node(call) for call in calls if call.file == script.file]
+    args = [arg for call in made if isinstance(call, cst.Call) for arg in call.args]
+    turned = [arg.value for arg in args if not arg.star and not is_dense(evaluation, arg.value)]
+    is_seen = len(made) == len(loader.value("dataset")) and not any(arg.star for arg in args)
+    if isinstance(data, (cst.Name, cst.Attribute)):
+        rewrites = tuple(Replace(one, in_order(script, one)) for one in turned)
+        return module.code(data), rewrites, is_seen
+    if not isinstance(data, cst.Call) or script.name(data.func) != TENSORS:
         return None
-    statement = plain_statement(program, loader)
-    name = free_name(program, names_for(program, loader))
-    if statement is None or name is None or "#" in program.code(data):
+    statement = plain_statement(module, loader.node)
+    parent = module.parent(loader.node)
+    target = dotted(parent.targets[0].target) if isinstance(parent, cst.Assign) else ""
+    names = (*named_after(target, "dataset"), "tensor_dataset")
+    name = free_name(module, names, loader.node)
+    if statement is None or name is None or "#" in module.code(data):
         return None
-    tensors = ", ".join(argument(program, arg) for arg in data.args)
-    made_before = InsertBefore(statement, f"{name} = {program.code(data.func)}({tensors})")
-    unseen = any(arg.star for arg in data.args)
-    return Named(name, (made_before, Replace(data, name)), unseen)
+    tensors = [
+        in_order(script, one.value) if one.value in turned else one.star + module.code(one.value)
+        for one in data.args
+    ]
+    made_before = InsertBefore(
+        statement, f"{name} = {module.code(data.func)}({', '.join(tensors)})"
+    )
+    return (name, (made_before, Replace(data, name)), is_seen)
 
 
-def argument(program: Program, arg: cst.Arg) -> str:
-    """Return the code of an argument of ``TensorDataset(...)``."""
-    if arg.star:
-        return f"*{program.code(arg.value)}"
-    dense = is_dense(program, arg.value)
-    return program.code(arg.value) if dense else in_order(program, arg.value)
-
-
-def in_order(program: Program, tensor: cst.BaseExpression) -> str:
+def in_order(script: Script, tensor: cst.BaseExpression) -> str:
     """Return the code of a tensor that is contiguous."""
-    code = program.code(tensor)
-    tight = isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    code = script.module.code(tensor)
+    tight = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     return f"{code}.contiguous()" if tight else f"({code}).contiguous()"
 
 
-def plain_statement(
-    program: Program, node: cst.CSTNode
-) -> cst.SimpleStatementLine | cst.For | None:
-    """Return the statement that evaluates an expression once, before all else that it does."""
-    child = node
-    for above in program.index.ancestors(node):
-        match above:
-            case cst.SimpleStatementLine():
-                return above
-            case cst.For() if child is above.iter:
-                return above
-            case cst.Lambda() | cst.IfExp() | cst.BooleanOperation() | cst.BaseComp():
-                return None
-            case cst.CompFor() | cst.BaseStatement():
-                return None
-            case _:
-                child = above
-    return None
-
-
-def names_for(program: Program, loader: cst.Call) -> tuple[str, ...]:
-    """Return names for a dataset: ``train_dataset`` for that of ``train_loader``."""
-    match program.parent(loader):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() | cst.Attribute() as target)]):
-            last = dotted(target).rpartition(".")[2]
-        case _:
-            last = ""
-    stem = re.sub(r"_?(data)?_?(loader|iter|dl)$", "", last, flags=re.IGNORECASE)
-    return f"{stem}_dataset".lstrip("_"), f"{last}_dataset".lstrip("_"), "tensor_dataset"
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """How batches are drawn: names of torch.utils.data stand in braces."""
-
-    template: str
-    names: tuple[str, ...]
-
-    def code(self, prefix: str) -> str:
-        """Return the code, with a prefix before each of the names."""
-        code = self.template
-        for name in self.names:
-            code = code.replace(f"{{{name}}}", prefix + name)
-        return code
-
-
-def sampler_of(program: Program, loader: cst.Call, data: str) -> Drawn | None:
-    """Return a sampler that draws the batches that the loader makes so far."""
-    given = {
-        name: program.argument(loader, name, LOADER)
-        for name in ("batch_size", "shuffle", "sampler", "drop_last", "generator")
-    }
-    if any(one.arg is None and not one.absent for one in given.values()):
-        return None  # in a dictionary
-    if any(not isinstance(node, cst.Name | cst.Attribute) for node in given["generator"].values):
+def sampler_of(script: Script, loader: Loader, data: str) -> str | None:
+    """Return a sampler that draws the batches of the loader; names of torch stand in braces."""
+    code: dict[str, str] = {}
+    for name in GIVEN:
+        argument = loader.arguments.get(name)
+        if argument is not None and not all(isinstance(one, Nothing) for one in argument.value):
+            if argument.node is None:
+                return None  # in a dictionary
+            code[name] = script.module.code(argument.node)
+    generator = loader.arguments.get("generator")
+    if generator and "generator" in code and not dotted(generator.node or loader.node):
         return None  # a second one, where it is written a second time
-    code = {
-        name: program.code(one.arg.value)
-        for name, one in given.items()
-        if one.arg is not None and one.literal() != "None"
-    }
-    generator = f", generator={code['generator']}" if "generator" in code else ""
-    shuffled, ordered = f"{{RandomSampler}}({data}{generator})", f"{{SequentialSampler}}({data})"
-    names: tuple[str, ...] = ("RandomSampler", "SequentialSampler")
-    match given["shuffle"].literal() if "shuffle" in code else "False":
-        case _ if "sampler" in code:
-            inner, names = code["sampler"], ()
-        case "True":
-            inner, names = shuffled, names[:1]
-        case "False":
-            inner, names = ordered, names[1:]
-        case _:
-            inner = f"{shuffled} if {code['shuffle']} else {ordered}"
-    drop = code.get("drop_last", "False")
-    return Drawn(
-        f"{{BatchSampler}}({inner}, {code['batch_size']}, {drop})", ("BatchSampler", *names)
-    )
+    given = f", generator={code['generator']}" if "generator" in code else ""
+    shuffled, ordered = f"{{RandomSampler}}({data}{given})", f"{{SequentialSampler}}({data})"
+    if "sampler" in code:
+        inner = code["sampler"]
+    elif code.get("shuffle", "False") in ("True", "False"):
+        inner = shuffled if code.get("shuffle") == "True" else ordered
+    else:
+        inner = f"{shuffled} if {code['shuffle']} else {ordered}"
+    return f"{{BatchSampler}}({inner}, {code['batch_size']}, {code.get('drop_last', 'False')})"
 
 
-def names_of(
-    program: Program, loader: cst.Call, drawn: Drawn
-) -> tuple[str, tuple[Rewrite, ...]] | None:
-    """Return what stands before names of torch.utils.data, and the imports that they need."""
-    func = loader.func
-    if isinstance(func, cst.Attribute) and program.qualified(func.value) == DATA:
-        return f"{program.code(func.value)}.", ()
-    scope = program.index.scope(loader)
-    for name in drawn.names:
-        known = scope.owner(name) is None
-        if not known and canonical(program.names.root(name, scope)) != f"{DATA}.{name}":
-            return None
-    return "", tuple(AddImport(DATA, name) for name in drawn.names)
-
-
-def arguments(program: Program, loader: cst.Call, sampler: str) -> Iterator[Rewrite]:
+def arguments(loader: Loader, sampler: str) -> Iterator[Rewrite]:
     """Yield the changes of the call's arguments."""
     found = {
-        name: program.argument(loader, name, LOADER).arg
-        for name in ("batch_size", "shuffle", "sampler", "drop_last")
+        name: next((arg for arg in loader.node.args if arg.value is given.node), None)
+        for name, given in loader.arguments.items()
     }
-    place = found["sampler"] or found["shuffle"] or found["drop_last"]
-    if found["batch_size"] is not None:
-        yield ReplaceArgument(loader, found["batch_size"], "batch_size", "None")
+    place = found.get("sampler") or found.get("shuffle") or found.get("drop_last")
+    if (size := found.get("batch_size")) is not None:
+        yield ReplaceArgument(loader.node, size, "batch_size", "None")
     if place is not None:
-        yield ReplaceArgument(loader, place, "sampler", sampler)
+        yield ReplaceArgument(loader.node, place, "sampler", sampler)
     else:
-        yield AddArgument(loader, "sampler", sampler)
-    if found["drop_last"] not in (None, place):
-        yield RemoveArgument(loader, found["drop_last"])
+        yield AddArgument(loader.node, "sampler", sampler)
+    if (drop := found.get("drop_last")) is not None and drop is not place:
+        yield RemoveArgument(loader.node, drop)

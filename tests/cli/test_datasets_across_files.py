@@ -19,7 +19,7 @@ from points import points
 def train(x, step):
     data = points(x)
     for x, y in DataLoader(data, 64):
-        step(x, y)
+        step(x, y).backward()
 """
 DRAWN = (
     "DataLoader(data, batch_size=None, sampler=BatchSampler(SequentialSampler(data), 64, False))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from torchlint.syntax.module import Module
+
+_LOADER = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$", re.IGNORECASE)
 
 
 def loops_around(module: Module, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
@@ -64,3 +67,27 @@ def free_name(module: Module, names: Iterable[str], place: cst.CSTNode) -> str |
         used = {name.value for name in module.index.below(around, cst.Name)}
         used |= module.index.root.bindings.keys()
     return next((name for name in names if name not in used), None)
+
+
+def plain_statement(module: Module, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.For | None:
+    """Return the statement that evaluates an expression once, before all else that it does."""
+    child = node
+    for above in module.index.ancestors(node):
+        match above:
+            case cst.SimpleStatementLine():
+                return above
+            case cst.For() if child is above.iter:
+                return above
+            case cst.Lambda() | cst.IfExp() | cst.BooleanOperation() | cst.BaseComp():
+                return None
+            case cst.CompFor() | cst.BaseStatement():
+                return None
+        child = above
+    return None
+
+
+def named_after(loader: str, what: str) -> tuple[str, ...]:
+    """Return names for something of a loader: ``train_batches`` for ``self.train_loader``."""
+    last = loader.rpartition(".")[2]
+    stem = _LOADER.sub("", last)
+    return f"{stem}_{what}".lstrip("_"), f"{last}_{what}".lstrip("_")

@@ -10,7 +10,9 @@ import libcst as cst
 from torchlint.semantics.library import PASSES_ON
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
+    Class,
     Dictionary,
+    Function,
     Instance,
     Iterator,
     Library,
@@ -111,19 +113,33 @@ def turns_of(evaluation: Evaluation, passes: Mapping[At, list[Pass]]) -> dict[At
     return found
 
 
-def handed_on(evaluation: Evaluation) -> frozenset[At]:
-    """Return the loaders that other code gets: a function that is called, or any caller."""
-    found: dict[At, None] = {}
+def handed_on(evaluation: Evaluation) -> dict[At, bool]:
+    """Return the loaders that other code gets, a function or any caller; True where it is seen."""
+    found: dict[At, bool] = {}
     for unit in evaluation.units.values():
         if not unit.callers:
-            found |= loaders_in(unit.returned.value, inside=True)
+            found |= dict.fromkeys(loaders_in(unit.returned.value, inside=True), False)
     for module in evaluation.files.modules:
         for call in module.index.of(cst.Call):
             called = evaluation.values.get(id(call.func), ())
-            if not any(isinstance(one, Library) for one in called):
-                for arg in call.args:
-                    value = evaluation.values.get(id(arg.value), ())
-                    found |= loaders_in(value, inside=True)
+            if any(isinstance(one, Library) for one in called):
+                continue
+            is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
+            for arg in call.args:
+                value = evaluation.values.get(id(arg.value), ())
+                for at in loaders_in(value, inside=True):
+                    found[at] = found.get(at, True) and is_seen
+    return found
+
+
+def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
+    """Return the loaders that something asks for an attribute."""
+    found: dict[At, None] = {}
+    for module in evaluation.files.modules:
+        for name in (one for word in names for one in module.index.named.get(word, ())):
+            above = module.parent(name)
+            if isinstance(above, cst.Attribute) and above.attr is name:
+                found |= loaders_in(evaluation.values.get(id(above.value), ()))
     return frozenset(found)
 
 

@@ -32,6 +32,12 @@ COUNTS = frozenset({
     "os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count",
     "torch.multiprocessing.cpu_count", "psutil.cpu_count",
 })  # fmt: skip
+# Samplers of a single process that need not be told anything.
+SAMPLERS = frozenset(
+    f"torch.utils.data.{name}"
+    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler",
+                 "WeightedRandomSampler")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +53,9 @@ class Loader:
     is_whole: bool
     passes: tuple[Pass, ...]  # in all connected files
     turns: tuple[Pass, ...]  # what is done with each batch, or takes one
-    is_handed_on: bool  # to code that is not seen
+    is_handed_on: bool  # to other code
+    is_seen: bool = True  # whether all such code is
+    kind: str = ""  # the class
 
     def value(self, parameter: str) -> Value:
         """Return what a parameter is told, nothing where it is left out."""
@@ -86,6 +94,21 @@ class Loader:
         return True if is_seen and 0 not in numbers else None
 
     @property
+    def batches_alone(self) -> bool:
+        """Whether it draws and batches samples in the main process, in torch's own way."""
+        size, numbers = self.arguments.get("batch_size"), self.value("num_workers")
+        is_one = size is None or any(
+            isinstance(one, Nothing) or one == Number(1) for one in size.value
+        )
+        is_asked = any(isinstance(one, Number) and one.option for one in numbers)
+        draws = all(
+            isinstance(one, Nothing) or (isinstance(one, Object) and one.kind in SAMPLERS)
+            for one in self.value("sampler")
+        )
+        plain = self.lacks("collate_fn", "batch_sampler") and self.has_workers is False
+        return plain and draws and not is_asked and not is_one
+
+    @property
     def is_pinned(self) -> bool | None:
         """Whether its batches lie in pinned memory; None where that is not known."""
         argument = self.arguments.get("pin_memory")
@@ -97,7 +120,7 @@ class Loader:
 def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
     """Return the loaders that connected files make, in the order of files and text."""
     made = [
-        (at, node)
+        (at, node, name)
         for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
         if name in LOADERS
     ]
@@ -113,8 +136,10 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
             tuple(passes.get(at, ())),
             tuple(turns.get(at, ())),
             at in hands,
+            hands.get(at, True),
+            kind,
         )
-        for at, node in made
+        for at, node, kind in made
     )
 
 
