@@ -197,6 +197,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("synchronize",),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL209",

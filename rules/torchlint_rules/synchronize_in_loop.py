@@ -28,20 +28,16 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
             optimizer.step()
 
 ## Leaves alone
-- Code that measures: a CUDA event or a profiler is used there or around a call of it, a clock is
-  read before the loop and not seen to be read after it, the function returns the time, or it or
-  its file is named after a benchmark, a profile or a timing.  There the wait is the point.
-- Code that orders work by hand: CUDA streams (but not one on which something is set up, and joined
-  in the same function), graphs and events, `non_blocking` copies to the host, kernels of other
-  libraries (CuPy, Numba, Triton, ctypes), `torch.distributed` communication (but not collectives
-  such as `all_reduce` that wait themselves, or whose handle is waited for: PyTorch orders those).
-- A wait inside of `try` with a handler: it makes an asynchronous error appear there.
-- A wait now and then (`if step % 100 == 0:`), outside of training steps, or in an evaluation.
+- A wait once an epoch, every n steps, under an option that is off, or in `except`.
+- A wait in `try` with a handler: an asynchronous error is to appear there.
+- Files that order work by hand: streams (but not one that is joined in its function), graphs,
+  events, kernels of other libraries (CuPy, Numba, Triton), collectives whose handle nobody waits
+  for; and functions with `non_blocking` copies to the host.
+- Functions that return the time that they took, or ask how much memory is in use.
 
-A wait of every training step is information, without a fix, where a clock or a timer is read in
-the step: training is slowed down to say how long a step takes, which the mean of many steps says as
-well; all the more where the time is only read now and then.  So is one where clocks are read before
-and after the loop, and none in it: a single wait before the last makes that time right.
+A wait beside a clock or a profiler, in its function or loop, is information without a fix: training
+is slowed down to say how long a step takes, which the mean of many steps says as well.  So is one
+in a step that does not train, under a condition of which nothing is known, or beside a framework.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
@@ -62,66 +58,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.conditions import past_device_checks, whole_statement
-from torchlint.analysis.loops import Role
-from torchlint.analysis.needless_waits import Clock
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement
-from torchlint.rule import Finding, Severity
+from torchlint.rule import Finding
+from torchlint.training.conditions import whole_statement
+from torchlint.training.frequency import Rate
+from torchlint.training.waits import WAITS, Reason, synchronizations
+from torchlint_rules.judging import severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import libcst as cst
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.script import Script
 
-# When the time is read: what it is called, and what to do instead.
-TIMES = {
-    Clock.STEP: (
-        "the time that is taken there",
-        "Time many steps at once: wait before the first and after the last, and take the mean.",
+STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "step that does not train"}
+# What is measured, and what to do instead.
+MEASURES = {
+    Reason.CLOCK: (
+        ", for the time that is taken there",
+        "time many steps at once: wait before the first and after the last, and take the mean",
     ),
-    Clock.SELDOM: (
-        "a time that is only read now and then",
-        "Wait only in the steps whose time is read.",
-    ),
-    Clock.LOOP: (
-        "a time that is taken around the loop",
-        "Wait once, after the loop, before the clock is read.",
-    ),
+    Reason.PROFILER: (", beside a profiler", "a profiler shows the work of the GPU by itself"),
+    None: ("", "PyTorch orders the work of a step by itself; wait only around what is timed"),
 }
 
 
-def synchronize_in_loop(program: Program) -> Iterator[Finding]:
-    """Find waits for the whole GPU in training steps."""
-    for call in program.needless_waits:
-        forward = program.context(past_device_checks(program, call)).role is Role.FORWARD
-        where = "forward pass" if forward else "training step"
-        framework = bool(program.frameworks)
+def synchronize_in_loop(script: Script) -> Iterator[Finding]:
+    """Find waits for the whole GPU in every step."""
+    for wait in synchronizations(script):
+        frequency = script.frequency(wait.call)
+        step = STEPS.get(frequency.rate)
+        if step is None or frequency.guard or wait.reason not in MEASURES:
+            continue
+        what, advice = MEASURES[wait.reason]
+        is_needless = wait.reason is None and not script.frameworks
+        may_go = is_needless and frequency.decided and script.is_statement(wait.call)
         yield Finding(
-            call,
-            f"`{program.brief(call)}` stops the host until the GPU is idle, in every {where}",
-            None if framework else fix(program, call),
-            Severity.INFO if framework else None,
-            help="PyTorch orders the work of a step by itself; wait only around what is timed.",
-        )
-    for call, clock in program.timed_waits.items():
-        what, advice = TIMES[clock]
-        yield Finding(
-            call,
-            f"`{program.brief(call)}` stops the host until the GPU is idle, in every training "
-            f"step, for {what}",
-            severity=Severity.INFO,
+            wait.call,
+            f"`{script.module.brief(wait.call)}` stops the host until the GPU is idle, in every "
+            f"{step}{what}",
+            fix(script, wait.call) if may_go else None,
+            severity(frequency, is_needless),
             help=advice,
         )
 
 
-def fix(program: Program, call: cst.Call) -> Fix:
+def fix(script: Script, call: cst.Call) -> Fix:
     """Return the deletion of the statement, with the condition that holds nothing else."""
+    calls = [one for one, _ in script.calls_of(*WAITS)]
     return Fix(
         "Delete the wait",
         Safety.UNSAFE,
-        (DeleteStatement(whole_statement(program, program.needless_waits, call)),),
+        (DeleteStatement(whole_statement(script, calls, call)),),
         changes="errors of the GPU are raised later, and time measured elsewhere changes",
     )
