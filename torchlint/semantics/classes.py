@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.tables.frameworks import HOOKS
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Class, Library
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.cells import Cell
+    from torchlint.semantics.tables.frameworks import Hook
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
 
@@ -88,6 +90,11 @@ class Classes:
             for base in value
             if isinstance(base, Library)
         ]
+
+    def hook(self, at: At, name: str) -> Hook | None:
+        """Return what a framework calls a method for, None where it does not."""
+        tables = (HOOKS[base] for base in self.library_bases(at) if base in HOOKS)
+        return next((table[name] for table in tables if name in table), None)
 
     def is_open(self, at: At) -> bool:
         """Whether a class extends something unknown."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from torchlint.semantics.arguments import Passed
 from torchlint.semantics.cells import Cell
 from torchlint.semantics.values import Class, Function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import libcst as cst
 
     from torchlint.semantics.run import Env, Run
     from torchlint.semantics.values import Value
@@ -21,9 +22,20 @@ def define_function(run: Run, node: cst.FunctionDef) -> None:
     value = run.one(Function(run.at(node)))
     _defaults(run, node)
     run.evaluation.unit(node, run.unit)
-    for decorator in reversed(node.decorators):
-        run.value(decorator.decorator)
+    decorate(run, node, value)
     run.bind(node.name, value)
+
+
+def decorate(run: Run, node: cst.FunctionDef | cst.ClassDef, value: Value) -> None:
+    """Call the decorators of the project: they may keep what they are given, as registries do.
+
+    The name stays what was defined: what wraps it calls it.
+    """
+    for decorator in reversed(node.decorators):
+        for one in run.value(decorator.decorator):
+            if isinstance(one, Function):
+                passed = (Passed("", "", value, cst.Arg(decorator.decorator)),)
+                run.evaluation.call_function(run, decorator.decorator, one, passed)
 
 
 def define_lambda(run: Run, node: cst.Lambda) -> Value:
@@ -49,8 +61,6 @@ def parameters(node: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Param]:
 def define_class(run: Run, node: cst.ClassDef) -> None:
     """``class``: its body is read here, and what it binds are attributes of the class."""
     at, evaluation = run.at(node), run.evaluation
-    for decorator in node.decorators:
-        run.value(decorator.decorator)
     bases = [run.value(arg.value) for arg in node.bases]
     for keyword in node.keywords:
         run.value(keyword.value)
@@ -66,4 +76,5 @@ def define_class(run: Run, node: cst.ClassDef) -> None:
         if seen is not None:
             run.give(evaluation.attribute(at, name), at, seen[0])
     run.env = around
+    decorate(run, node, run.one(Class(at)))
     run.bind(node.name, run.one(Class(at)))

@@ -14,13 +14,13 @@ import libcst as cst
 
 from torchlint.semantics.arguments import bound, rest_of, unseen
 from torchlint.semantics.cells import Cell, Unit
-from torchlint.semantics.classes import Classes, role
+from torchlint.semantics.classes import Classes
 from torchlint.semantics.definitions import parameters
+from torchlint.semantics.entering import enter
 from torchlint.semantics.expressions import EXPRESSIONS
-from torchlint.semantics.guesses import guessed
 from torchlint.semantics.loaders import batches_of
-from torchlint.semantics.run import GRAD, MODES, Key, Run
-from torchlint.semantics.sets import Sets, is_known
+from torchlint.semantics.run import MODES, Key, Run
+from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
 from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS, WRAPPERS
 from torchlint.semantics.values import (
@@ -32,11 +32,8 @@ from torchlint.semantics.values import (
     Function,
     Instance,
     Iterator,
-    Library,
     Object,
     Sequence,
-    Truth,
-    Unknown,
     Value,
 )
 
@@ -134,7 +131,7 @@ class Evaluation:
             for statement in unit.node.body:
                 run.execute(statement)
         else:
-            self._begin(run, unit)
+            enter(run)
             if isinstance(unit.node, cst.Lambda):
                 run.give(unit.returned, unit.at, run.value(unit.node.body))
             else:
@@ -147,58 +144,6 @@ class Evaluation:
             self._ended += 1
             unit.order = self._ended
 
-    def _begin(self, run: Run, unit: Unit) -> None:
-        """Bind the parameters of a function to what its callers pass."""
-        assert not isinstance(unit.node, cst.Module)
-        for place, param in enumerate(parameters(unit.node)):
-            run.bind(param, self._parameter(run, unit, param, is_first=place == 0))
-        for star in (unit.node.params.star_arg, unit.node.params.star_kwarg):
-            if isinstance(star, cst.Param):
-                run.bind(star, self._rest(run, unit, star))
-        for mode in MODES:
-            cell = unit.modes.setdefault(mode, Cell())
-            value = run.read(cell)
-            if value:
-                run.env[mode] = value, ()
-        if isinstance(unit.node, cst.FunctionDef):
-            for decorator in unit.node.decorators:
-                self._decorate(run, self.values.get(id(decorator.decorator), NEVER))
-
-    @staticmethod
-    def _decorate(run: Run, value: Value) -> None:
-        for one in value:
-            match one:
-                case Object(kind=name) | Library(name=name) if name in (
-                    "torch.no_grad", "torch.inference_mode",
-                ):  # fmt: skip
-                    run.env[GRAD] = run.one(Truth(False)), ()
-
-    def _parameter(self, run: Run, unit: Unit, param: cst.Param, *, is_first: bool) -> Value:
-        if is_first and (own := self._self(run, unit)):
-            return own
-        cell = unit.parameters.setdefault(param.name.value, Cell())
-        value = run.read(cell)
-        if is_known(value):
-            return value
-        if value:  # some caller passes something unknown
-            guess = guessed(run, param)
-            known = self.sets.of(one for one in value if not isinstance(one, Unknown))
-            return self.sets.union(known, guess)
-        default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
-        return self.sets.union(guessed(run, param), default)
-
-    def _self(self, run: Run, unit: Unit) -> Value:
-        """Return what ``self`` is in a method: the instances that are seen to be made."""
-        cls = self.class_around(unit)
-        if cls is None or not isinstance(unit.node, cst.FunctionDef):
-            return NEVER
-        kind = role(unit.node)
-        if kind == "static":
-            return NEVER
-        if kind == "class":
-            return run.one(Class(cls.at))
-        return self.instances(run, cls) or run.one(Instance(cls.at, None))
-
     def instances(self, run: Run, cls: ClassOf) -> Value:
         """Return the instances that are made of a class and of those that extend it."""
         value = NEVER
@@ -206,15 +151,6 @@ class Evaluation:
             if one.instances is not None:
                 value = self.sets.union(value, run.read(one.instances))
         return value
-
-    def _rest(self, run: Run, unit: Unit, star: cst.Param) -> Value:
-        value = run.read(unit.parameters.setdefault(star.name.value, Cell()))
-        if value:
-            return value
-        made = run.at(star)
-        if star.star == "**":
-            return run.one(Dictionary((), self.sets.unknown, made))
-        return run.one(Sequence("tuple", None, self.sets.unknown, None))
 
     def changed(self, cell: Cell) -> None:
         """Have those who read a cell run again."""

@@ -17,7 +17,11 @@ _INNER = {
 _MOVED = {
     f"{home}.{inner}": home for home, inner_modules in _INNER.items() for inner in inner_modules
 } | {"torch.autograd.grad_mode": "torch", "torch.nn.modules": "torch.nn"}
+# One framework under three names.
+_LIGHTNING = ("pytorch_lightning.", "lightning.pytorch.", "lightning.core.module.")
 _SAME = {
+    "transformers.trainer.Trainer": "transformers.Trainer",
+    "transformers.trainer_callback.TrainerCallback": "transformers.TrainerCallback",
     "torch.autograd.no_grad": "torch.no_grad",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
 }
@@ -26,6 +30,9 @@ _SAME = {
 @functools.lru_cache(4096)
 def canonical(name: str) -> str:
     """Return the documented name of what a library has in several places."""
+    for prefix in _LIGHTNING:
+        if name.startswith(prefix):
+            name = f"lightning.{name[len(prefix) :]}"
     module, _, last = name.rpartition(".")
     if module.startswith("torch.nn.modules.") and module.count(".") == 3:
         module = "torch.nn"

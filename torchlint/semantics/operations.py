@@ -211,7 +211,10 @@ def _item(run: Run, one: Alternative, indices: Several[Value]) -> Value:
                     found = [item for name, item in entries if name == key]
                     later = run.evaluation.entry(run, one.made, key)
                     known = run.sets.all([*found, later])
-                    return known or run.sets.union(element, run.sets.unknown)
+                    if known:
+                        return known
+                    more = run.evaluation.put_into(run, one.made)  # by keys that are not known
+                    return more or run.sets.union(element, run.sets.unknown)
             values = [item for _, item in entries]
             more = run.evaluation.put_into(run, one.made)
             return run.sets.all([*values, element, more]) or run.sets.unknown

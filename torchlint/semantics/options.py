@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics.arguments import bound
 from torchlint.semantics.values import (
     NEVER,
+    At,
     Library,
     Nothing,
     Number,
@@ -20,11 +23,9 @@ from torchlint.semantics.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
 
-    import libcst as cst
-
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, Value
 
 _SWITCHES = {"store_true": False, "store_false": True}
 _COUNTED: dict[str, Alternative] = {
@@ -65,6 +66,43 @@ def add_option(run: Run, node: cst.Call, parser: Object, passed: Several[Passed]
     marked = run.sets.each(value, lambda one: run.one(_marked(one, at)))
     run.give(run.evaluation.attribute(parser.call, name), at, marked)
     return run.sets.unknown
+
+
+def click_options(run: Run, function: cst.FunctionDef) -> dict[str, Value]:
+    """Return what decorators of click make of the parameters of a function that click calls."""
+    found: dict[str, Value] = {}
+    for decorator in function.decorators:
+        node, values = decorator.decorator, run.evaluation.values
+        match values.get(id(node), NEVER):
+            case (Object(kind="click.option", call=At() as at),) if isinstance(node, cst.Call):
+                given = {arg.keyword.value: arg.value for arg in node.args if arg.keyword}
+                flags = [
+                    one.value
+                    for arg in node.args
+                    if not arg.keyword
+                    for one in values.get(id(arg.value), NEVER)
+                    if isinstance(one, Text) and one.value
+                ]
+                name = max(flags, key=lambda flag: (not flag.startswith("-"), len(flag)))
+                value = values.get(id(given["default"]), NEVER) if "default" in given else NEVER
+                if not value and "is_flag" in given:
+                    value = run.one(Truth(False))
+                plain = name.split("/")[0].lstrip("-").replace("-", "_")
+                found[plain] = run.sets.each(
+                    value or run.one(Nothing()), lambda one: run.one(_marked(one, at))
+                )
+    return found
+
+
+def typer_option(run: Run, default: Value) -> Value:
+    """``lr: float = typer.Option(0.1)``: what the option is, NEVER for any other default."""
+    match default:
+        case (Object(kind="typer.Option" | "typer.Argument", call=At() as at),):
+            node = run.evaluation.node(at)
+            first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+            value = run.evaluation.values.get(id(first), NEVER)
+            return run.sets.each(value, lambda one: run.one(_marked(one, at))) if value else value
+    return NEVER
 
 
 def _marked(one: Alternative, at: At) -> Alternative:

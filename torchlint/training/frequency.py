@@ -39,6 +39,9 @@ class Rate(enum.IntEnum):
     STEP = 5
 
 
+HOOKED = {"step": Rate.STEP, "evaluation": Rate.EVAL_STEP, "epoch": Rate.EPOCH, "once": Rate.ONCE}
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """One way that leads to a node: how often it runs by that, and what it depends on.
@@ -220,9 +223,13 @@ class Frequencies:
 
 
 def _protocols(evaluation: Evaluation) -> list[tuple[At, Rate]]:
-    """Return the functions that loaders run: for each sample, and for each batch."""
+    """Return the functions that loaders and frameworks run, and how often."""
     found: list[tuple[At, Rate]] = []
     for cls in evaluation.classes:
+        for name, method in cls.methods.items():
+            hook = evaluation.classes.hook(cls.at, name)
+            if hook is not None:
+                found.append((evaluation.at(method, cls.at.file), HOOKED[hook.rate]))
         for name in ("__getitem__", "__iter__"):
             if evaluation.classes.kind(cls.at) == "dataset" and name in cls.methods:
                 at = evaluation.at(cls.methods[name], cls.at.file)

@@ -63,8 +63,7 @@ DATASETS = frozenset(
 )  # fmt: skip
 MODULES = frozenset({
     "torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel",
-    "lightning.LightningModule", "pytorch_lightning.LightningModule",
-    "lightning.pytorch.LightningModule", "torch.nn._Loss", "torch.nn._WeightedLoss",
+    "lightning.LightningModule", "torch.nn._Loss", "torch.nn._WeightedLoss",
 })  # fmt: skip
 SCHEDULERS = "torch.optim.lr_scheduler."
 

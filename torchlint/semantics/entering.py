@@ -1,0 +1,122 @@
+"""What holds where a function is entered: what its parameters are, and which modes are on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.cells import Cell
+from torchlint.semantics.classes import role
+from torchlint.semantics.definitions import parameters
+from torchlint.semantics.guesses import guessed
+from torchlint.semantics.options import click_options, typer_option
+from torchlint.semantics.run import GRAD, MODES
+from torchlint.semantics.sets import is_known
+from torchlint.semantics.values import (
+    NEVER,
+    Class,
+    Device,
+    Dictionary,
+    Instance,
+    Library,
+    Object,
+    Sequence,
+    Tensor,
+    Truth,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchlint.semantics.run import Run
+    from torchlint.semantics.tables.frameworks import Hook
+    from torchlint.semantics.values import Value
+
+_NO_GRAD = ("torch.no_grad", "torch.inference_mode")
+
+
+def enter(run: Run) -> None:
+    """Bind the parameters of a function to what its callers pass, and set its modes."""
+    node = run.unit.node
+    assert not isinstance(node, cst.Module)
+    hook = _hook(run)
+    options: Mapping[str, Value] = {}
+    if isinstance(node, cst.FunctionDef):
+        options = click_options(run, node)
+    is_method = run.evaluation.class_around(run.unit) is not None
+    for place, param in enumerate(parameters(node)):
+        is_batch = hook is not None and hook.batch >= 0 and place == hook.batch + is_method
+        value = options.get(param.name.value) or _parameter(
+            run, param, is_first=place == 0, is_batch=is_batch
+        )
+        run.bind(param, value)
+    for star in (node.params.star_arg, node.params.star_kwarg):
+        if isinstance(star, cst.Param):
+            run.bind(star, _rest(run, star))
+    for mode in MODES:
+        value = run.read(run.unit.modes.setdefault(mode, Cell()))
+        if value:
+            run.env[mode] = value, ()
+    if hook is not None and not hook.has_gradients:
+        run.env[GRAD] = run.one(Truth(False)), ()
+    if isinstance(node, cst.FunctionDef):
+        for decorator in node.decorators:
+            _decorate(run, run.evaluation.values.get(id(decorator.decorator), NEVER))
+
+
+def _hook(run: Run) -> Hook | None:
+    """Return what a framework calls the function for, where it is a method that one calls."""
+    cls = run.evaluation.class_around(run.unit)
+    if cls is None or not isinstance(run.unit.node, cst.FunctionDef):
+        return None
+    return run.evaluation.classes.hook(cls.at, run.unit.node.name.value)
+
+
+def _decorate(run: Run, value: Value) -> None:
+    for one in value:
+        match one:
+            case Object(kind=name) | Library(name=name) if name in _NO_GRAD:
+                run.env[GRAD] = run.one(Truth(False)), ()
+
+
+def _parameter(run: Run, param: cst.Param, *, is_first: bool, is_batch: bool) -> Value:
+    if is_first and (own := _self(run)):
+        return own
+    sets = run.sets
+    value = run.read(run.unit.parameters.setdefault(param.name.value, Cell()))
+    if is_known(value):
+        return value
+    if is_batch and not value:  # which a framework has moved to where it trains
+        return run.one(Tensor(Device.CUDA, sure=False))
+    if value:  # some caller passes something unknown
+        guess = guessed(run, param)
+        known = sets.of(one for one in value if not isinstance(one, Unknown))
+        return sets.union(known, guess)
+    values = run.evaluation.values
+    default = NEVER if param.default is None else values.get(id(param.default), NEVER)
+    return typer_option(run, default) or sets.union(guessed(run, param), default)
+
+
+def _self(run: Run) -> Value:
+    """Return what ``self`` is in a method: the instances that are seen to be made."""
+    cls = run.evaluation.class_around(run.unit)
+    if cls is None or not isinstance(run.unit.node, cst.FunctionDef):
+        return NEVER
+    kind = role(run.unit.node)
+    if kind == "static":
+        return NEVER
+    if kind == "class":
+        return run.one(Class(cls.at))
+    return run.evaluation.instances(run, cls) or run.one(Instance(cls.at, None))
+
+
+def _rest(run: Run, star: cst.Param) -> Value:
+    value = run.read(run.unit.parameters.setdefault(star.name.value, Cell()))
+    if value:
+        return value
+    made = run.at(star)
+    if star.star == "**":
+        return run.one(Dictionary((), run.sets.unknown, made))
+    return run.one(Sequence("tuple", None, run.sets.unknown, None))
