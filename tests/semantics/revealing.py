@@ -88,8 +88,8 @@ def _shown(evaluation: Evaluation, one: Alternative) -> str:
             return f"{_shown(evaluation, owner)}.{name}"
         case Tensor():
             return _tensor(one)
-        case Array():
-            return "array"
+        case Array(made=made):
+            return "array made" if made else "array"
         case Number(value=value) | Truth(value=value) | Text(value=value):
             kind = {Number: "number", Truth: "bool", Text: "str"}[type(one)]
             return kind if value is None else repr(value)

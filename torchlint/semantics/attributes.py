@@ -15,6 +15,7 @@ from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, KNOWN, SELF_
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     NEVER,
+    Array,
     Class,
     Dictionary,
     File,
@@ -68,6 +69,8 @@ def _of(run: Run, node: cst.BaseExpression, one: Alternative, name: str) -> Valu
             if one.loaded and not one.sure and _is_part(run, node, name):
                 return run.one(one)
             return _of_tensor(run, one, name)
+        case Array():
+            return _of_array(run, one, name)
         case Dictionary(made=made) if made is not None:
             cell = run.evaluation.attributes.get((made, name))
             return run.read(cell) if cell else run.one(Method(one, name))
@@ -137,6 +140,15 @@ def _is_part(run: Run, node: cst.BaseExpression, name: str) -> bool:
     parent = run.module.parent(node)
     is_called = isinstance(parent, cst.Call) and parent.func is node
     return not (is_called or name in KNOWN)
+
+
+def _of_array(run: Run, one: Array, name: str) -> Value:
+    if name in ("ndim", "size", "itemsize", "nbytes"):
+        return run.one(Number())
+    if name == "shape":
+        return run.one(Sequence("tuple", None, run.one(Number()), None))
+    is_view = name in ("T", "mT", "real", "imag", "flat")
+    return run.one(replace(one, made=None) if is_view else Method(one, name))
 
 
 def _of_tensor(run: Run, one: Tensor, name: str) -> Value:

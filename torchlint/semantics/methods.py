@@ -51,6 +51,8 @@ MODULE_SELF = frozenset(
 OF_PARAMETERS = frozenset("parameters buffers state_dict".split())
 NAMED = frozenset("named_parameters named_buffers".split())
 ENTRIES = frozenset("keys values items get pop".split())  # what dictionaries have
+# Methods of an array that give memory of its own.
+NEW_ARRAYS = frozenset("astype copy flatten repeat round clip cumsum cumprod argsort".split())
 OF_MODULES = frozenset("modules children".split())
 
 
@@ -60,7 +62,7 @@ def call(run: Run, node: cst.Call, owner: Alternative, name: str, passed: Severa
         case Tensor():
             return of_tensor(run, node, owner, name, passed)
         case Array():
-            return _of_array(run, owner, name)
+            return _of_array(run, node, owner, name, passed)
         case Sequence() | Dictionary():
             return _of_container(run, node, owner, name, passed)
         case Instance() | Guess(what="model"):
@@ -160,12 +162,19 @@ def _typed(run: Run, one: Tensor, kind: Value) -> Value:
     return run.one(replace(one, device=where, made=None))
 
 
-def _of_array(run: Run, one: Array, name: str) -> Value:
+def _of_array(run: Run, node: cst.Call, one: Array, name: str, passed: Several[Passed]) -> Value:
     if name in ("sum", "mean", "max", "min", "std", "var", "item", "argmax", "argmin", "prod"):
-        return run.sets.of([Number(None, one.read), replace(one)])
+        number = Number(None, one.read)
+        axis = bool(first_of(passed, 0, "axis")) and name != "item"
+        array = replace(one, dtype="", made=run.at(node))
+        return run.sets.of([array] if axis else [number, replace(array, made=None)])
     if name == "tolist":
         return run.one(Sequence("list", None, run.one(Number(None, one.read)), None))
-    return run.one(one)
+    if name in NEW_ARRAYS:
+        is_sure = not any(arg.keyword == "copy" for arg in passed)
+        dtype = "" if name == "astype" else one.dtype
+        return run.one(replace(one, dtype=dtype, made=run.at(node) if is_sure else None))
+    return run.one(replace(one, made=None))
 
 
 def _of_container(

@@ -19,7 +19,30 @@ REDUCES = frozenset(
     """sum mean std var median max min amax amin prod average argmax argmin any all
     nansum nanmean nanstd nanmax nanmin ptp count_nonzero percentile quantile""".split()
 )
-NUMBERS = frozenset("float32 float64 int32 int64 sqrt log exp ceil floor".split())
+# What is a number where all that it is given are numbers.
+NUMBERS = frozenset(
+    """float16 float32 float64 double int8 int16 int32 int64 uint8 bool_ sqrt log log2 log10 log1p
+    exp expm1 ceil floor round around abs absolute sign power clip maximum minimum sin cos tan tanh
+    arctan2 isnan isinf isfinite""".split()
+)
+PRODUCTS = frozenset("dot inner vdot matmul trace norm det".split())  # of vectors they are numbers
+# What gives memory of its own ...
+FRESH = frozenset(
+    """zeros ones full empty eye identity arange linspace logspace geomspace stack concatenate
+    hstack vstack dstack row_stack column_stack array copy zeros_like ones_like full_like empty_like
+    tile repeat pad where roll sort argsort cumsum cumprod diff outer tri tril triu meshgrid
+    loadtxt genfromtxt fromfile fromiter histogram unique bincount convolve correlate interp insert
+    append delete flatnonzero argwhere packbits unpackbits einsum tensordot kron cov vander
+    """.split()
+)
+# ... and what draws so many numbers, where a size is given at this place.
+SIZES = {
+    "random": 0, "random_sample": 0, "ranf": 0, "sample": 0, "standard_normal": 0, "choice": 1,
+    "poisson": 1, "exponential": 1, "randint": 2, "integers": 2, "normal": 2, "uniform": 2,
+    "beta": 2, "gamma": 2, "binomial": 2, "laplace": 2, "lognormal": 2,
+}  # fmt: skip
+DRAWN = frozenset("rand randn permutation multivariate_normal dirichlet multinomial".split())
+READ_ONLY = frozenset("broadcast_to frombuffer memmap".split())
 
 
 def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
@@ -32,11 +55,35 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return run.one(Number(None, read))
     if short in REDUCES and not axis:
         return run.one(Number(None, read))
-    if name.startswith("numpy.random.") and not passed:
+    is_random = name.startswith("numpy.random.")
+    if is_random and _is_one(short, plain, passed):
         return run.one(Number())
     if short in ("seed", "set_printoptions", "save", "savez", "savetxt", "isscalar"):
         return run.sets.unknown
-    return run.one(Array(_batch(passed), read))
+    of_each = short in NUMBERS
+    is_own = short in (DRAWN | SIZES.keys() if is_random else FRESH) or of_each
+    made = run.at(node) if is_own and "copy" not in [arg.keyword for arg in passed] else None
+    array = Array(_batch(passed), read, _dtype(passed), made)
+    may_be_number = short in PRODUCTS or (
+        of_each and not any(isinstance(one, Array) for value in plain for one in value)
+    )
+    return run.sets.of([array, Number(None, read)] if may_be_number else [array])
+
+
+def _is_one(short: str, plain: Several[Value], passed: Several[Passed]) -> bool:
+    """Whether one number is drawn: no size is given."""
+    if short in ("rand", "randn"):
+        return not passed
+    place = SIZES.get(short)
+    has_size = any(arg.keyword == "size" or arg.star for arg in passed)
+    return not passed or (place is not None and len(plain) <= place and not has_size)
+
+
+def _dtype(passed: Several[Passed]) -> str:
+    """Return the kind of the numbers that are asked for: "bool", "int", "float" or ""."""
+    words = [getattr(one, "name", "") for arg in passed if arg.keyword == "dtype"
+             for one in arg.value]  # fmt: skip
+    return next((kind for kind in ("bool", "int", "float") for word in words if kind in word), "")
 
 
 def _read(run: Run, node: cst.Call, passed: Several[Passed]) -> At | None:

@@ -51,19 +51,26 @@ def combined(
 ) -> Value:
     """Return ``left + right``, for any operator of arithmetic."""
     work = _ARITHMETIC.get(type(node.operator))
-    found = [_combined(run, work, one, other) for one in left or (UNKNOWN,) for other in right]
+    found = [
+        _combined(run, node, work, one, other) for one in left or (UNKNOWN,) for other in right
+    ]
     return run.sets.of(found) if found else run.sets.unknown
 
 
 def _combined(
-    run: Run, work: Callable[[Any, Any], Any] | None, one: Alternative, other: Alternative
+    run: Run,
+    node: cst.BinaryOperation | cst.AugAssign,
+    work: Callable[[Any, Any], Any] | None,
+    one: Alternative,
+    other: Alternative,
 ) -> Alternative:
     match one, other:
         case (Tensor(), _) | (_, Tensor()):
             return mixed(one, other)
         case (Array(), _) | (_, Array()):
             arrays = [each for each in (one, other) if isinstance(each, Array)]
-            return replace(arrays[0], read=next((each.read for each in arrays if each.read), None))
+            read = next((each.read for each in arrays if each.read), None)
+            return replace(arrays[0], read=read, made=run.at(node))
         case (Number() | Truth(), Number() | Truth()):
             read = next((each.read for each in (one, other) if isinstance(each, Number)), None)
             return Number(_calculated(work, one.value, other.value), read)
@@ -113,8 +120,10 @@ def negated(run: Run, node: cst.UnaryOperation, value: Value) -> Value:
             found.append(Number(-one.value, one.read))
         elif isinstance(one, Tensor):
             found.append(mixed(one, Number()))
+        elif isinstance(one, Array):
+            found.append(replace(one, made=run.at(node)))
         else:
-            found.append(one if isinstance(one, (Number, Array)) else UNKNOWN)
+            found.append(one if isinstance(one, Number) else UNKNOWN)
     return run.sets.of(found)
 
 
@@ -222,6 +231,7 @@ def _item(run: Run, one: Alternative, indices: Several[Value]) -> Value:
             return run.one(_selected(one, indices))
         case Array():
             is_number = all(value and isinstance(value[0], Number) for value in indices)
+            one = replace(one, made=None)
             return run.sets.of([one, Number(None, one.read)] if is_number else [one])
         case Text():
             return run.one(Text())

@@ -131,11 +131,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A NumPy array, or what converts itself to one; ``read`` is the read of a tensor it is."""
+    """A NumPy array, or what converts itself to one; ``read`` is the read of a tensor it is.
+
+    ``made`` is the expression that made its memory: a view has none of its own.
+    """
 
     batch: At | None = None
     read: At | None = None
     dtype: str = ""
+    made: At | None = None
 
 
 @dataclass(frozen=True, slots=True)
