@@ -87,7 +87,7 @@ def _parameter(run: Run, param: cst.Param, *, is_first: bool, is_batch: bool) ->
     sets = run.sets
     value = run.read(run.unit.parameters.setdefault(param.name.value, Cell()))
     if is_known(value):
-        return value
+        return typer_option(run, value) or value
     if is_batch and not value:  # which a framework has moved to where it trains
         return run.one(Tensor(Device.CUDA, sure=False))
     if value:  # some caller passes something unknown

@@ -19,6 +19,7 @@ from torchlint.semantics.definitions import parameters
 from torchlint.semantics.entering import enter
 from torchlint.semantics.expressions import EXPRESSIONS
 from torchlint.semantics.loaders import batches_of
+from torchlint.semantics.names import canonical
 from torchlint.semantics.run import MODES, Key, Run
 from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
@@ -32,6 +33,7 @@ from torchlint.semantics.values import (
     Function,
     Instance,
     Iterator,
+    Library,
     Object,
     Sequence,
     Value,
@@ -74,6 +76,7 @@ class Evaluation:
         self._names: dict[tuple[int, int, str], Cell] = {}
         self._elements: dict[At, Cell] = {}
         self._entries: dict[At, dict[str, Cell]] = {}
+        self.partials: dict[At, tuple[Passed, ...]] = {}
         self._wrapped: dict[At, Value] = {}
         self._captured: dict[int, bool] = {}
         self._queue: list[tuple[int, At]] = []
@@ -212,10 +215,12 @@ class Evaluation:
 
     def starred(self, file: int, scope: Scope, word: str) -> Cell | None:
         """Return the cell of what ``from x import *`` brings under a name."""
-        for star in reversed(scope.stars):
-            home = self.files.starred(file, star)
-            if home is not None and home != file and word in self.files.exported(home):
-                return self.name(home, self.files.modules[home].index.root, word)
+        found = self.files.star_home(file, scope, word)
+        match found:
+            case int():
+                return self.name(found, self.files.modules[found].index.root, word)
+            case str():
+                return Cell(self.sets.one(Library(canonical(f"{found}.{word}"))))
         return None
 
     def is_captured(self, file: int, scope: Scope) -> bool:

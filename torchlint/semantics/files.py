@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.tables.torch_classes import is_known_to
 from torchlint.syntax.chains import dotted
 from torchlint.syntax.scopes import ScopeKind
 
@@ -68,10 +69,26 @@ class Files:
         path = PurePosixPath(self.paths[package])
         return self._in(path.parent, [name]) if path.name == "__init__.py" else None
 
-    def starred(self, here: int, star: cst.ImportFrom) -> int | None:
-        """Return the file that ``from x import *`` means."""
-        module = "." * len(star.relative) + ("" if star.module is None else dotted(star.module))
-        return self.find(here, module)
+    def star_home(self, here: int, scope: Scope, word: str) -> int | str | None:
+        """Return the file that ``from x import *`` brings a name from, or the module of a library.
+
+        The last such import counts; one of a file may have the name from another one.
+        """
+        todo = [(here, star) for star in scope.stars]
+        seen = {here}
+        while todo:
+            at, star = todo.pop()
+            module = "." * len(star.relative) + ("" if star.module is None else dotted(star.module))
+            home = self.find(at, module)
+            if home is None:
+                if is_known_to(module, word):
+                    return module
+            elif home not in seen:
+                seen.add(home)
+                if word in self.exported(home):
+                    return home
+                todo += [(home, one) for one in self.modules[home].index.root.stars]
+        return None
 
     def exported(self, rank: int) -> frozenset[str]:
         """Return the names that a star import of a file brings."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics import builtin_calls, numpy_calls
 from torchlint.semantics.arguments import first_of
+from torchlint.semantics.callbacks import CALLERS, PARTIAL, called_back, of_partial, partial
 from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
 from torchlint.semantics.models import of_model
 from torchlint.semantics.operations import element_of
@@ -20,8 +21,6 @@ from torchlint.semantics.values import (
     RANK,
     Array,
     Device,
-    Function,
-    Instance,
     Iterator,
     Nothing,
     Number,
@@ -49,10 +48,6 @@ PASSES_ON = frozenset({
     "prefetch_generator.BackgroundGenerator",
 })  # fmt: skip
 PREPARES = "apex.amp.initialize"  # hands back a model and its optimizer
-# What calls what it is given: the place of the function, and of its arguments.
-CALLS_BACK = {"torch.utils.checkpoint.checkpoint": 0, "torch.multiprocessing.spawn": 0,
-              "torch.func.functional_call": 0, "threading.Thread": 1, "atexit.register": 0,
-              "multiprocessing.Process": 1}  # fmt: skip
 _UTILS = "torch.nn.utils."
 HAND_BACK = frozenset({
     "copy.copy", "copy.deepcopy", "torch.compile", "torch.jit.script", "torch.jit.trace",
@@ -78,8 +73,10 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     if name == PREPARES:
         values = tuple(first_of(passed, place) or run.sets.unknown for place in range(2))
         return run.sets.nested(Sequence("tuple", values, NEVER, None))
-    if name in CALLS_BACK:
-        return _called_back(run, node, name, passed)
+    if name in CALLERS:
+        return called_back(run, node, name, passed)
+    if name == PARTIAL:
+        return partial(run, node, passed)
     if kind_of(name) or name in CONTAINERS:
         return _made(run, node, name, passed)
     if package == "torch":
@@ -220,27 +217,14 @@ def _handed_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -
     return value or run.sets.unknown
 
 
-def _called_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
-    """What runs a function that it is given."""
-    plain = [one for one in passed if not one.keyword]
-    place = CALLS_BACK[name]
-    target = first_of(passed, place, "target" if place else "function")
-    results: Value = NEVER
-    rest = tuple(plain[place + 1 :])
-    for one in target:
-        if isinstance(one, Function):
-            results = run.sets.union(results, run.evaluation.call_function(run, node, one, rest))
-        elif isinstance(one, (Instance, Object)):
-            results = run.sets.union(results, of_model(run, node, one, rest, NEVER))
-    return results or run.sets.unknown
-
-
 def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]) -> Value:
     """Return what calling an object of a library gives: a layer, a loss."""
-    kind = kind_of(one.kind)
-    if one.kind in WRAPPERS:
-        from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
+    from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
 
+    kind = kind_of(one.kind)
+    if one.kind == PARTIAL:
+        return of_partial(run, node, one, passed, calls.apply)
+    if one.kind in WRAPPERS:
         inner = run.evaluation.inside(one)
         value = run.sets.all(calls.apply(run, node, each, passed) for each in inner)
         if is_known(value):
