@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics import library, methods
-from torchlint.semantics.arguments import passed_by
+from torchlint.semantics.arguments import first_of, passed_by
 from torchlint.semantics.construction import construct
 from torchlint.semantics.models import of_model
-from torchlint.semantics.tensors import mixed
+from torchlint.semantics.tensors import device_of, mixed
 from torchlint.semantics.values import (
     NEVER,
     Class,
+    Device,
     Function,
     Guess,
     Instance,
     Library,
     Method,
     Object,
+    Place,
     Tensor,
+    Text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import libcst as cst
-
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
+
+# Methods that models have, and tensors have not.
+OF_MODELS = frozenset({"parameters", "named_parameters", "train", "eval", "state_dict", "modules",
+                       "load_state_dict", "children", "forward"})  # fmt: skip
 
 
 def call(run: Run, node: cst.Call) -> Value:
@@ -38,7 +45,32 @@ def call(run: Run, node: cst.Call) -> Value:
     run.evaluation.modes[id(node)] = run.modes()
     if not func:
         return NEVER
-    return run.sets.each(func, lambda one: apply(run, node, one, passed))
+    value = run.sets.each(func, lambda one: apply(run, node, one, passed))
+    return run.sets.union(value, _moved(run, node, passed)) if value == run.sets.unknown else value
+
+
+def _moved(run: Run, node: cst.Call, passed: Sequence[Passed]) -> Value:
+    """``x.to(device)``: what nobody knows is a tensor on a GPU if it is moved there.
+
+    A name may be a model as well: not one on which methods of models are called.
+    """
+    match node.func:
+        case cst.Attribute(value=cst.Name(value=word), attr=cst.Name(value="to" | "cuda" as move)):
+            scope = run.unit.scope
+            called = run.evaluation.files.methods_called(run.unit.at.file, scope, word)
+            if called & OF_MODELS or run.evaluation.convention(word):
+                return NEVER
+        case cst.Attribute(value=cst.Subscript(), attr=cst.Name(value="to" | "cuda" as move)):
+            pass
+        case _:
+            return NEVER
+    where = first_of(passed, 0, "device")
+    is_gpu = move == "cuda" or (
+        all(isinstance(one, (Place, Text)) for one in where)
+        and bool(where)
+        and device_of(where) is Device.CUDA
+    )
+    return run.one(Tensor(Device.CUDA)) if is_gpu else NEVER
 
 
 def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) -> Value:
