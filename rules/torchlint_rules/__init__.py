@@ -186,6 +186,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         needs=Needs.GPU,
         words=((".to(", ".copy_("), ("non_blocking", "pin_memory")),
+        takes_script=True,
     ),
     Rule(
         code="TL208",

@@ -57,26 +57,29 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_copies import first_read, host_copies
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
+from torchlint.training.pending import Readers, host_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.syntax.module import Module
+    from torchlint.training.script import Script
 
 
-def nonblocking_d2h_race(program: Program) -> Iterator[Finding]:
+def nonblocking_d2h_race(script: Script) -> Iterator[Finding]:
     """Find copies to the host that are read before anything has waited for them."""
-    for copy in host_copies(program):
-        read = first_read(program, copy)
+    evaluation, module = script.connected.evaluation, script.module
+    readers = Readers(evaluation, script.file)
+    for copy in host_copies(evaluation, script.file):
+        read = readers.first(copy) if copy.certain else None
         if read is not None:
             yield Finding(
                 copy.call,
-                f"`{program.brief(copy.call)}` does not wait for the copy, "
-                f"and `{shortened(program, read, copy.call)}` reads it",
+                f"`{module.brief(copy.call)}` does not wait for the copy, "
+                f"and `{shortened(module, read, copy.call)}` reads it",
                 Fix(
                     "Wait for the copy",
                     Safety.SAFE,
@@ -86,11 +89,11 @@ def nonblocking_d2h_race(program: Program) -> Iterator[Finding]:
             )
 
 
-def shortened(program: Program, read: cst.CSTNode, copy: cst.Call) -> str:
+def shortened(module: Module, read: cst.CSTNode, copy: cst.Call) -> str:
     """Return the code that reads, without the copy where that stands in it."""
-    if isinstance(read, cst.Call) and program.index.inside(copy, read):
+    if isinstance(read, cst.Call) and module.index.inside(copy, read):
         func = read.func
-        if isinstance(func, cst.Attribute) and program.index.inside(copy, func):
+        if isinstance(func, cst.Attribute) and module.index.inside(copy, func):
             return f".{func.attr.value}()"
-        return f"{program.brief(func)}(...)"
-    return program.brief(read)
+        return f"{module.brief(func)}(...)"
+    return module.brief(read)

@@ -19,6 +19,7 @@ import torch
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 cpu = torch.device("cpu")
 model = torch.nn.Linear(3, 3).to(device)
+rows = []
 """
 COPY = 'h = out.to("cpu", non_blocking=True)\n'
 
@@ -39,7 +40,6 @@ def buffer(*lines: str, made: str = "torch.empty(3, pin_memory=True)") -> str:
     "source",
     [
         pytest.param(script("print(out.to('cpu'))"), id="waits"),
-        pytest.param(script("print(out.to('cpu', non_blocking=False))"), id="waits, it says"),
         pytest.param(script("print(out.to('cpu', non_blocking=fast))"), id="a variable decides"),
         pytest.param(script("print(out.to('cuda:1', non_blocking=True))"), id="to another GPU"),
         pytest.param(script("print(out.to(device, non_blocking=True))"), id="to where it is"),
@@ -57,10 +57,8 @@ def buffer(*lines: str, made: str = "torch.empty(3, pin_memory=True)") -> str:
         pytest.param(script("print(h)", COPY), id="read in the next step, perhaps after a wait"),
         pytest.param(script(COPY, "torch.cuda.synchronize()", "print(h)"), id="a wait"),
         pytest.param(script(COPY, "event.synchronize()", "print(h)"), id="an event"),
-        pytest.param(script(COPY, "sync()", "print(h)"), id="a wait, by its name"),
         pytest.param(script(COPY, "self.finish()", "print(h)"), id="a wait, perhaps"),
         pytest.param(script(COPY, "loss = out.sum().item()", "print(h)"), id="item waits as well"),
-        pytest.param(script(COPY, "g = out.cpu()", "print(h)"), id="cpu waits as well"),
         pytest.param(script(COPY, "g = y.to(device)", "print(h)"), id="a blocking copy waits"),
         pytest.param(script(COPY, "print(out)", "print(h)"), id="printing from the GPU waits"),
         pytest.param(script(COPY, "a = torch.cat((h, out.cpu()))"), id="a wait before the reading"),
@@ -98,7 +96,6 @@ def buffer(*lines: str, made: str = "torch.empty(3, pin_memory=True)") -> str:
             id="a buffer, on another way",
         ),
         pytest.param(script("out.copy_(x, non_blocking=True)", "print(out)"), id="to the GPU"),
-        pytest.param(script("buffer.copy_()"), id="a copy of nothing"),
     ],
 )
 def test_is_silent(source):
@@ -125,9 +122,7 @@ def test_is_silent(source):
         pytest.param(script(COPY, "a = h.T.sum()"), "h.T.sum()", id="transposed"),
         pytest.param(script(COPY, "a = h + 1"), "h + 1", id="arithmetic"),
         pytest.param(script(COPY, "a = 1 < h"), "< h", id="a comparison"),
-        pytest.param(script(COPY, "a = -h"), "-h", id="a sign"),
         pytest.param(script(COPY, "total += h"), "total += h", id="a total"),
-        pytest.param(script(COPY, "if h:\n    pass"), "h", id="a condition"),
         pytest.param(script(COPY, "a = f'{h}'"), "{h}", id="text"),
         pytest.param(script(COPY, "a = torch.sum(h)"), "torch.sum(h)", id="by torch"),
         pytest.param(script(COPY, "g = h", "a = g.sum()"), "g.sum()", id="by another name"),

@@ -56,6 +56,9 @@ READERS = frozenset(
 JOINS = frozenset({"cat", "concat", "stack", "vstack", "hstack", "concatenate", "array"})
 # Packages whose functions do not wait for a GPU, but for tensors that they are given.
 PLAIN = ("torch.", "numpy.", "math.", "time.", "random.", "logging.", "builtins.")
+# Methods of lists, dictionaries, optimizers and losses; and what waits, whatever it is a method of.
+QUICK = frozenset({"append", "extend", "add", "update", "items", "keys", "values", "get",
+                   "zero_grad", "step", "backward", "train", "eval"})  # fmt: skip
 WAITING = frozenset({"synchronize", "wait", "query", "barrier", "elapsed_time"})
 
 
@@ -280,8 +283,10 @@ class Readers:
         if last in WAITING:
             return True
         words = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        if last in ("to", "cuda") and "non_blocking" not in words:
-            return True
+        if last in ("to", "cuda"):
+            return "non_blocking" not in words
+        if last in QUICK:
+            return False
         value = self.evaluation.values.get(id(call.func), ())
         return not value or not all(self._is_quick(one) for one in value)
 
