@@ -490,6 +490,7 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E3,
         words=(("DistributedSampler", "DistributedDataParallel"), ("DataLoader",)),
+        takes_script=True,
     ),
     Rule(
         code="TL901",

@@ -13,6 +13,7 @@ from torchlint.rule import Severity
 CODE = "TL804"
 SAMPLER = "sampler = DistributedSampler(dataset)"
 LOADER = "loader = DataLoader(dataset, 8, sampler=sampler)"
+NAMES = "BatchSampler, DataLoader, DistributedSampler, RandomSampler"
 STEPS = "for x, y in loader:\n    loss = model(x, y)\n    loss.backward()\n    optimizer.step()"
 
 
@@ -24,7 +25,7 @@ def train(
     top: str = "",
 ) -> str:
     """Return a training of several epochs with a sampler."""
-    lines = ["from torch.utils.data import DataLoader, DistributedSampler, RandomSampler"]
+    lines = [f"from torch.utils.data import {NAMES}"]
     lines += [*top.splitlines(), "", "def train(model, dataset, optimizer, args):"]
     lines += textwrap.indent(f"{sampler}\n{loader}", "    ").splitlines()
     lines += [f"    {head}", *textwrap.indent(epoch, " " * 8).splitlines()]
@@ -37,19 +38,26 @@ def train(
         pytest.param(train(f"sampler.set_epoch(epoch)\n{STEPS}"), id="it is told"),
         pytest.param(train(f"loader.sampler.set_epoch(epoch)\n{STEPS}"), id="by the loader"),
         pytest.param(train(f"f(loader).set_epoch(epoch)\n{STEPS}"), id="by something else"),
-        pytest.param(train(f"# sampler.set_epoch(epoch)\n{STEPS}"), id="switched off by hand"),
         pytest.param(train(f"sampler.epoch = epoch\n{STEPS}"), id="its epoch is set"),
         pytest.param(
-            train(top="def tell(loader, epoch):\n    loader.sampler.set_epoch(epoch)"),
-            id="a function of the file could do it",
+            train(
+                f"tell(loader, epoch)\n{STEPS}",
+                top="def tell(loader, epoch):\n    loader.sampler.set_epoch(epoch)",
+            ),
+            id="a function of the file does it",
+        ),
+        pytest.param(
+            train(
+                f"samplers['train'].set_epoch(epoch)\n{STEPS}",
+                "samplers = {'train': DistributedSampler(dataset)}",
+                LOADER.replace("=sampler", "=samplers['train']"),
+            ),
+            id="it is kept in a dictionary",
         ),
         pytest.param(train(f"begin(loader, epoch)\n{STEPS}"), id="a function gets both"),
         pytest.param(train(f"hooks.begin(sampler)\n{STEPS}"), id="a function gets the sampler"),
         pytest.param(
             train(sampler=f"{SAMPLER}\nhook = Hook(sampler)"), id="an object gets the sampler"
-        ),
-        pytest.param(
-            train(loader=f"{LOADER}\nrunner = Runner(loader)"), id="an object gets the loader"
         ),
         pytest.param(
             train(sampler="sampler = DistributedSampler(dataset, shuffle=False)"),
@@ -390,8 +398,8 @@ def parallel(
         pytest.param(
             parallel(
                 data="dataset = Mine()",
-                top="class Mine(Dataset):\n    def __getitem__(self, i):\n"
-                "        return read(i * self.world_size)\n",
+                top="import torch.distributed as dist\nclass Mine(Dataset):\n"
+                "    def __getitem__(self, i):\n        return read(i * dist.get_world_size())\n",
             ),
             id="the dataset knows of processes",
         ),
@@ -406,9 +414,6 @@ def parallel(
         pytest.param(
             parallel(wrap="model = DistributedDataParallel(model, process_group=group)"),
             id="groups of processes may share their data",
-        ),
-        pytest.param(
-            parallel(top="from mine import DistributedTokenSampler"), id="there is some sampler"
         ),
         pytest.param(
             parallel().replace("loss.backward()", "pass").replace("optimizer.step()", ""),

@@ -1,0 +1,83 @@
+"""Whether the processes of a distributed training may divide the data, or draw of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import RANK, Instance, Library, Number, Object
+from torchlint.training.datasets import reached
+
+if TYPE_CHECKING:
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.training.datasets import Datasets
+
+WRAPPER = "torch.nn.parallel.DistributedDataParallel"
+SEEDS = frozenset({
+    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "random.seed",
+    "numpy.random.seed", "torch.random.manual_seed",
+})  # fmt: skip
+GROUPS = frozenset({"process_group", "device_mesh"})
+ASKS = ("torch.distributed.", "torch.utils.data.get_worker_info", "os.environ")
+DEEPEST = 4  # names that come from names
+
+
+def wrap_alike(evaluation: Evaluation) -> bool:
+    """Whether models are wrapped for processes that all draw the same, of one group."""
+    wrapped = [node for _, node, name in evaluation.makings.values() if name == WRAPPER]
+    if not wrapped or any(
+        arg.keyword and arg.keyword.value in GROUPS for call in wrapped for arg in call.args
+    ):
+        return False
+    for module in evaluation.files.modules:
+        for call in module.index.of(cst.Call):
+            called = evaluation.values.get(id(call.func), ())
+            if any(isinstance(one, Library) and one.name in SEEDS for one in called):
+                values = [evaluation.values.get(id(arg.value), ()) for arg in call.args]
+                if not all(isinstance(one, Number) for value in values for one in value):
+                    return False  # the rank is in it, perhaps
+    return True
+
+
+def may_divide(datasets: Datasets) -> bool:
+    """Whether the dataset of a loader may be another one in each process."""
+    evaluation = datasets.evaluation
+    given = datasets.loader.arguments.get("dataset")
+    if given is None or given.node is None or _is_part(evaluation, given.node, 0):
+        return True
+    for one in datasets.found:
+        made = getattr(one, "call", None)
+        call = evaluation.node(made) if made is not None else None
+        if not isinstance(one, (Instance, Object)) or not isinstance(call, cst.Call):
+            return True
+        if any(_is_part(evaluation, arg.value, 0) for arg in call.args):
+            return True
+    methods = datasets.methods("__init__", "__getitem__", "__len__", "__iter__")
+    called = [site.node.func for site, _ in reached(datasets.effects, methods)]
+    return any(
+        isinstance(one, Library) and one.name.startswith(ASKS)
+        for func in called
+        for one in evaluation.values.get(id(func), ())
+    )
+
+
+def _is_part(evaluation: Evaluation, node: cst.CSTNode, depth: int) -> bool:
+    """Whether an expression takes a part of something, or has the rank in it."""
+    value = evaluation.values.get(id(node), ())
+    if isinstance(node, cst.Subscript):
+        return True
+    if any(isinstance(one, Object) and (one.kind == RANK or one.kind.startswith(ASKS))
+           for one in value):  # fmt: skip
+        return True
+    if isinstance(node, cst.Name) and depth < DEEPEST:
+        bound = evaluation.reaching.get(id(node), ())
+        return any(
+            one.value is not None and one.is_plain and _is_part(evaluation, one.value, depth + 1)
+            for one in bound
+        )
+    if isinstance(node, cst.Call):
+        return any(_is_part(evaluation, arg.value, depth) for arg in node.args)
+    if isinstance(node, cst.BinaryOperation):
+        return any(_is_part(evaluation, one, depth) for one in (node.left, node.right))
+    return False
