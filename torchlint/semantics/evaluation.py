@@ -24,17 +24,20 @@ from torchlint.semantics.run import MODES, Key, Run
 from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
 from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS, WRAPPERS
+from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
     NEVER,
     NOTHING,
     At,
     Class,
+    Device,
     Dictionary,
     Function,
     Instance,
     Iterator,
     Library,
     Object,
+    Place,
     Sequence,
     Value,
 )
@@ -77,6 +80,7 @@ class Evaluation:
         self._elements: dict[At, Cell] = {}
         self._entries: dict[At, dict[str, Cell]] = {}
         self.partials: dict[At, tuple[Passed, ...]] = {}
+        self._places: dict[At, Cell] = {}
         self._wrapped: dict[At, Value] = {}
         self._captured: dict[int, bool] = {}
         self._queue: list[tuple[int, At]] = []
@@ -93,7 +97,13 @@ class Evaluation:
                 cell.readers.clear()
             unit.returned.readers.clear()
             unit.yielded.readers.clear()
-        named = (self.attributes, self._names, self._elements, *self._entries.values())
+        named = (
+            self.attributes,
+            self._names,
+            self._elements,
+            self._places,
+            *self._entries.values(),
+        )
         for cell in (each for cells in named for each in cells.values()):  # type: ignore[attr-defined]
             cell.readers.clear()
         for cls in self.classes:
@@ -287,6 +297,19 @@ class Evaluation:
         """Take note of what a wrapper holds."""
         self.makings[run.at(node)] = run.unit, node, name
         self._wrapped[run.at(node)] = value
+
+    def place(self, run: Run, node: cst.Call, one: Instance | Object, device: Device) -> None:
+        """Take note of where a model is moved to, with what it wraps."""
+        value = run.one(Place(device))
+        for each in (one, *(self.inside(one) if isinstance(one, Object) else ())):
+            if isinstance(each, (Instance, Object)) and each.call is not None:
+                run.give(self._places.setdefault(each.call, Cell()), run.at(node), value)
+
+    def placed(self, run: Run, one: Instance | Object) -> Device:
+        """Return where a model lives, UNKNOWN where it is not seen to be moved."""
+        if one.call is None:
+            return Device.UNKNOWN
+        return device_of(run.read(self._places.setdefault(one.call, Cell())))
 
     def inside(self, one: Object) -> Value:
         """Return what a wrapper holds, through wrappers of wrappers."""

@@ -66,7 +66,7 @@ def call(run: Run, node: cst.Call, owner: Alternative, name: str, passed: Severa
         case Sequence() | Dictionary():
             return _of_container(run, node, owner, name, passed)
         case Instance() | Guess(what="model"):
-            return _of_module(run, owner, name)
+            return _of_module(run, node, owner, name, passed)
         case Object():
             return _of_object(run, node, owner, name, passed)
         case Text():
@@ -241,8 +241,12 @@ def _of_dictionary(
     return run.sets.unknown
 
 
-def _of_module(run: Run, one: Instance | Guess | Object, name: str) -> Value:
+def _of_module(
+    run: Run, node: cst.Call, one: Instance | Guess | Object, name: str, passed: Several[Passed]
+) -> Value:
     if name in MODULE_SELF:
+        if name in ("to", "cuda", "cpu") and not isinstance(one, Guess):
+            run.evaluation.place(run, node, one, _placed(name, passed))
         return run.one(one)
     call = getattr(one, "call", None)
     models = (call,) if call is not None else ()
@@ -256,6 +260,13 @@ def _of_module(run: Run, one: Instance | Guess | Object, name: str) -> Value:
     return run.sets.unknown
 
 
+def _placed(name: str, passed: Several[Passed]) -> Device:
+    """Return where a model is moved to."""
+    if name != "to":
+        return Device.CUDA if name == "cuda" else Device.HOST
+    return device_of(first_of(passed, 0, "device"))
+
+
 def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several[Passed]) -> Value:
     kind = kind_of(one.kind)
     if one.kind in CONTAINERS and name in ("append", "extend", "insert", "add_module"):
@@ -265,7 +276,7 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
             run.give(run.evaluation.elements(one.call), run.at(node), held)
         return run.one(one)
     if kind in ("module", "criterion"):
-        return _of_module(run, one, name)
+        return _of_module(run, node, one, name, passed)
     if one.kind in PREPARES and name in ("prepare", "setup"):
         values = tuple(arg.value or run.sets.unknown for arg in passed)
         if len(values) == 1:

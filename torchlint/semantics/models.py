@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
+    Device,
     Dictionary,
     Instance,
     Object,
@@ -39,14 +40,24 @@ def of_model(
     A call outside of modules' own methods is one that autograd would go back through, unless it is
     switched off there.
     """
-    del one
+    home = Device.UNKNOWN if one is None else run.evaluation.placed(run, one)
     if not value:
         given = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
-        value = run.one(replace(mixed(*given) if given else Tensor(), sure=bool(given)))
+        is_sure = bool(given) or home is not Device.UNKNOWN
+        value = run.one(replace(mixed(*given) if given else Tensor(), sure=is_sure))
+    if home is not Device.UNKNOWN:
+        value = run.sets.each(value, lambda each: run.one(_on(each, home)))
     is_off = run.mode(GRAD) == run.one(Truth(False))
     if is_off or run.unit.is_module_method:
         return value
     return run.sets.each(value, lambda each: _recorded(run, each, run.at(node)))
+
+
+def _on(one: Alternative, home: Device) -> Alternative:
+    """Return an alternative of what a model on a device gives, of which no more is known."""
+    if isinstance(one, Tensor) and one.device is Device.UNKNOWN:
+        return replace(one, device=home)
+    return one
 
 
 def _recorded(run: Run, one: Alternative, call: At) -> Value:
