@@ -1,4 +1,4 @@
-"""Host reads: where the host waits for the numbers of a tensor on a GPU, and what for."""
+"""Host reads: where the host waits for the numbers of a tensor on a GPU."""
 
 from __future__ import annotations
 
@@ -8,29 +8,51 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Device, Library, Method, Tensor, Text
+from torchlint.semantics.values import (
+    Device,
+    Library,
+    Method,
+    Object,
+    Tensor,
+    Text,
+    Unknown,
+)
+from torchlint.training.scalars import comes_from_tensor, is_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, Value
+    from torchlint.syntax.index import Index
 
-NUMBERS = frozenset({"item", "tolist", "__float__", "__int__", "__bool__", "__index__"})
-COPIES = frozenset({"cpu", "numpy", "__array__"})
+NUMBERS = frozenset({"item", "__float__", "__int__", "__bool__", "__index__"})
+COPIES = frozenset({"cpu", "numpy", "tolist", "__array__"})
 # What counts what it selects, or looks at all numbers, before the host knows a size.
 SIZES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere",
                    "bincount", "repeat_interleave"})  # fmt: skip
 CONVERSIONS = frozenset({"float", "int", "bool", "complex"})
 SHOWS = frozenset({"print", "str", "repr", "format"})
+# What needs whole numbers on the host: how many turns there are, or rows.
+COUNTS = frozenset({"builtins.range", *(f"torch.{name}" for name in
+                    "arange zeros ones full empty rand randn eye".split())})  # fmt: skip
+# Methods that show or write numbers, by the libraries that have them.
+WRITES = frozenset("add_scalar add_scalars set_postfix set_postfix_str set_description "
+                   "set_description_str".split())  # fmt: skip
+LOGS = frozenset("debug info warning error critical log".split())
+LOGGERS = ("logging.", "wandb.log", "mlflow.log_", "tqdm.", "sys.stdout.", "sys.stderr.")
+LOGGING = ("logging.", "wandb.", "tqdm.", "loguru.", "torch.utils.tensorboard.", "tensorboardX.")
+# What a copy goes through on the host before it is a number.
+ON_THE_WAY = frozenset("cpu detach data numpy mean sum squeeze item float astype tolist".split())
 
 
 class How(enum.Enum):
     """How a value reaches the host."""
 
-    NUMBER = enum.auto()  # .item(), float(t)
-    COPY = enum.auto()  # .cpu(), .numpy(), np.array(t)
-    SHOWN = enum.auto()  # print(t), f"{t}"
+    NUMBER = enum.auto()  # .item(), float(t), math.isnan(t)
+    COPY = enum.auto()  # .cpu(), .numpy(), .tolist(), np.array(t)
+    SHOWN = enum.auto()  # print(t), f"{t}", writer.add_scalar("loss", t)
+    COUNT = enum.auto()  # range(t), torch.zeros(t), torch.tensor([t])
     TRUTH = enum.auto()  # if t:
     SIZE = enum.auto()  # t[mask], t.nonzero()
 
@@ -48,6 +70,11 @@ class HostRead:
     how: How
     sure: bool
 
+    @property
+    def is_old(self) -> bool:
+        """Whether it is spelled as up to torch 0.4: ``loss.data[0]``."""
+        return self.how is How.NUMBER and isinstance(self.node, cst.Subscript)
+
 
 def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """Yield the reads of a file, in the order of the walk."""
@@ -62,15 +89,57 @@ def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
 
 
 def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    for call in evaluation.files.modules[file].index.of(cst.Call):
-        for one in evaluation.values.get(id(call.func), ()):
+    index = evaluation.files.modules[file].index
+    for call in index.of(cst.Call):
+        functions = evaluation.values.get(id(call.func), ())
+        for one in functions:
             match one, call.func:
                 case Method(owner=Tensor() as tensor, name=name), cst.Attribute(value=inner):
                     how = _method(evaluation, call, name)
                     if how and _may_wait(tensor):
-                        yield _read(evaluation, call, inner, file, how)
+                        end = _end(evaluation, index, call) if how is How.COPY else call
+                        how = how if end is call else How.NUMBER
+                        yield _read(evaluation, end, inner, file, how)
                 case Library(name=name), _:
                     yield from _library(evaluation, call, name, file)
+        yield from _written(evaluation, call, functions, file)
+        match call:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
+                if all(map(_is_open, functions)) and comes_from_tensor(evaluation, inner):
+                    yield HostRead(call, inner, file, How.NUMBER, sure=False)
+
+
+def _is_open(function: Alternative) -> bool:
+    """Whether nothing is known of what has a method."""
+    return isinstance(function, Unknown) or (
+        isinstance(function, Method) and isinstance(function.owner, (Unknown, Method))
+    )
+
+
+def _end(evaluation: Evaluation, index: Index, call: cst.Call) -> cst.Call:
+    """Return the call that makes a number of a copy (``t.cpu().item()``), else the copy itself."""
+    node: cst.CSTNode = call
+    for above in index.ancestors(call):
+        match above:
+            case cst.Attribute(value=inner, attr=cst.Name(value=name)) if inner is node:
+                if name not in ON_THE_WAY:
+                    return call
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value="item"))) if above.func is node:
+                return above
+            case cst.Call(func=func) if func is node:
+                pass
+            case cst.Arg():
+                pass
+            case cst.Call(func=func, args=[arg]) if arg is node:
+                name = _name(evaluation, func)
+                is_number = name.partition("builtins.")[2] in CONVERSIONS
+                return above if is_number else call
+            case cst.Subscript(value=inner) if inner is node:
+                pass
+            case _:
+                return call
+        node = above
+    return call
 
 
 def _method(evaluation: Evaluation, call: cst.Call, name: str) -> How | None:
@@ -104,21 +173,80 @@ def _library(evaluation: Evaluation, call: cst.Call, name: str, file: int) -> It
         how = How.NUMBER if rest in CONVERSIONS else How.SHOWN if rest in SHOWS else None
     elif package == "numpy":
         how = How.COPY
+    elif package == "math":
+        how = How.NUMBER
     elif name in ("torch.nonzero", "torch.masked_select", "torch.unique", "torch.argwhere"):
         how = How.SIZE
-    if how is None:
-        return
+    if name in COUNTS:
+        how = How.COUNT
+    elif name == "torch.tensor":
+        yield from _listed(evaluation, call, file)
+    if how is not None:
+        yield from _arguments(evaluation, call, file, how)
+
+
+def _arguments(evaluation: Evaluation, call: cst.Call, file: int, how: How) -> Iterator[HostRead]:
+    """Yield what a call reads of its arguments: all of it is read at once."""
     for arg in call.args:
-        value = evaluation.values.get(id(arg.value), ())
-        if any(isinstance(one, Tensor) and _may_wait(one) for one in value):
-            yield _read(evaluation, call, arg.value, file, how)
-            return
+        for node in _parts(arg.value):
+            if _waits(evaluation, node):
+                is_all = how in (How.SHOWN, How.COUNT)
+                yield _read(evaluation, node if is_all else call, node, file, how)
+                if not is_all:
+                    return
+
+
+def _listed(evaluation: Evaluation, call: cst.Call, file: int) -> Iterator[HostRead]:
+    """``torch.tensor([loss, accuracy])``: each of them."""
+    for arg in call.args[:1]:
+        for node in _parts(arg.value) if isinstance(arg.value, (cst.List, cst.Tuple)) else ():
+            if _waits(evaluation, node):
+                yield _read(evaluation, node, node, file, How.COUNT)
+
+
+def _written(
+    evaluation: Evaluation, call: cst.Call, functions: Value, file: int
+) -> Iterator[HostRead]:
+    """``writer.add_scalar("loss", loss)``, ``logging.info("%s", loss)``, ``"{}".format(loss)``."""
+    for one in functions or (Unknown(),):
+        match one, call.func:
+            case Library(name=name), _ if name.startswith(LOGGERS):
+                yield from _arguments(evaluation, call, file, How.SHOWN)
+            case Method(owner=Text(), name="format"), _:
+                yield from _arguments(evaluation, call, file, How.SHOWN)
+            case Method(owner=Object(kind=kind), name=name), _ if name in LOGS | WRITES:
+                if kind.startswith(LOGGING):
+                    yield from _arguments(evaluation, call, file, How.SHOWN)
+            case Unknown(), cst.Attribute(attr=cst.Name(value=name)) if name in WRITES:
+                yield from _arguments(evaluation, call, file, How.SHOWN)
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a display, through displays in it; else the expression itself."""
+    match node:
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            for element in elements:
+                yield from _parts(element.value)
+        case cst.Dict(elements=entries):
+            for entry in entries:
+                yield from _parts(entry.value)
+        case _:
+            yield node
 
 
 def _texts(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    for part in evaluation.files.modules[file].index.of(cst.FormattedStringExpression):
+    """``f"{t}"`` and ``"%s" % t``."""
+    index = evaluation.files.modules[file].index
+    for part in index.of(cst.FormattedStringExpression):
         if _waits(evaluation, part.expression):
             yield _read(evaluation, part.expression, part.expression, file, How.SHOWN)
+    for node in index.of(cst.BinaryOperation):
+        if isinstance(node.operator, cst.Modulo) and any(
+            isinstance(one, Text) for one in evaluation.values.get(id(node.left), ())
+        ):
+            for inner in _parts(node.right):
+                if _waits(evaluation, inner):
+                    yield _read(evaluation, inner, inner, file, How.SHOWN)
 
 
 def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
@@ -141,16 +269,29 @@ def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
 
 
 def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    """``t[mask]``: how many numbers a mask selects, the host has to know."""
+    """``t[mask]``: how many numbers a mask selects, the host has to know; ``loss.data[0]``."""
     for node in evaluation.files.modules[file].index.of(cst.Subscript):
         if not _waits(evaluation, node.value):
             continue
+        match node.value, node.slice:
+            case cst.Attribute(value=inner, attr=cst.Name(value="data")), [
+                cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))
+            ] if is_scalar(evaluation, inner, file):
+                yield _read(evaluation, node, inner, file, How.NUMBER)
+                continue
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
                 value = evaluation.values.get(id(element.slice.value), ())
                 if any(isinstance(one, Tensor) and one.dtype == "bool" for one in value):
                     yield _read(evaluation, node, element.slice.value, file, How.SIZE)
                     break
+
+
+def _name(evaluation: Evaluation, node: cst.BaseExpression) -> str:
+    match evaluation.values.get(id(node), ()):
+        case (Library(name=name),):
+            return name
+    return ""
 
 
 def _waits(evaluation: Evaluation, node: cst.BaseExpression) -> bool:

@@ -265,15 +265,13 @@ class Readers:
             if above is read or isinstance(above, cst.BaseSmallStatement):
                 break
             around.add(id(above))
-        others = {id(one.node) for one in host_reads(self.evaluation, self.file)}
 
         def is_between(node: cst.CSTNode) -> bool:
             return node is not read and (start <= index.order(node) < stop or id(node) in around)
 
-        if any(
-            is_between(call) and (id(call) in others or self._may_wait(call))
-            for call in index.of(cst.Call)
-        ):
+        if any(is_between(call) and self._may_wait(call) for call in index.of(cst.Call)):
+            return True
+        if any(is_between(other.node) for other in host_reads(self.evaluation, self.file)):
             return True
         return self._is_view_of_numpy(read) and self._is_waited_for_later(read)
 

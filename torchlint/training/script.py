@@ -6,6 +6,7 @@ and a finding stands in the file that the script is of.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.files import Files
-from torchlint.semantics.values import Device, Library, Nothing
+from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
 from torchlint.training.effects import Effects
@@ -23,13 +24,14 @@ from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.loaders import Loader, loaders
 from torchlint.training.passes import Passes
+from torchlint.training.read_uses import Use, uses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from packaging.version import Version
 
-    from torchlint.semantics.values import Value
+    from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
 
 
@@ -38,6 +40,7 @@ FRAMEWORKS = (
     "transformers.Trainer", "transformers.trainer",
 )  # fmt: skip
 
+MPS = ("torch.mps", "torch.backends.mps")
 ACCELERATORS = ("torch.cuda", "torch.accelerator", "torch.xpu")
 
 
@@ -64,6 +67,7 @@ class Connected:
 
     def __init__(self, load: Callable[[], Mapping[str, Module]]) -> None:
         self._load = load
+        self._host_reads: dict[int, tuple[HostRead, ...]] = {}
 
     def release(self) -> None:
         """Forget all: the trees go without the collector."""
@@ -102,6 +106,37 @@ class Connected:
             if isinstance(one, Library)
             else getattr(one, "device", None) is Device.CUDA
             for value in values
+            for one in value
+        )
+
+    def host_reads(self, file: int) -> tuple[HostRead, ...]:
+        """Return where a file makes the host wait for the numbers of a tensor."""
+        found = self._host_reads.get(file)
+        if found is None:
+            found = self._host_reads[file] = tuple(host_reads(self.evaluation, file))
+        return found
+
+    @cached_property
+    def reads_of_steps(self) -> Mapping[At, int]:
+        """How many host reads there are in each turn of a loop that trains or evaluates."""
+        found: Counter[At] = Counter()
+        for file in range(len(self.files.modules)):
+            for read in self.host_reads(file):
+                way = self.frequencies.of(read.node, file)
+                if way.loop is not None and way.guard is None:
+                    found[way.loop] += 1
+        return found
+
+    @cached_property
+    def may_use_mps(self) -> bool:
+        """Whether anything in them names the GPU of Apple, which has no float64."""
+        return any(
+            (isinstance(one, Text) and (one.value or "").partition(":")[0] == "mps")
+            or (
+                isinstance(one, Library)
+                and one.name.startswith(("torch.mps", "torch.backends.mps"))
+            )
+            for value in self.evaluation.values.values()
             for one in value
         )
 
@@ -190,5 +225,9 @@ class Script:
 
     @cached_property
     def host_reads(self) -> tuple[HostRead, ...]:
-        """Where the host waits for the numbers of a tensor."""
-        return tuple(host_reads(self.connected.evaluation, self.file))
+        """Where the host waits for the numbers of a tensor, of which something may be on a GPU."""
+        return self.connected.host_reads(self.file) if self.connected.uses_gpu else ()
+
+    def uses(self, read: HostRead) -> tuple[Use, ...]:
+        """Return what a read is for, each once; nothing where nobody uses it."""
+        return uses(self.connected.evaluation, read)
