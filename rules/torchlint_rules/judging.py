@@ -13,7 +13,10 @@ from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
     from torchlint.training.frequency import Frequency
+    from torchlint.training.host_reads import HostRead
+    from torchlint.training.script import Script
 
+STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
 COSTLY = (Rate.STEP, Rate.SAMPLE, Rate.BATCH)
 
 
@@ -30,3 +33,11 @@ def severity(frequency: Frequency, *proved: bool) -> Severity | None:
 def safety(*proved: bool) -> Safety:
     """Return how safe a fix is that leaves what is computed as it was if all of this is proved."""
     return Safety.SAFE if all(proved) else Safety.UNSAFE
+
+
+def waits(script: Script, read: HostRead) -> str:
+    """Say how often the host waits for a read, and for how many others the same step waits."""
+    frequency = script.frequency(read.node)
+    reads = script.connected.reads_of_steps.get(frequency.loop, 1) if frequency.loop else 1
+    more = f", for one of {reads} reads" if reads > 1 else ""
+    return f"waits for the GPU in every {STEPS[frequency.rate]}{more}"
