@@ -393,7 +393,8 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=2,
         level=Level.E3,
-        words=(("%",), ("backward",), (".step(",)),
+        words=(("backward",), (".step(",)),
+        takes_script=True,
     ),
     Rule(
         code="TL701",

@@ -34,18 +34,21 @@ by the number of batches (TL607b), else the gradient is that many times what it 
                 optimizer.zero_grad()
 
 ## Leaves alone
-- Loops with more than one optimizer, or whose backward pass is under the same condition as the
-  step: there, `%` means something else.
-- Conditions on what the loop does not count, such as the epoch.
-- Files that touch `.grad` themselves: the gradients of each batch may be kept elsewhere.
-- TL607b: losses that are summed, divided by anything, or made where this file does not show it, and
-  files that compute something with the number of batches, such as a learning rate.
+- Steps of an optimizer that gets its gradients in the same turns only.
+- Conditions on what the loop does not count, such as the epoch, and windows of one batch.
+- Steps that touch `.grad` themselves: the gradients of each batch may be kept elsewhere.
+- TL607b: losses that are summed or divided by anything, and files that multiply or divide by the
+  number of batches, such as for a learning rate.
 - Loops under `accelerator.accumulate(...)`, where the framework does all of it.
+
+Where it is not seen that the condition counts the turns of the loop, where another condition
+decides as well, and under a framework, it is information.
 
 ## Fix safety
 Unsafe, since it changes the training, as it was meant to be: `zero_grad()` moves behind the step,
-and one is put before the loop, for what a last, incomplete window has left.  There is a fix only
-where the loss is divided already, and none under a framework.
+and one is put before the loop, for what a last, incomplete window has left; out of a loop of its
+own it moves before that loop.  There is a fix only where the loss is divided already, and none
+under a framework.
 
 ## Evidence
 `torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -69,123 +72,147 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.accumulation import (
-    Accumulation,
-    Scale,
-    accumulations,
-    in_each_turn,
-    scale,
-    touches_gradients,
-    zeroings,
-)
-from torchlint.analysis.scaling import clips
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
+from torchlint.training.accumulation import accumulations
+from torchlint.training.optimizers import clears, clips
+from torchlint.training.shares import Share, share
+from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.accumulation import Accumulation
+    from torchlint.training.script import Script
+    from torchlint.training.steps import Member
 
 CHANGES = "gradients add up over several batches, which changes the training"
 
 
-def accumulation_misplaced(program: Program) -> Iterator[Finding]:
-    """Find gradients that are dropped, clipped or left whole within a window of accumulation."""
-    if program.frameworks and "accumulate(" in program.text:
-        return
-    for found in () if touches_gradients(program) else accumulations(program):
-        dropped = zeroings(program, found)
-        yield from (wasted(program, found, call, dropped) for call in dropped)
-        if not dropped:
-            yield from whole(program, found)
-        yield from clipped(program, found)
+def accumulation_misplaced(script: Script) -> Iterator[Finding]:
+    """Find gradients that are dropped, clipped or left whole while they are accumulated."""
+    for found in accumulations(script.connected.steps):
+        region = found.region
+        if region.touches_gradients or not found.is_by_hand:
+            continue
+        dropped = [
+            one
+            for one in region.of(Role.ZERO_GRAD)
+            if clears(region, one, found.step) and found.in_each_turn(one)
+        ]
+        here = [one for one in dropped if one.file == script.file]
+        yield from (wasted(script, found, one, is_only=len(dropped) == 1) for one in here)
+        if not dropped and found.backward.file == script.file:
+            yield from whole(script, found)
+        for one in region.of(Role.CLIP):
+            is_each = found.in_each_turn(one) and found.comes_after(one)
+            if one.file == script.file and is_each and clips(region, one, found.step):
+                yield clipped(script, found, one)
 
 
-def wasted(program: Program, found: Accumulation, call: cst.Call, every: list[cst.Call]) -> Finding:
+def is_certain(script: Script, found: Accumulation, member: Member) -> bool:
+    """Whether nothing but the turns decides how often a member runs."""
+    return found.known and not found.region.conditions(member) and not script.frameworks
+
+
+def wasted(script: Script, found: Accumulation, one: Member, *, is_only: bool) -> Finding:
     """The gradients are dropped in each turn."""
-    assert isinstance(call.func, cst.Attribute)
-    step = found.optimizers.get(dotted(call.func.value), found.step)
-    only = len(every) == 1 and not program.frameworks
+    module = script.module
+    step = found.step_code
+    until = f"until `{found.code(found.test)}`" if found.test else "until its loop has ended"
     return Finding(
-        call,
-        f"`{program.brief(call)}` in every turn drops what `{program.brief(step)}` waits for "
-        f"until `{program.brief(found.guard.test)}`: only the last of those batches counts",
-        fix(program, found, call) if only else None,
-        Severity.INFO if program.frameworks else None,
-        help="Drop the gradients after the step, under its condition.",
+        one.node,
+        f"`{module.brief(one.node)}` in every turn drops what `{step}` waits for {until}: "
+        "only the last of those batches counts",
+        fix(script, found, one) if is_only and not script.frameworks else None,
+        None if is_certain(script, found, one) else Severity.INFO,
+        help="Drop the gradients after the step, under its condition."
+        if found.test
+        else "Drop the gradients once, before the loop.",
     )
 
 
-def fix(program: Program, found: Accumulation, call: cst.Call) -> Fix | None:
-    """Return the move of ``zero_grad()`` behind the step, and one more before the loop."""
-    drop, last = program.parent(call), end_of_step(program, found)
-    if not isinstance(drop, cst.Expr) or last is None:
+def fix(script: Script, found: Accumulation, one: Member) -> Fix | None:
+    """Return the move of ``zero_grad()`` to where the window ends, or begins."""
+    module, region = script.module, found.region
+    drop, code = module.parent(one.node), module.code(one.node)
+    members = (one, found.step, found.backward)
+    if not isinstance(drop, cst.Expr) or any(len(each.path) > 1 for each in members):
         return None
-    if scale(program, found) is not Scale.DIVIDED:
+    if share(found) is not Share.DIVIDED:
         return None
     rewrites: list[Rewrite] = [DeleteStatement(drop)]
-    if not any(
-        program.index.inside(other, found.guard.body)
-        for other, _ in program.method_calls("zero_grad")
-    ):
-        rewrites.append(InsertAfter(last, program.code(call)))
-    if not zeroed_before(program, found, program.code(call)):
-        rewrites.append(InsertBefore(found.loop, program.code(call)))
-    return Fix("Move it behind the step", Safety.UNSAFE, tuple(rewrites), CHANGES)
+    if found.loop is not None:
+        loop = found.loop[1]
+    else:
+        loop = region.node
+        assert isinstance(loop, (cst.For, cst.While))
+        last = end_of_step(script, found, loop)
+        if last is None:
+            return None
+        others = [each for each in region.of(Role.ZERO_GRAD) if each is not one]
+        if not any(clears(region, each, found.step) for each in others):
+            rewrites.append(InsertAfter(last, code))
+    assert isinstance(loop, (cst.For, cst.While))
+    if not comes_before(script, loop, code):
+        rewrites.append(InsertBefore(loop, code))
+    return Fix("Drop them once for all of the batches", Safety.UNSAFE, tuple(rewrites), CHANGES)
 
 
-def end_of_step(program: Program, found: Accumulation) -> cst.BaseStatement | None:
-    """Return the last statement of the guard that steps, or updates a scaler; None on one line."""
-    body = found.guard.body
-    if not isinstance(body, cst.IndentedBlock):
+def end_of_step(
+    script: Script, found: Accumulation, loop: cst.For | cst.While
+) -> cst.BaseStatement | None:
+    """Return the last statement under the condition that steps, or updates a scaler."""
+    module = script.module
+    guard = next(
+        a for a in module.index.ancestors(found.step.node) if module.parent(a) is loop.body
+    )
+    if not isinstance(guard, cst.If) or not isinstance(guard.body, cst.IndentedBlock):
         return None
-    ends = [*found.optimizers.values(), *(call for call, _ in program.method_calls("update"))]
+    ends = [*found.steps, *found.region.of(Role.UPDATE)]
     last = None
-    for line in body.body:
-        assert isinstance(line, cst.BaseStatement)
-        if any(program.index.inside(call, line) for call in ends):
+    for line in guard.body.body:
+        if any(module.index.inside(one.node, line) for one in ends if one.file == script.file):
             last = line
     return last
 
 
-def zeroed_before(program: Program, found: Accumulation, code: str) -> bool:
-    """Whether the statement before the loop drops the gradients already."""
-    block = program.parent(found.loop)
-    if not isinstance(block, cst.IndentedBlock | cst.Module):
+def comes_before(script: Script, loop: cst.CSTNode, code: str) -> bool:
+    """Whether the statement before a loop is this code already."""
+    block = script.module.parent(loop)
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
         return False
-    place = next(i for i, one in enumerate(block.body) if one is found.loop)
-    return place > 0 and program.code(block.body[place - 1]).strip() == code
+    place = next(i for i, one in enumerate(block.body) if one is loop)
+    return place > 0 and script.module.code(block.body[place - 1]).strip() == code
 
 
-def whole(program: Program, found: Accumulation) -> Iterator[Finding]:
+def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
     """TL607b: each batch gives its whole loss."""
-    how = Scale.UNKNOWN if program.frameworks else scale(program, found)
-    if how not in (Scale.WHOLE, Scale.LIKELY):
-        return
-    every = program.brief(found.every)
-    yield Finding(
-        found.backward,
-        f"`{program.brief(found.backward)}` adds the gradient of a whole loss {every} times before "
-        f"`{program.brief(found.step)}`: the loss is not divided by `{every}`",
-        severity=Severity.WARNING if how is Scale.WHOLE else Severity.INFO,
-        case="b",
-        help=f"Divide the loss by `{every}` before the backward pass, if it is a mean.",
-    )
+    how = Share.UNKNOWN if script.frameworks or found.every is None else share(found)
+    if how in (Share.WHOLE, Share.LIKELY):
+        assert found.every is not None
+        every, step = found.code(found.every), found.step_code
+        is_plain = how is Share.WHOLE and is_certain(script, found, found.backward)
+        yield Finding(
+            found.backward.node,
+            f"`{script.module.brief(found.backward.node)}` adds the gradient of a whole loss "
+            f"{every} times before `{step}`: the loss is not divided by `{every}`",
+            severity=Severity.WARNING if is_plain else Severity.INFO,
+            case="b",
+            help=f"Divide the loss by `{every}` before the backward pass, if it is a mean.",
+        )
 
 
-def clipped(program: Program, found: Accumulation) -> Iterator[Finding]:
+def clipped(script: Script, found: Accumulation, one: Member) -> Finding:
     """TL607c: what has been added up so far is clipped in each turn."""
-    for call in clips(program):
-        inside = program.index.inside(call, found.loop.body)
-        if inside and in_each_turn(program, call, found.loop):
-            yield Finding(
-                call,
-                f"`{dotted(call.func)}` clips what has been added up so far in every turn, and "
-                f"`{program.brief(found.step)}` waits for more",
-                severity=Severity.INFO if program.frameworks else Severity.WARNING,
-                case="c",
-                help="Clip once, right before the step.",
-            )
+    is_plain = is_certain(script, found, one)
+    return Finding(
+        one.node,
+        f"`{dotted(one.node.func)}` clips what has been added up so far in every turn, and "
+        f"`{found.step_code}` waits for more",
+        severity=Severity.WARNING if is_plain else Severity.INFO,
+        case="c",
+        help="Clip once, right before the step.",
+    )

@@ -9,15 +9,12 @@ import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import is_known_to
 from torchlint.syntax.chains import dotted
-from torchlint.syntax.scopes import ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Scope
-
-_FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.LAMBDA)
 
 
 class Files:
@@ -113,6 +110,6 @@ class Files:
             match call.func:
                 case cst.Attribute(value=cst.Name(value=name) as node, attr=cst.Name(value=method)):
                     owner = index.scope(node).owner(name)
-                    if owner is not None and owner.kind in _FUNCTIONS:
+                    if owner is not None:
                         found.setdefault((id(owner), name), set()).add(method)
         return found

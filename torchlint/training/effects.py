@@ -88,16 +88,16 @@ class Effects:
                 if child is not above.for_in:
                     loops.append(above.for_in)
             elif isinstance(above, _SCOPES) and _is_body(above, child):
-                site = self._site(call, tuple(loops))
+                site = self._site(file, call, tuple(loops))
                 self.sites.setdefault(self.evaluation.at(above, file), []).append(site)
                 return
             child = above
 
-    def _site(self, call: cst.Call, loops: tuple[cst.CSTNode, ...]) -> CallSite:
+    def _site(self, file: int, call: cst.Call, loops: tuple[cst.CSTNode, ...]) -> CallSite:
         value = self.evaluation.values.get(id(call.func), ())
         found = {effect for one in value for effect in self._of(one)}
         if isinstance(call.func, cst.Attribute) and not found:
-            found |= set(_by_name(call.func.attr.value, value))
+            found |= set(self._by_use(file, call, call.func, value))
         targets = dict.fromkeys(target for one in value for target in self._targets(one))
         return CallSite(call, loops, frozenset(found), tuple(targets))
 
@@ -106,6 +106,8 @@ class Effects:
         match one:
             case Method(owner=Tensor(), name="backward") | Library(name="torch.autograd.backward"):
                 yield Effect.BACKWARD
+            case Method(owner=Method(owner=Tensor()), name="backward"):
+                yield Effect.BACKWARD  # `output.loss`: what a model gives may be anything
             case Library(name="torch.autograd.grad"):
                 yield Effect.GRAD
             case Method(owner=owner, name="step") if self.kind(owner) in ("optimizer", "scaler"):
@@ -114,6 +116,28 @@ class Effects:
                 yield Effect.ZERO_GRAD
             case Instance() | Object() | Guess() if self.kind(one) in ("module", "model"):
                 yield Effect.FORWARD
+
+    def _by_use(
+        self, file: int, call: cst.Call, func: cst.Attribute, value: tuple[Alternative, ...]
+    ) -> Iterator[Effect]:
+        """Yield what a method does of whose owner nothing is known: by its name and its use."""
+        if value and not any(isinstance(one, Unknown) for one in value):
+            return
+        if func.attr.value in BACKWARDS:
+            yield Effect.BACKWARD
+        if func.attr.value == "step":
+            given = self.evaluation.values.get(id(call.args[0].value), ()) if call.args else ()
+            if any(self.kind(one) == "optimizer" for one in given):
+                yield Effect.STEP  # by a scaler
+            elif not call.args and "zero_grad" in self._methods_of(func.value, file):
+                yield Effect.STEP
+
+    def _methods_of(self, node: cst.BaseExpression, file: int) -> set[str]:
+        """Return the methods that are called on a name in its scope."""
+        if not isinstance(node, cst.Name):
+            return set()
+        owner = self.evaluation.files.modules[file].index.scope(node).owner(node.value)
+        return self.evaluation.files.methods_called(file, owner, node.value) if owner else set()
 
     def kind(self, one: Alternative) -> str:
         """Return what kind of thing something is: an "optimizer", a "module" ..., or ""."""
@@ -177,12 +201,6 @@ class Effects:
             at_once |= self.direct.get(target, frozenset())
             looped |= self.inner.get(target, frozenset())
         return frozenset(at_once), frozenset(looped)
-
-
-def _by_name(name: str, value: tuple[Alternative, ...]) -> Iterator[Effect]:
-    """Yield what a method does that only its name tells: nothing else is known of its owner."""
-    if name in BACKWARDS and (not value or any(isinstance(one, Unknown) for one in value)):
-        yield Effect.BACKWARD
 
 
 def _is_iterated(loop: cst.CSTNode, child: cst.CSTNode) -> bool:

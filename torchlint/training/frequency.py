@@ -118,6 +118,11 @@ class Frequencies:
                     at = self.evaluation.at(loop, unit.file)
                     self._sites.setdefault(at, []).append(site)
 
+    @property
+    def loops(self) -> tuple[At, ...]:
+        """The loops that call anything, in the order of the walk."""
+        return tuple(sorted(self._sites))
+
     def of(self, node: cst.CSTNode, file: int) -> Frequency:
         """Return how often a node of a file runs."""
         return Frequency(_ranked(self._ways(node, file, 0)))

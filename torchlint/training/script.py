@@ -25,6 +25,7 @@ from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.loaders import Loader, loaders
 from torchlint.training.passes import Passes
 from torchlint.training.read_uses import Use, uses
+from torchlint.training.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -144,6 +145,11 @@ class Connected:
     def passes(self) -> Passes:
         """How often loaders are made and gone through."""
         return Passes(self.evaluation)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Their training steps."""
+        return Steps(self.frequencies)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
