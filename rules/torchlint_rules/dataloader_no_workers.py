@@ -100,7 +100,7 @@ from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding
 from torchlint.semantics.values import Number
 from torchlint.syntax.scopes import Bind
-from torchlint.training.datasets import datasets_of
+from torchlint.training.datasets import Cost, datasets_of
 from torchlint.training.frequency import Frequency, Rate, Way
 from torchlint.training.workers import started_by_import, unpicklable
 from torchlint_rules import judging
@@ -124,9 +124,8 @@ def dataloader_no_workers(script: Script) -> Iterator[Finding]:
     for loader in script.loaders:
         turns = batches(script, loader) if loader.has_workers is False else []
         datasets = datasets_of(script.connected.frequencies.effects, loader)
-        cost = datasets.cost
-        is_light = cost.is_known and not cost.code
-        if not turns or is_light or datasets.gives_gpu_tensors:
+        cost = datasets.cost if turns else Cost()
+        if (cost.is_known and not cost.code) or datasets.gives_gpu_tensors:
             continue
         often = max(turns, key=lambda one: (one.rate, one.certain))
         option = any(isinstance(n, Number) and n.option for n in loader.value("num_workers"))

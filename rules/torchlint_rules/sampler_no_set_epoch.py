@@ -84,12 +84,12 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import InsertBefore, Replace
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import Nothing, Object, Sequence
+from torchlint.semantics.values import Nothing, Object
 from torchlint.syntax.line_layout import default_indent
 from torchlint.training.datasets import datasets_of
 from torchlint.training.hoisting import free_name, is_unchanged
 from torchlint.training.loader_uses import loaders_in
-from torchlint.training.processes import may_divide, wrap_alike
+from torchlint.training.processes import may_divide, runs_wrapped, wrap_alike
 from torchlint.training.samplers import (
     DISTRIBUTED,
     epochs,
@@ -236,14 +236,13 @@ def unsampled(script: Script) -> Iterator[Finding]:
         datasets = datasets_of(script.connected.frequencies.effects, loader)
         if trained is False or datasets.is_iterable is not False or not datasets.found:
             continue
-        if not any(isinstance(one, Sequence) for one in datasets.found) and not may_divide(
-            datasets
-        ):
+        if not may_divide(datasets):
+            certain = trained and runs_wrapped(script.connected.evaluation, loader)
             yield Finding(
                 loader.node,
                 "each process of DistributedDataParallel goes through all of the data: "
                 "this DataLoader has no DistributedSampler",
-                severity=Severity.WARNING if trained else Severity.INFO,
+                severity=Severity.WARNING if certain else Severity.INFO,
                 case="b",
                 help="Pass sampler=DistributedSampler(dataset) in place of shuffle=True, and call "
                 "its set_epoch(epoch) before each pass.",

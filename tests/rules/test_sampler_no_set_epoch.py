@@ -38,6 +38,13 @@ def train(
         pytest.param(train(f"sampler.set_epoch(epoch)\n{STEPS}"), id="it is told"),
         pytest.param(train(f"loader.sampler.set_epoch(epoch)\n{STEPS}"), id="by the loader"),
         pytest.param(train(f"f(loader).set_epoch(epoch)\n{STEPS}"), id="by something else"),
+        pytest.param(
+            train(
+                f"loader.batch_sampler.sampler.set_epoch(epoch)\n{STEPS}",
+                loader="loader = DataLoader(dataset, batch_sampler=BatchSampler(sampler, 8, True))",
+            ),
+            id="by its batch sampler",
+        ),
         pytest.param(train(f"sampler.epoch = epoch\n{STEPS}"), id="its epoch is set"),
         pytest.param(
             train(

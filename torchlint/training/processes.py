@@ -12,6 +12,7 @@ from torchlint.training.datasets import reached
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.training.datasets import Datasets
+    from torchlint.training.loaders import Loader
 
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 SEEDS = frozenset({
@@ -38,6 +39,21 @@ def wrap_alike(evaluation: Evaluation) -> bool:
                 if not all(isinstance(one, Number) for value in values for one in value):
                     return False  # the rank is in it, perhaps
     return True
+
+
+def runs_wrapped(evaluation: Evaluation, loader: Loader) -> bool:
+    """Whether what takes the batches of a loader is seen to run a wrapped model."""
+    for turn in loader.turns:
+        index = evaluation.files.modules[turn.file].index
+        around = turn.node
+        while not isinstance(around, (cst.For, cst.While, cst.FunctionDef, cst.Module)):
+            around = index.parent(around) or evaluation.files.modules[turn.file].tree
+        for call in index.below(around, cst.Call):
+            parts = [call.func, *(arg.value for arg in call.args)]
+            values = (evaluation.values.get(id(part), ()) for part in parts)
+            if any(isinstance(o, Object) and o.kind == WRAPPER for value in values for o in value):
+                return True
+    return False
 
 
 def may_divide(datasets: Datasets) -> bool:

@@ -90,7 +90,7 @@ def may_be_told(evaluation: Evaluation, sampler: Sampler, epochs: frozenset[int]
             if not isinstance(above, cst.Attribute) or above.attr is not name:
                 continue
             value = evaluation.values.get(id(above.value), ())
-            may_be = not value or any(isinstance(o, Unknown) or _is(o, sampler) for o in value)
+            may_be = not value or any(_may_be(one, sampler) for one in value)
             if may_be and (
                 name.value == TELLS or isinstance(index.parent(above), cst.AssignTarget)
             ):
@@ -112,6 +112,12 @@ def may_be_told(evaluation: Evaluation, sampler: Sampler, epochs: frozenset[int]
 
 def _is(one: object, sampler: Sampler) -> bool:
     return isinstance(one, Object) and one.call == sampler.at
+
+
+def _may_be(one: Alternative, sampler: Sampler) -> bool:
+    """Whether something may be the sampler: an attribute of an object of a library may."""
+    is_held = isinstance(one, Method) and isinstance(one.owner, Object)
+    return is_held or isinstance(one, Unknown) or _is(one, sampler)
 
 
 def _is_seen(one: Alternative) -> bool:
