@@ -114,10 +114,10 @@ def turns(script: Script, loader: Loader) -> str:
     """Say what goes through the loader again and again; "" where nothing does."""
     if any(one.fits for one in loader.passes):
         return "in every epoch"
-    found = script.connected.passes.repeating(loader)
-    own = {id(one.node) for one in loader.passes}
-    if any(id(getattr(around.loop, "iter", None)) in own for _, around in found):
-        return ""  # a loop over it inside of another one
+    passes = script.connected.passes
+    if passes.is_nested(loader):
+        return ""  # a pass inside of another one, which would share the workers
+    found = passes.repeating(loader)
     if any(changes(script, loader, around) for _, around in found):
         return ""
     for _, around in found[:1]:

@@ -74,6 +74,10 @@ def turns(first: str, last: str = "f(x)") -> str:
         pytest.param(turns("loader.dataset.size = epoch"), id="the dataset is changed"),
         pytest.param(turns("", "for y in loader: f(x, y)"), id="the loader inside of itself"),
         pytest.param(
+            turns("", "it = iter(loader)").replace("in loader", "in enumerate(loader)"),
+            id="an iterator inside of another one",
+        ),
+        pytest.param(
             loaded("num_workers=4").replace("torch.utils.data", "mine"), id="another DataLoader"
         ),
     ],

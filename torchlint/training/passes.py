@@ -70,6 +70,19 @@ class Passes:
                     found.append((one, around))
         return sorted(found, key=lambda pair: pair[1].is_rare)
 
+    def is_nested(self, loader: Loader) -> bool:
+        """Whether a pass over a loader starts inside of a loop over it."""
+        for one in loader.passes:
+            for around in self.around(one.node, one.file, loader.at):
+                over = getattr(around.loop, "iter", None)
+                index = self.evaluation.files.modules[around.file].index
+                if over is not None and any(
+                    each.file == around.file and index.inside(each.node, over)
+                    for each in loader.passes
+                ):
+                    return True
+        return False
+
     def _around_making(self, loader: Loader) -> frozenset[int]:
         found = self._made.get(loader.at)
         if found is None:
