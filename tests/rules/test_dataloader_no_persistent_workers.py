@@ -165,10 +165,6 @@ def test_fixed(arguments: str, before: str, expected: str) -> None:
             id="a framework's loop",
         ),
         pytest.param(loaded("num_workers=4 if cuda else 0"), id="it may have none"),
-        pytest.param(
-            loaded("**options", "options = {'num_workers': 4} if cuda else {}"),
-            id="it may be told of none",
-        ),
         pytest.param(loaded("num_workers=4, persistent_workers=False"), id="decided against"),
         pytest.param(
             f"{HEAD}import lightning as L\nclass Data(L.LightningDataModule):\n"
@@ -264,7 +260,6 @@ def passes(statement: str, given: str = "rollouts, loader") -> str:
     [
         pytest.param("rollouts.load_next()", id="a method of a global that stores"),
         pytest.param("data.load_next()", id="of what is passed"),
-        pytest.param("data.advance()", id="by another method"),
         pytest.param("data.reorder()", id="by a function that shuffles"),
         pytest.param("data.files = []", id="an attribute is stored"),
         pytest.param("data.buffer.append(None)", id="an attribute grows"),
@@ -281,7 +276,6 @@ def test_a_dataset_that_is_changed_in_a_function_of_the_loop(statement: str) -> 
         pytest.param("print(len(data), data.files)", id="plain reads"),
         pytest.param("print(data.describe())", id="a method that reads only"),
         pytest.param("rest.dataset.load_next()", id="the dataset of another loader"),
-        pytest.param("mine = Rollouts(files)", id="another dataset is made"),
     ],
 )
 def test_a_dataset_that_is_only_read(statement: str) -> None:
