@@ -31,8 +31,8 @@ epoch instead.
 ## Leaves alone
 - Loaders without workers, or that have none unless an option asks for them.
 - Loaders that are given `persistent_workers=True`, or may be given it by a dictionary.
-- Loaders that are made as often as they are gone through, by the callers that pass them, and
-  passes in a loop of a single turn or in one turn only (`if epoch == last`).
+- Loaders that are made as often as they are gone through, and passes in a loop of a single turn or
+  in one turn only (`if epoch == last`).
 - Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.

@@ -51,22 +51,18 @@ processes prepare the next batches while the current one is computed.
 
 ## Leaves alone
 - Loaders that may have workers: a number that is not known to be 0.
-- Datasets in memory, for which workers make it slower: each batch goes from process to process.
-  That are tensors (`TensorDataset`, TL104), lists, arrays, and classes whose `__getitem__` only
-  takes rows of them.
+- Datasets in memory, for which workers make it slower, as each batch goes from process to process:
+  tensors (`TensorDataset`, TL104), lists, arrays, classes whose `__getitem__` only takes rows.
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108), which workers cannot.
 - Loaders that nothing takes batches from, or a single one.
 
-Reported as information, without a fix: datasets whose samples cost nobody knows what, those that
-are iterated (each worker would give every sample, unless the dataset shares them out) and options
-of the command line that are 0 by default.  Loaders that only evaluations go through, and scripts
-that use no GPU, are information too.
+Reported as information: samples of which it is not known what they cost, options that are 0 by
+default, loaders that no training step goes through, and scripts that use no GPU.
 
-Reported without a fix: a 0 in a dictionary or a variable, which other loaders may have as well; a
-`lambda` or a local class or function that would have to be sent to the workers; training that
-starts when the file is imported, without `if __name__ == "__main__":`, since workers that are not
-forked import the file again; a dataset that keeps a file open, or that remembers what it gave;
-loaders that a framework goes through.
+Reported without a fix: a 0 in a dictionary or a variable, which other loaders may have as well;
+what cannot be sent to workers, such as a `lambda`; training that starts when the file is imported;
+a dataset that is iterated, keeps a file open, or remembers what it gave; loaders that a framework
+goes through.
 
 ## Fix safety
 Unsafe.  The samples come in the same order, but random numbers drawn for a sample (augmentation)

@@ -1,9 +1,9 @@
 """Options of a DataLoader exclude each other, or its workers cannot do what they are asked to.
 
 ## Why
-Some options only mean something with worker processes, and some replace each other.  A DataLoader
-that is given both raises `ValueError` when it is made, perhaps hours into a script.  Two more
-mistakes show themselves only when the workers start:
+Some options only mean something with worker processes, and some replace each other: making such a
+DataLoader raises `ValueError`, perhaps hours into a script.  Two more mistakes show themselves only
+when the workers start:
 
 - TL105b: workers get the dataset and the functions by pickling, unless they are forked.  A
   `lambda`, or what is defined inside a function, cannot be pickled; and a script that trains as
@@ -53,15 +53,13 @@ mistakes show themselves only when the workers start:
 - `prefetch_factor=2` without workers below torch 2.0, where 2 is the default; where the version is
   not known it is advice.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
-- TL105b: workers that are told to be forked (`multiprocessing_context="fork"`), and loaders that
-  nothing goes through.  Unless the script itself asks for workers that are not forked, a `lambda`
-  is only advised against, and a script that trains as it is imported is left alone.
-- TL105c: datasets that ask for the worker or the process, draw at random, never end or take every
-  n-th sample; those that go through something of another library, which may ask for its share
-  itself; loaders with a `worker_init_fn`.
+- TL105b: workers that are told to be forked (`multiprocessing_context="fork"`); training on import,
+  unless the script itself asks for workers that are not forked.
+- TL105c: datasets that ask for the worker, draw at random, never end, take every n-th sample or go
+  through something of another library; loaders with a `worker_init_fn`.
 
-More than 64 workers are reported as advice, as are options that exclude each other only while an
-option of the command line is what it is by default.
+Reported as advice: more than 64 workers, a `lambda` where nothing says that workers are not forked,
+and options that exclude each other only by the default of another one.
 
 ## Fix safety
 No fix: which of the options is meant only the author knows.
@@ -114,7 +112,10 @@ def invalid_worker_options(script: Script) -> Iterator[Finding]:
             yield Finding(loader.node, f"{what}: making this DataLoader raises ValueError", None,
                           severity)  # fmt: skip
         if loader.has_workers:
-            yield from too_many(loader)
+            if loader.workers is not None and loader.workers > MANY:
+                what = f"{loader.workers} workers, each with a copy of the dataset, are more than "
+                yield Finding(loader.node, f"{what}most machines run", None, Severity.INFO,
+                              help="Start with one for each processor, and measure.")  # fmt: skip
             yield from badly_started(script, loader, told)
             yield from repeated(script, loader)
 
@@ -196,19 +197,6 @@ def is_expected(script: Script, call: cst.Call) -> bool:
                 return True
         child = above
     return False
-
-
-def too_many(loader: Loader) -> Iterator[Finding]:
-    """Find more workers than machines have processors."""
-    if loader.workers is not None and loader.workers > MANY:
-        yield Finding(
-            loader.node,
-            f"{loader.workers} workers, each with a copy of the dataset, are more than most "
-            "machines run",
-            None,
-            Severity.INFO,
-            help="Start with one for each processor, and measure.",
-        )
 
 
 def badly_started(script: Script, loader: Loader, told: list[cst.CSTNode]) -> Iterator[Finding]:

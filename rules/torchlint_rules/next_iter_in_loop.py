@@ -46,9 +46,8 @@ the step before had, or, without shuffling, the same first batch each time.
 Reported as information: steps that do not train, those that nothing is seen to repeat, and draws in
 some of the steps (`if step % 10 == 0:`).
 
-Reported without a fix: an iterator made at the start of a step and used in it, a step in a
-function of its own, to which the iterator would have to be passed, and training that a framework
-runs.
+Reported without a fix: an iterator with a name, a step in a function of its own, to which the
+iterator would have to be passed, and training that a framework runs.
 
 ## Fix safety
 Unsafe: it changes which samples a step gets, on purpose.  Passes are now finished, so that each

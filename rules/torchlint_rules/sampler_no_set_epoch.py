@@ -38,19 +38,17 @@ of the data: an epoch takes as long as on one GPU, and the work is done once for
                 optimizer.step()
 
 ## Leaves alone
-- Samplers with `shuffle=False` or a value that is not known, and those that no training step draws
-  from.
+- Samplers with `shuffle=False` or a value that is not known, or that no training step draws from.
 - Training of a single epoch, and samplers that are made anew in each.
 - Samplers that `set_epoch` may be called of somewhere: by code that is seen, or by a function that
   is not and gets the sampler, or the loader and the number of the epoch.
 - Files that import a training framework: Lightning, Accelerate and others call `set_epoch`.
   DeepSpeed does not: its engine takes the batches as they are given.
-- TL804b: datasets that are not known, that are iterated, parts of something (`x[rank::2]`), or that
-  ask for the process; processes that draw from different seeds; loaders with a sampler of any kind.
+- TL804b: datasets that are not known, are iterated, ask for the process, or are parts of something
+  (`x[rank::2]`); processes that draw from different seeds; loaders with a sampler of any kind.
 
-Reported without a fix: where the number of the epoch has no name (`while`), or the sampler none
-that is known in the loop over epochs; files that import DeepSpeed; and TL804b, which needs a
-decision on the batch size.
+Reported without a fix: where the epoch has no number (`while`), or the sampler no name in the loop
+over epochs; files that import DeepSpeed; and TL804b, which needs a decision on the batch size.
 
 ## Fix safety
 Unsafe: the data come in another order from the second epoch on, which is the point.  Where the

@@ -2,10 +2,9 @@
 
 ## Why
 A `DataLoader` asks its dataset for one sample after another and stacks them.  For a
-`TensorDataset`, whose samples lie in one tensor, that is one indexing operation and one small
-tensor for each sample, where a single index of the whole batch gives the same; on a GPU each is a
-kernel launch.  A sampler that draws whole batches, with `batch_size=None` so
-that the loader does not make batches of its own, hands the indices of a batch to the dataset at
+`TensorDataset` that is one indexing operation and one small tensor for each sample, where a single
+index of the whole batch gives the same.  A sampler that draws whole batches, with `batch_size=None`
+so that the loader does not make batches of its own, hands the indices of a batch to the dataset at
 once.  The smaller a sample is, the more that gains.
 
 ## Bad
