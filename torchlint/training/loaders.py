@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantics.loaders import all_arguments
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
+    Class,
     Library,
     Nothing,
     Number,
@@ -122,7 +123,7 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
     made = [
         (at, node, name)
         for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
-        if name in LOADERS
+        if name in LOADERS or (not name and _is_derived(evaluation, node))
     ]
     if not made:
         return ()
@@ -140,6 +141,17 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
             kind,
         )
         for at, node, kind in made
+    )
+
+
+def _is_derived(evaluation: Evaluation, call: cst.Call) -> bool:
+    """Whether a call makes a loader of a class of the project, which takes what torch's takes."""
+    classes = evaluation.classes
+    return any(
+        isinstance(one, Class)
+        and classes.kind(one.at) == "loader"
+        and classes.method(one.at, "__init__") is None
+        for one in evaluation.values.get(id(call.func), ())
     )
 
 
