@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("DataLoader",), GPU),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL103",

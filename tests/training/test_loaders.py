@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from revealing import evaluated
 
-from torchlint.semantics.values import Device
-from torchlint.training.copies import device_copies
-from torchlint.training.loaders import loaders, moves_of
+from torchlint.semantics.values import Device, Loaded
+from torchlint.training.copies import Batches, device_copies
+from torchlint.training.loaders import loaders
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 
@@ -40,10 +40,11 @@ for x in second:
     pass
 """
     evaluation = evaluated(HEAD + code)
-    copies = tuple(device_copies(evaluation, 0))
-    assert [copy.target for copy in copies] == [Device.CUDA, Device.HOST]
+    copies = tuple(device_copies(evaluation))
+    assert [copy.targets for copy in copies] == [{Device.CUDA}, {Device.HOST}]
     assert [copy.is_upload for copy in copies] == [True, False]
     assert [copy.non_blocking is not None for copy in copies] == [True, False]
     first, second = loaders(evaluation)
     assert (len(first.passes), len(second.passes)) == (1, 1)
-    assert (moves_of(first, copies), moves_of(second, copies)) == (list(copies), [])
+    found = [Batches(evaluation, one, copies).uploads() for one in (first, second)]
+    assert found == [[(copies[0], Loaded.YES)], []]

@@ -8,10 +8,12 @@ import libcst as cst
 
 from torchlint.semantics.arguments import bound, passed_with
 from torchlint.semantics.tables.torch_classes import LOADERS
+from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
     NEVER,
     UNKNOWN,
     Array,
+    Class,
     Device,
     Dictionary,
     Function,
@@ -25,6 +27,7 @@ from torchlint.semantics.values import (
     Tensor,
     Text,
     Truth,
+    Unknown,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +70,10 @@ def _batch(run: Run, call: At) -> Value:
             if isinstance(one, Function):
                 given_back = run.evaluation.push(run, one.at, [samples], call)
                 value = run.sets.union(value, given_back)
+            elif isinstance(one, Class) and not _is_pinned(run, one):
+                value = run.sets.union(value, run.one(Instance(one.at, None)))
+            elif isinstance(one, Instance):
+                value = run.sets.union(value, _put_by(run, one, samples, call))
         if value:
             return run.sets.each(value, lambda one: _marked(run, one, call))
     is_plain = collate is None or all(isinstance(one, Nothing) for one in collate.value)
@@ -132,21 +139,54 @@ def _sample(run: Run, dataset: Value, call: At) -> Value:
     return value
 
 
+def _is_pinned(run: Run, one: Class) -> bool:
+    """Whether objects of a class may be sequences, or pin themselves."""
+    classes = run.evaluation.classes
+    return bool(
+        classes.is_open(one.at)
+        or classes.library_bases(one.at)
+        or classes.method(one.at, "pin_memory")
+    )
+
+
+def _put_by(run: Run, one: Instance, samples: Value, call: At) -> Value:
+    """Return what an object that puts samples together gives."""
+    found = run.evaluation.classes.method(one.cls, "__call__")
+    if found is None:
+        return NEVER
+    at = run.evaluation.at(found[1], found[0].at.file)
+    return run.evaluation.push(run, at, [samples], call)
+
+
 def _row(run: Run, call: At) -> Value:
     """Return what a dataset of tensors gives: a row of each."""
     node = run.evaluation.node(call)
     assert isinstance(node, cst.Call)
     if any(arg.star or arg.keyword for arg in node.args):
         return run.one(Sequence("tuple", None, run.one(Tensor()), None))
-    tensors = [
-        [one for one in run.evaluation.values.get(id(arg.value), ()) if isinstance(one, Tensor)]
-        for arg in node.args
-    ]
+    tensors = [_column(run, arg.value) for arg in node.args]
     rows = tuple(
-        run.sets.of(Tensor(one.device, dtype=one.dtype) for one in several or [Tensor()])
-        for several in tensors
+        run.sets.of(Tensor(one.device, dtype=one.dtype) for one in several) for several in tensors
     )
     return run.sets.nested(Sequence("tuple", rows, NEVER, None))
+
+
+def _column(run: Run, node: cst.BaseExpression) -> list[Tensor]:
+    """Return what certainly is a tensor: ``x.to(device)`` lives there, whatever ``x`` is."""
+    value = run.evaluation.values.get(id(node), ())
+    known = [one for one in value if isinstance(one, Tensor)]
+    if known:
+        return known
+    made: cst.CSTNode | None = node
+    bound = run.evaluation.reaching.get(id(node), ())
+    if len(bound) == 1 and bound[0].is_plain:
+        made = bound[0].value
+    match made:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="cuda"))):
+            return [Tensor(Device.CUDA)]
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="to")), args=[first, *_]):
+            return [Tensor(device_of(run.evaluation.values.get(id(first.value), ())))]
+    return [Tensor()]
 
 
 def _collated(run: Run, one: Alternative, call: At) -> Value:
@@ -181,6 +221,8 @@ def _marked(run: Run, one: Alternative, call: At) -> Value:
             inner = tuple(run.sets.each(value, lambda each: _marked(run, each, call)) if value
                           else value for value in elements)  # fmt: skip
             return run.sets.nested(Sequence(one.kind, inner, NEVER, None))
+        case Unknown():
+            return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
         case Dictionary(entries=entries, element=element):
             made = tuple(
                 (

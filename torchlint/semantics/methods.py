@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics import library
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.operations import element_of
@@ -36,14 +38,13 @@ from torchlint.semantics.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
 
-    import libcst as cst
-
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import Alternative, Value
+    from torchlint.semantics.values import Alternative, At, Value
 
 # What wraps models, optimizers and loaders, and hands them back in their order.
 PREPARES = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric"})
+ENGINE = "ignite.engine.Engine"
 MODULE_SELF = frozenset(
     """to cuda cpu xpu eval train half float double bfloat16 type apply
     requires_grad_ to_empty share_memory ipu""".split()
@@ -99,14 +100,17 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
     if one.loaded and not one.sure and name in ENTRIES:
         return _of_whole(run, one, name)
     changed = replace(one, made=None)
-    if name not in tables.VIEWS:
+    if name in tables.PERHAPS:
+        is_laid_out = not _is_permuted(node)
+        changed = replace(
+            changed, loaded=min(one.loaded, Loaded.PERHAPS if is_laid_out else Loaded.NO)
+        )
+    elif name not in tables.VIEWS:
         others = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
         is_in_place = name.endswith("_") and not name.endswith("__")
         changed = mixed(one, *others)
         if is_in_place:
             changed = replace(changed, loaded=one.loaded, device=one.device)
-    elif name in tables.PERHAPS:
-        changed = replace(changed, loaded=min(one.loaded, Loaded.PERHAPS))
     if name in tables.MASKS:
         changed = replace(changed, dtype="bool", graph=())
     elif name in tables.INDICES:
@@ -116,6 +120,17 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
     if name in ("float", "half", "double", "bfloat16"):
         changed = replace(changed, dtype="float")
     return library.several(run, name, changed, has_dim=bool(passed))
+
+
+def _is_permuted(node: cst.Call) -> bool:
+    """``x.permute(0, 2, 1).contiguous()``: it is laid out anew."""
+    func = node.func
+    inner = func.value if isinstance(func, cst.Attribute) else None
+    return (
+        isinstance(inner, cst.Call)
+        and isinstance(inner.func, cst.Attribute)
+        and inner.func.attr.value in tables.PERMUTES
+    )
 
 
 def _of_whole(run: Run, one: Tensor, name: str) -> Value:
@@ -141,7 +156,9 @@ def _moved(run: Run, one: Tensor, name: str, passed: Several[Passed]) -> Value:
             return run.one(moved(one, each.device))
     if where and all(getattr(each, "name", "").startswith("torch.") for each in where):
         is_float = "float" in getattr(where[0], "name", "")
-        return run.one(replace(one, made=None, dtype="float" if is_float else one.dtype))
+        loaded = min(one.loaded, Loaded.PERHAPS)
+        dtype = "float" if is_float else one.dtype
+        return run.one(replace(one, made=None, loaded=loaded, dtype=dtype))
     device = device_of(where) if where else one.device
     if not where:
         return run.one(replace(one, made=None))
@@ -156,10 +173,12 @@ def _typed(run: Run, one: Tensor, kind: Value) -> Value:
     if any(name.startswith("torch.cuda.") for name in names):
         return run.one(moved(one, Device.CUDA))
     if names and all(name.endswith("Tensor") for name in names):
-        return run.one(moved(one, Device.HOST))
+        loaded = min(one.loaded, Loaded.PERHAPS) if one.device is Device.HOST else Loaded.NO
+        return run.one(replace(moved(one, Device.HOST), loaded=loaded))
     is_plain = bool(names)  # `torch.float32`
     where = one.device if is_plain else Device.UNKNOWN
-    return run.one(replace(one, device=where, made=None))
+    loaded = min(one.loaded, Loaded.PERHAPS)
+    return run.one(replace(one, device=where, made=None, loaded=loaded))
 
 
 def _of_array(run: Run, node: cst.Call, one: Array, name: str, passed: Several[Passed]) -> Value:
@@ -289,12 +308,26 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
             return parsed(run, one, name)
         if name in ("add_argument_group", "add_mutually_exclusive_group"):
             return run.one(one)
+    if one.kind == ENGINE and name == "run" and one.call is not None:
+        return _run_by_engine(run, one.call, first_of(passed, 0, "data"))
     if kind == "optimizer" and name == "step":
         for each in first_of(passed, 0, "closure"):
             if isinstance(each, Function):
                 run.evaluation.call_function(run, node, each, ())
     if kind == "scaler" and name == "scale":
         return first_of(passed, 0, "outputs") or run.sets.unknown
+    return run.sets.unknown
+
+
+def _run_by_engine(run: Run, made: At, data: Value) -> Value:
+    """An engine calls its function with itself and each batch."""
+    node = run.evaluation.node(made)
+    assert isinstance(node, cst.Call)
+    for arg in node.args[:1]:
+        for one in run.evaluation.values.get(id(arg.value), ()):
+            if isinstance(one, Function):
+                values = [run.sets.unknown, element_of(run, data)]
+                run.evaluation.push(run, one.at, values, made)
     return run.sets.unknown
 
 

@@ -1,4 +1,4 @@
-"""Copies between the host and a device: `.to(device)`, `.cuda()`, `.cpu()`."""
+"""Copies between the host and a device: `.to(device)`, `.cuda()`, `.cpu()`, and whose batches."""
 
 from __future__ import annotations
 
@@ -7,62 +7,236 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.tensors import device_of
-from torchlint.semantics.values import Device, Method, Tensor
+from torchlint.semantics.tensors import places_of
+from torchlint.semantics.values import (
+    Class,
+    Device,
+    Dictionary,
+    Function,
+    Instance,
+    Iterator,
+    Library,
+    Loaded,
+    Method,
+    Number,
+    Sequence,
+    Tensor,
+    Text,
+    Truth,
+)
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
+    from collections.abc import Iterator as Several
 
+    from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Value
+    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.training.loaders import Loader
 
-MOVES = frozenset({"to", "cuda", "cpu"})
+MOVES = frozenset({"to", "cuda", "cpu", "type"})
+# Bases of classes whose objects a loader pins part by part.
+PARTS = frozenset({
+    "builtins.dict", "builtins.tuple", "builtins.list", "typing.NamedTuple", "typing.TypedDict",
+    "collections.abc.Mapping", "collections.UserDict", "collections.OrderedDict",
+    "collections.abc.Sequence",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceCopy:
-    """A copy of a tensor: ``value`` is what is copied, ``target`` where to."""
+    """A copy of a tensor: ``value`` is what is copied, ``targets`` where it may go.
+
+    ``where`` is the expression that names the device, None where the method does.
+    """
 
     node: cst.Call
+    file: int
     tensor: cst.BaseExpression
     value: Value
-    target: Device
+    targets: frozenset[Device]
+    where: cst.BaseExpression | None
     non_blocking: cst.BaseExpression | None
 
     @property
     def is_upload(self) -> bool:
-        """Whether it copies from the host to a GPU, as far as is known."""
+        """Whether it may copy from the host to a GPU."""
         known = {one.device for one in self.value if isinstance(one, Tensor)}
-        return self.target is Device.CUDA and Device.CUDA not in known
+        is_host = known != {Device.CUDA}
+        return is_host and (Device.CUDA in self.targets or self.targets == {Device.UNKNOWN})
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the code names the GPU that it goes to."""
+        return Device.CUDA in self.targets
+
+    def loaded(self, loader: At) -> Loaded:
+        """Whether what is copied is still memory of a loader's batch."""
+        tensors = [one for one in self.value if isinstance(one, Tensor)]
+        found = [one.loaded for one in tensors if one.batch == loader]
+        best = max(found, default=Loaded.NO)
+        return min(best, Loaded.PERHAPS) if Loaded.NO in found else best
 
 
-def device_copies(evaluation: Evaluation, file: int) -> Iterator[DeviceCopy]:
-    """Yield the copies of a file, in the order of the walk."""
-    for call in evaluation.files.modules[file].index.of(cst.Call):
-        func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
-            continue
-        owners = evaluation.values.get(id(func.value), ())
-        methods = evaluation.values.get(id(func), ())
-        if not any(isinstance(one, Method) and isinstance(one.owner, Tensor) for one in methods):
-            continue
-        target = _target(evaluation, call, func.attr.value)
-        if target is not None:
-            flag = next((a.value for a in call.args if _is_keyword(a, "non_blocking")), None)
-            yield DeviceCopy(call, func.value, owners, target, flag)
+def device_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
+    """Yield the copies of connected files, in the order of the files and of the walk."""
+    for file, module in enumerate(evaluation.files.modules):
+        for call in module.index.of(cst.Call):
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
+                continue
+            methods = evaluation.values.get(id(func), ())
+            if not any(isinstance(one, Method) and isinstance(one.owner, Tensor)
+                       for one in methods):  # fmt: skip
+                continue
+            found = _targets(evaluation, call, func.attr.value)
+            if found is not None:
+                owners = evaluation.values.get(id(func.value), ())
+                yield DeviceCopy(
+                    call, file, func.value, owners, *found, _non_blocking(evaluation, call)
+                )
 
 
-def _target(evaluation: Evaluation, call: cst.Call, name: str) -> Device | None:
+def _targets(
+    evaluation: Evaluation, call: cst.Call, name: str
+) -> tuple[frozenset[Device], cst.BaseExpression | None] | None:
     """Return where a call copies to, None where it only changes the type of the numbers."""
-    if name != "to":
-        return Device.CUDA if name == "cuda" else Device.HOST
-    for arg in call.args:
-        if arg.keyword is None or _is_keyword(arg, "device"):
-            value = evaluation.values.get(id(arg.value), ())
-            tensors = [one.device for one in value if isinstance(one, Tensor)]
-            return tensors[0] if tensors else device_of(value)
+    if name == "cpu":
+        return frozenset({Device.HOST}), None
+    if name == "type":
+        types = [one for arg in call.args[:1] for one in evaluation.values.get(id(arg.value), ())]
+        words = [getattr(one, "name", None) or getattr(one, "value", "") for one in types]
+        moves = [str(word).startswith("torch.cuda.") for word in words]
+        targets = (Device.CUDA, Device.HOST) if not all(moves) else (Device.CUDA,)
+        return (frozenset(targets), None) if any(moves) else None
+    given = [arg.value for arg in call.args if arg.keyword is None or _is_keyword(arg, "device")]
+    if name == "cuda":
+        return frozenset({Device.CUDA}), given[0] if given else None
+    for node in given:
+        value = evaluation.values.get(id(node), ())
+        if value and all(_is_type(one) for one in value):
+            continue
+        tensors = {one.device for one in value if isinstance(one, Tensor)}
+        return frozenset(tensors or places_of(value)), node
+    return None
+
+
+def _is_type(one: Alternative) -> bool:
+    return isinstance(one, (Library, Truth)) or (isinstance(one, Text) and one.value == "float32")
+
+
+def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression | None:
+    """Return what says whether the host waits: by keyword, by place, or hidden in a star."""
+    for place, arg in enumerate(call.args):
+        value = evaluation.values.get(id(arg.value), ())
+        is_flag = place > 0 and any(isinstance(one, (Truth, Number)) for one in value)
+        if arg.star or (is_flag and arg.keyword is None):
+            return arg.value
+        if _is_keyword(arg, "non_blocking") or _is_keyword(arg, "async"):
+            return arg.value
     return None
 
 
 def _is_keyword(arg: cst.Arg, name: str) -> bool:
     return arg.keyword is not None and arg.keyword.value == name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batches:
+    """Where the batches of a loader are copied to a GPU, and what they are objects of."""
+
+    evaluation: Evaluation
+    loader: Loader
+    copies: tuple[DeviceCopy, ...]
+
+    @property
+    def collated(self) -> list[Value]:
+        """What the project's own functions and objects put samples together to."""
+        found: list[Value] = []
+        classes = self.evaluation.classes
+        for one in self.loader.value("collate_fn"):
+            at = one.at if isinstance(one, Function) else None
+            if isinstance(one, Instance) and (method := classes.method(one.cls, "__call__")):
+                at = self.evaluation.at(method[1], method[0].at.file)
+            unit = self.evaluation.units.get(at) if at else None
+            found.append(unit.returned.value if unit else ())
+        return found
+
+    def is_whole(self, copy: DeviceCopy) -> bool:
+        """Whether what is copied is a batch as a whole, made by what is not seen."""
+        bound = self.evaluation.reaching.get(id(copy.tensor), ())
+        is_item = any(one.kind is Bind.FOR and one.is_plain for one in bound)
+        return is_item and not (self.loader.lacks("collate_fn") or all(self.collated))
+
+    def becomes_list(self) -> bool:
+        """Whether a batch may be a tuple, which pinning makes a list, and is not taken apart."""
+        if self.loader.lacks("collate_fn"):
+            return False
+        modules = self.evaluation.files.modules
+        loops = [modules[one.file].parent(one.node) for one in self.loader.turns]
+        targets = [getattr(loop, "target", None) for loop in loops]
+        is_whole = any(not isinstance(one, cst.Tuple) for one in targets)
+        for value in self.collated:
+            tuples = [one for one in flat(value) if isinstance(one, Sequence)
+                      and one.kind == "tuple"]  # fmt: skip
+            if len(tuples) > 1 or (is_whole and (tuples or not value)):
+                return True
+        return False
+
+    @property
+    def classes(self) -> list[ClassOf]:
+        """The classes of the project whose objects batches are, or hold."""
+        values = [self.loader.value("collate_fn"), *self.collated]
+        found: dict[At, None] = dict.fromkeys(one.at for one in values[0] if isinstance(one, Class))
+        found |= dict.fromkeys(
+            one.cls for value in values[1:] for one in flat(value) if isinstance(one, Instance)
+        )
+        known = map(self.evaluation.classes.of, found)
+        return [one for one in known if one is not None]
+
+    def uploads(self) -> list[tuple[DeviceCopy, Loaded]]:
+        """Return the copies of what the loader gave to a GPU, with how sure it still is that."""
+        pinned = [one for one in self.classes if self.is_pinned(one)]
+        found: list[tuple[DeviceCopy, Loaded]] = []
+        for copy in self.copies:
+            if copy.is_upload:
+                loaded = copy.loaded(self.loader.at)
+                if any(self._is_of(copy, one) for one in pinned):
+                    loaded = max(loaded, Loaded.PERHAPS)
+                if loaded is not Loaded.NO:
+                    found.append((copy, loaded))
+        return found
+
+    def is_pinned(self, cls: ClassOf) -> bool | None:
+        """Whether a loader pins objects of a class; None where its bases are not known."""
+        classes = self.evaluation.classes
+        if classes.method(cls.at, "pin_memory") or PARTS & set(classes.library_bases(cls.at)):
+            return True
+        return None if classes.is_open(cls.at) else False
+
+    def parts_of(self, cls: ClassOf) -> list[DeviceCopy]:
+        """Return the copies of parts of the objects of a class to a GPU."""
+        return [one for one in self.copies if one.is_upload and self._is_of(one, cls)]
+
+    def _is_of(self, copy: DeviceCopy, cls: ClassOf) -> bool:
+        if not isinstance(copy.tensor, cst.Attribute):
+            return False
+        owners = self.evaluation.values.get(id(copy.tensor.value), ())
+        return any(isinstance(one, Instance) and one.cls == cls.at for one in owners)
+
+
+def flat(value: Value) -> Several[Alternative]:
+    """Yield what a value may be, and what it holds."""
+    for one in value:
+        yield one
+        parts: Iterable[Value] = ()
+        match one:
+            case Sequence(elements=elements, element=element):
+                parts = (*(elements or ()), element)
+            case Dictionary(entries=entries, element=element):
+                parts = (*(each for _, each in entries), element)
+            case Iterator(element=element):
+                parts = (element,)
+        for part in parts:
+            yield from flat(part)

@@ -108,6 +108,9 @@ class Effects:
                 yield Effect.BACKWARD
             case Method(owner=Method(owner=Tensor()), name="backward"):
                 yield Effect.BACKWARD  # `output.loss`: what a model gives may be anything
+            case Method(owner=Object(kind=kind), name=name) if name in BACKWARDS:
+                if not kind_of(kind):  # `accelerator.backward(loss)`
+                    yield Effect.BACKWARD
             case Library(name="torch.autograd.grad"):
                 yield Effect.GRAD
             case Method(owner=owner, name="step") if self.kind(owner) in ("optimizer", "scaler"):

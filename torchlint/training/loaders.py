@@ -15,7 +15,6 @@ from torchlint.semantics.values import (
     Nothing,
     Number,
     Object,
-    Tensor,
     Truth,
 )
 from torchlint.training.loader_uses import Pass, handed_on, passes_of, turns_of
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
-    from torchlint.training.copies import DeviceCopy
 
 # How many processors there are, and which.
 COUNTS = frozenset({
@@ -153,15 +151,6 @@ def _is_derived(evaluation: Evaluation, call: cst.Call) -> bool:
         and classes.method(one.at, "__init__") is None
         for one in evaluation.values.get(id(call.func), ())
     )
-
-
-def moves_of(loader: Loader, copies: tuple[DeviceCopy, ...]) -> list[DeviceCopy]:
-    """Return the copies to a device that batches of a loader take part in."""
-    return [
-        copy
-        for copy in copies
-        if any(isinstance(one, Tensor) and one.batch == loader.at for one in copy.value)
-    ]
 
 
 def _counted(one: Alternative) -> float | None:

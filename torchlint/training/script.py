@@ -19,6 +19,7 @@ from torchlint.semantics.files import Files
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
+from torchlint.training.copies import Batches, DeviceCopy, device_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
@@ -97,6 +98,11 @@ class Connected:
     def loaders(self) -> tuple[Loader, ...]:
         """The loaders that they make."""
         return loaders(self.evaluation)
+
+    @cached_property
+    def copies(self) -> tuple[DeviceCopy, ...]:
+        """What they copy between the host and a device."""
+        return tuple(device_copies(self.evaluation))
 
     @cached_property
     def uses_gpu(self) -> bool:
@@ -228,6 +234,10 @@ class Script:
         if "DataLoader" not in self.module.index.named:
             return ()
         return tuple(one for one in self.connected.loaders if one.at.file == self.file)
+
+    def batches(self, loader: Loader) -> Batches:
+        """Return where the batches of a loader go."""
+        return Batches(self.connected.evaluation, loader, self.connected.copies)
 
     @cached_property
     def host_reads(self) -> tuple[HostRead, ...]:

@@ -32,7 +32,8 @@ VIEWS = _names("""view reshape view_as reshape_as flatten unflatten squeeze unsq
     detach contiguous squeeze_ unsqueeze_ transpose_ t_ requires_grad_ split chunk unbind
     tensor_split hsplit vsplit dsplit swapaxes_ real imag""")
 # ... but for those that may have to copy.
-PERHAPS = _names("contiguous reshape reshape_as flatten float")
+PERHAPS = _names("contiguous reshape reshape_as flatten float long")
+PERMUTES = _names("permute transpose movedim moveaxis swapaxes swapdims t")
 # Methods that give several tensors.
 SEVERAL = _names("""split chunk unbind tensor_split hsplit vsplit dsplit topk sort kthvalue cummax
     cummin frexp aminmax qr svd eig slogdet nonzero_tuple unsafe_chunk unsafe_split""")

@@ -1,0 +1,160 @@
+"""The condition that a GPU is used, in code: what is true exactly where batches go to one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import Device, Library, Place
+from torchlint.syntax.scopes import Bind, ScopeKind
+from torchlint.training.guards import AVAILABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import At, Value
+    from torchlint.syntax.scopes import Binding, Scope
+    from torchlint.training.copies import DeviceCopy
+
+ANY = "torch.accelerator."
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Code for a condition; ``needs_torch`` where it has to be imported first."""
+
+    code: str
+    needs_torch: bool = False
+
+
+def condition_for_gpu(
+    evaluation: Evaluation, at: At, copies: Iterable[DeviceCopy]
+) -> Condition | None:
+    """Return what is true at a call where some copies go to a GPU; None where torch has no name.
+
+    That is ``True`` where they certainly do, else the type of a device that is certainly bound
+    before the call, else what torch says.
+    """
+    copies, asked = list(copies), _asked(evaluation)
+    certain = all(copy.targets == {Device.CUDA} for copy in copies)
+    if (
+        copies
+        and certain
+        and not asked
+        and not any(_is_conditional(evaluation, copy) for copy in copies)
+    ):
+        return Condition("True")
+    name = _device(evaluation, at, copies)
+    is_any = any(one.startswith(ANY) for one in asked)
+    if name and not is_any:
+        return Condition(f'{name}.type == "cuda"')
+    asks = "accelerator" if is_any else "cuda"
+    torch = _name_of_torch(evaluation, at)
+    if torch is None:
+        return None
+    return Condition(f"{torch or 'torch'}.{asks}.is_available()", needs_torch=not torch)
+
+
+def _asked(evaluation: Evaluation) -> set[str]:
+    """Return what the connected files ask to know which device there is."""
+    return {
+        one.name
+        for module in evaluation.files.modules
+        for call in module.index.of(cst.Call)
+        for one in evaluation.values.get(id(call.func), ())
+        if isinstance(one, Library) and (one.name in AVAILABLE or one.name.startswith(ANY))
+    }
+
+
+def _is_conditional(evaluation: Evaluation, copy: DeviceCopy) -> bool:
+    """Whether a copy stands under a condition in its function."""
+    for above in evaluation.files.modules[copy.file].index.ancestors(copy.node):
+        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            return False
+        if isinstance(above, (cst.If, cst.IfExp)):
+            return True
+    return False
+
+
+def _device(evaluation: Evaluation, at: At, copies: list[DeviceCopy]) -> str:
+    """Return the one name at a call that is a device like that of the copies, or ""."""
+    wanted = {evaluation.values.get(id(copy.where), ()) for copy in copies if copy.where}
+    module, call = evaluation.files.modules[at.file], evaluation.node(at)
+    scope: Scope | None = module.index.scope(call)
+    found: dict[str, None] = {}
+    hidden: set[str] = set()
+    while scope is not None:
+        if scope.kind is not ScopeKind.CLASS:
+            for name, bindings in scope.bindings.items():
+                value = _bound(evaluation, at, scope, bindings)
+                if name not in hidden and value in wanted and _are_places(value):
+                    found[name] = None
+            hidden |= scope.bindings.keys()
+        scope = scope.parent
+    return next(iter(found)) if len(found) == 1 and len(wanted) == 1 else ""
+
+
+def _are_places(value: Value) -> bool:
+    return bool(value) and all(isinstance(one, Place) for one in value)
+
+
+def _bound(evaluation: Evaluation, at: At, scope: Scope, bindings: list[Binding]) -> Value:
+    """Return what a name is at a call, nothing where it may not be bound yet, or twice."""
+    if len(bindings) != 1 or not bindings[0].name.isidentifier():
+        return ()
+    binding = bindings[0]
+    match binding.value:
+        case cst.Param():
+            unit = evaluation.units.get(evaluation.at(scope.node, at.file))
+            cell = unit.parameters.get(binding.name) if unit else None
+            if cell and cell.value:
+                return cell.value
+            kind = binding.value.annotation
+            named = evaluation.values.get(id(kind.annotation), ()) if kind else ()
+            is_device = [getattr(one, "name", "") for one in named] == ["torch.device"]
+            return evaluation.sets.one(Place(Device.UNKNOWN)) if is_device else ()
+        case cst.BaseExpression() as made if binding.kind is Bind.ASSIGN and binding.is_plain:
+            value = evaluation.values.get(id(made), ())
+        case cst.ImportAlias():
+            value = evaluation.name(at.file, scope, binding.name).value
+        case _:
+            return ()
+    return value if _precedes(evaluation, binding, scope, at) else ()
+
+
+def _precedes(evaluation: Evaluation, binding: Binding, scope: Scope, at: At) -> bool:
+    """Whether a binding has certainly run where a call does: its block is around the call."""
+    index = evaluation.files.modules[at.file].index
+    block = next(one for one in index.ancestors(binding.node)
+                 if isinstance(one, (cst.BaseSuite, cst.Module)))  # fmt: skip
+    place: cst.CSTNode = evaluation.node(at)
+    around = index.scope(place).function()
+    if around is not scope:
+        place = around.node
+    return (block is scope.node or index.inside(evaluation.node(at), block)) and (
+        index.order(binding.node) < index.order(place)
+    )
+
+
+def _name_of_torch(evaluation: Evaluation, at: At) -> str | None:
+    """Return what torch is called at a call: "" where it has to be imported, None where it cannot.
+
+    An import at the level of the module has run before anything is called.
+    """
+    index = evaluation.files.modules[at.file].index
+    scope = index.scope(evaluation.node(at))
+    for name, bindings in index.root.bindings.items():
+        is_torch = evaluation.name(at.file, index.root, name).value
+        if [getattr(one, "name", "") for one in is_torch] == ["torch"]:
+            owner = scope.owner(name)
+            if owner is index.root and all(one.kind is Bind.IMPORT for one in bindings):
+                return name
+    owner = scope.owner("torch")
+    if owner is None:
+        return None if index.root.stars else ""
+    bound = owner.bindings["torch"]
+    is_import = owner is index.root and all(one.kind is Bind.IMPORT for one in bound)
+    return "torch" if is_import else None
