@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from revealing import evaluated
 
-from torchlint.training.copies import device_copies
+from torchlint.training.copies import all_copies
 from torchlint.training.gpu_condition import condition_for_gpu
 from torchlint.training.loaders import loaders
 
@@ -28,7 +28,7 @@ LOOP = "for x in loader:\n    x.to(device)\n"
 def test_condition(before: str, code: str) -> None:
     evaluation = evaluated(f"{HEAD}{before}\nloader = DataLoader(data)\n{LOOP}")
     (loader,) = loaders(evaluation)
-    found = condition_for_gpu(evaluation, loader.at, device_copies(evaluation))
+    found = condition_for_gpu(evaluation, loader.at, all_copies(evaluation))
     assert found is not None
     assert (found.code, found.needs_torch) == (code, False)
 

@@ -6,7 +6,7 @@ import pytest
 from revealing import evaluated
 
 from torchlint.semantics.values import Device, Loaded
-from torchlint.training.copies import Batches, device_copies
+from torchlint.training.copies import Batches, all_copies
 from torchlint.training.loaders import loaders
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -40,7 +40,7 @@ for x in second:
     pass
 """
     evaluation = evaluated(HEAD + code)
-    copies = tuple(device_copies(evaluation))
+    copies = tuple(all_copies(evaluation))
     assert [copy.targets for copy in copies] == [{Device.CUDA}, {Device.HOST}]
     assert [copy.is_upload for copy in copies] == [True, False]
     assert [copy.non_blocking is not None for copy in copies] == [True, False]

@@ -67,6 +67,13 @@ class DeviceCopy:
         return is_host and (Device.CUDA in self.targets or self.targets == {Device.UNKNOWN})
 
     @property
+    def target(self) -> Device:
+        """Where it goes, as far as that is one device; to a GPU where it may."""
+        if Device.CUDA in self.targets:
+            return Device.CUDA
+        return next(iter(self.targets)) if len(self.targets) == 1 else Device.UNKNOWN
+
+    @property
     def is_seen(self) -> bool:
         """Whether the code names the GPU that it goes to."""
         return Device.CUDA in self.targets
@@ -79,23 +86,25 @@ class DeviceCopy:
         return min(best, Loaded.PERHAPS) if Loaded.NO in found else best
 
 
-def device_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
+def all_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
     """Yield the copies of connected files, in the order of the files and of the walk."""
-    for file, module in enumerate(evaluation.files.modules):
-        for call in module.index.of(cst.Call):
-            func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
-                continue
-            methods = evaluation.values.get(id(func), ())
-            if not any(isinstance(one, Method) and isinstance(one.owner, Tensor)
-                       for one in methods):  # fmt: skip
-                continue
-            found = _targets(evaluation, call, func.attr.value)
-            if found is not None:
-                owners = evaluation.values.get(id(func.value), ())
-                yield DeviceCopy(
-                    call, file, func.value, owners, *found, _non_blocking(evaluation, call)
-                )
+    for file in range(len(evaluation.files.modules)):
+        yield from device_copies(evaluation, file)
+
+
+def device_copies(evaluation: Evaluation, file: int) -> Several[DeviceCopy]:
+    """Yield the copies of a file, in the order of the walk."""
+    for call in evaluation.files.modules[file].index.of(cst.Call):
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
+            continue
+        methods = evaluation.values.get(id(func), ())
+        if not any(isinstance(one, Method) and isinstance(one.owner, Tensor) for one in methods):
+            continue
+        found = _targets(evaluation, call, func.attr.value)
+        if found is not None:
+            flag, value = _non_blocking(evaluation, call), evaluation.values.get(id(func.value), ())
+            yield DeviceCopy(call, file, func.value, value, *found, flag)
 
 
 def _targets(

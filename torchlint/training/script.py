@@ -19,7 +19,7 @@ from torchlint.semantics.files import Files
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
-from torchlint.training.copies import Batches, DeviceCopy, device_copies
+from torchlint.training.copies import Batches, DeviceCopy, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
@@ -102,7 +102,7 @@ class Connected:
     @cached_property
     def copies(self) -> tuple[DeviceCopy, ...]:
         """What they copy between the host and a device."""
-        return tuple(device_copies(self.evaluation))
+        return tuple(all_copies(self.evaluation))
 
     @cached_property
     def uses_gpu(self) -> bool:
