@@ -503,6 +503,7 @@ RULES: tuple[Rule, ...] = (
         group=3,
         words=(("detect_anomaly",),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL902",

@@ -32,16 +32,15 @@ a large part of the time of a step.  It changes no value.
             optimizer.step()
 
 ## Leaves alone
-- Anything but a literal `True`: an option, a variable, `False`.
-- Calls under a condition that asks for it (`if args.debug:`, an environment variable, every nth
-  step), after a return on such a condition, in an `except` handler, in a test, and in functions,
-  classes and files that are named after debugging, checks or anomalies.
-- A block inside of `try` with a handler of its own, which is there to catch the error.
+- `False`, and options that are off by default.
+- Calls under a condition that may be either (`if args.debug:`, every nth step), after a return on
+  such a condition, and in an `except` handler.
 - Files that switch it off again, unless it is switched on in every training step.
-- Files that import Lightning, whose `Trainer` sets it for `fit` by its own `detect_anomaly`
-  argument: that one is reported.
+- Scripts that train with Lightning's `Trainer`, which sets it for `fit` by its own argument
+  `detect_anomaly`: that one is reported.
 
-A block that is not seen to train in this file is reported as information, without a fix.
+A block that is not seen to run a forward or backward pass, an option that is on by default and a
+function that nobody is seen to call are reported as information, without a fix.
 
 ## Fix safety
 Safe: all values are the same, and only the error that a NaN in the backward pass would raise is
@@ -68,102 +67,135 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.debugging import catches_backward, is_caught, on_request, runs_backward
-from torchlint.analysis.loops import Role
 from torchlint.edits.bodies import Unwrap
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import RemoveArgument, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Truth
+from torchlint.training.effects import Effect, unit_around
+from torchlint.training.errors import catches
+from torchlint.training.frequency import Rate
+from torchlint.training.guards import left_before
+from torchlint_rules.judging import safety
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.semantics.arguments import Argument
+    from torchlint.training.script import Script
 
 SWITCH, BLOCK = "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"
-LIGHTNING = ("lightning", "pytorch_lightning")
-TRAINERS = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
+TRAINER = "lightning.Trainer"
+PASSES = {Effect.BACKWARD, Effect.GRAD, Effect.FORWARD}
 COSTS = "searches every gradient for NaN and records a traceback of every operation"
 HELP = "Switch it on to look for a NaN, by an option of the script, and off again."
 
 
-def detect_anomaly_on(program: Program) -> Iterator[Finding]:
+def detect_anomaly_on(script: Script) -> Iterator[Finding]:
     """Find anomaly detection that is always on."""
-    switches = list(program.calls_of(SWITCH))
-    kept = not overridden(program) and all(is_on(program, call) for call in switches)
-    for call in [*switches, *program.calls_of(BLOCK)]:
-        if not is_on(program, call) or on_request(program, call):
+    switches = list(script.calls_of(SWITCH))
+    is_kept = all(is_on(argument(script, call, "mode")) for call, _ in switches)
+    for call, name in [*switches, *script.calls_of(BLOCK), *script.calls_of(TRAINER)]:
+        given = argument(script, call, "detect_anomaly" if name == TRAINER else "mode")
+        if (name != BLOCK and not is_on(given)) or on_request(script, call):
             continue
-        above = program.parent(call)
-        if isinstance(above, cst.WithItem):
-            yield from block(program, call, above)
-        elif call in switches and (kept or program.context(call).per_step):
-            yield switch(program, call)
-    for call in program.calls_of(*TRAINERS):
-        yield from trainer(program, call)
+        above = script.module.parent(call)
+        if name == TRAINER:
+            yield trainer(script, call, given)
+        elif isinstance(above, cst.WithItem):
+            yield block(script, call, above)
+        elif name == SWITCH and stays_on(script, call, kept=is_kept):
+            yield switch(script, call, given)
 
 
-def is_on(program: Program, call: cst.Call) -> bool:
-    """Whether a call certainly switches anomaly detection on."""
-    if program.qualified(call.func) == BLOCK:
-        return True
-    return program.argument(call, "mode").literal() == "True"
+def stays_on(script: Script, call: cst.Call, *, kept: bool) -> bool:
+    """Whether nothing switches it off before a step of the training."""
+    is_kept = kept or script.frequency(call).rate is Rate.STEP
+    return is_kept and not script.connected.calls(TRAINER)
 
 
-def overridden(program: Program) -> bool:
-    """Whether Lightning sets anomaly detection itself, whatever the file did before."""
-    return not program.frameworks.isdisjoint(LIGHTNING) and "Fabric" not in program.text
+def argument(script: Script, call: cst.Call, name: str) -> Argument | None:
+    """Return the argument that says whether it is on."""
+    names = ("mode", "check_nan") if name == "mode" else ("*",)
+    return given_to(script.connected.evaluation, call, names)[0].get(name)
 
 
-def switch(program: Program, call: cst.Call) -> Finding:
+def is_on(given: Argument | None) -> bool:
+    """Whether the argument certainly switches it on."""
+    return given is not None and all(
+        isinstance(one, Truth) and one.value is True for one in given.value or (None,)
+    )
+
+
+def on_request(script: Script, call: cst.Call) -> bool:
+    """Whether something decides that the call runs, or an option that it is on."""
+    frequency = script.frequency(call)
+    evaluation = script.connected.evaluation
+    unit = unit_around(evaluation, call, script.file)
+    return (
+        frequency.guard is not None
+        or not frequency.decided
+        or left_before(evaluation, call, unit.node, script.file)
+    )
+
+
+def switch(script: Script, call: cst.Call, given: Argument | None) -> Finding:
     """``set_detect_anomaly(True)``: for the whole process."""
-    arg = program.argument(call, "mode").arg
-    message = f"`{program.brief(call)}` {COSTS}"
-    off = None if arg is None else fix(program, "Pass False", Replace(arg.value, "False"))
-    return Finding(call, message, off, help=HELP)
+    effects = script.connected.frequencies.effects
+    unit = unit_around(script.connected.evaluation, call, script.file)
+    trains = PASSES & (effects.direct[unit.at] | effects.inner[unit.at])
+    is_sure = bool(trains) or script.frequency(call).known
+    node = is_sure and literal(given)
+    off = fix(script, "Pass False", Replace(node, "False")) if node else None
+    severity = None if off else Severity.INFO
+    return Finding(call, f"`{script.module.brief(call)}` {COSTS}", off, severity, help=HELP)
 
 
-def block(program: Program, call: cst.Call, item: cst.WithItem) -> Iterator[Finding]:
+def block(script: Script, call: cst.Call, item: cst.WithItem) -> Finding:
     """``with detect_anomaly():``, for what runs inside."""
-    statement = program.parent(item)
-    assert isinstance(statement, cst.With)
-    if is_caught(program, statement):
-        return
-    role = program.context(statement).role
-    trains = role in (Role.TRAIN, Role.FORWARD, Role.EPOCH) or runs_backward(program, statement)
-    if not trains and (overridden(program) or refuses_nan(program, call)):
-        return
-    message = f"`{program.brief(call)}` {COSTS}"
-    rewrite = Unwrap(item)
-    yield Finding(
+    evaluation, effects = script.connected.evaluation, script.connected.frequencies.effects
+    statement = script.module.parent(item)
+    assert statement is not None
+    unit = unit_around(evaluation, call, script.file)
+    runs = {
+        effect
+        for site in effects.sites[unit.at]
+        if script.module.index.inside(site.node, statement)
+        for part in effects.of_site(site)
+        for effect in part
+    }
+    is_sure = bool(PASSES & runs) and not script.connected.calls(TRAINER)
+    message = f"`{script.module.brief(call)}` {COSTS}"
+    return Finding(
         call,
-        message if trains else f"{message}, if the block runs one",
-        fix(program, "Take the block out of it", rewrite) if trains else None,
-        None if trains else Severity.INFO,
+        message if is_sure else f"{message}, if the block runs one",
+        fix(script, "Take the block out of it", Unwrap(item)) if is_sure else None,
+        None if is_sure else Severity.INFO,
         help=HELP,
     )
 
 
-def trainer(program: Program, call: cst.Call) -> Iterator[Finding]:
+def trainer(script: Script, call: cst.Call, given: Argument | None) -> Finding:
     """``Trainer(detect_anomaly=True)``: Lightning's own switch."""
-    given = program.argument(call, "detect_anomaly")
-    if given.literal() != "True" or on_request(program, call):
-        return
-    message = f"`{program.brief(call.func)}` is told to detect anomalies, which {COSTS}"
-    arg = given.arg
-    off = None if arg is None else fix(program, "Leave it out", RemoveArgument(call, arg))
-    yield Finding(call if arg is None else arg, message, off, help=HELP)
+    message = f"`{script.module.brief(call.func)}` is told to detect anomalies, which {COSTS}"
+    node = literal(given)
+    arg = next((arg for arg in call.args if arg.value is node), None)
+    off = fix(script, "Leave it out", RemoveArgument(call, arg)) if arg else None
+    is_option = any(getattr(one, "option", None) for one in given.value) if given else False
+    severity = Severity.INFO if is_option else None
+    return Finding(arg or call, message, off, severity, help=HELP)
 
 
-def refuses_nan(program: Program, call: cst.Call) -> bool:
-    """Whether only tracebacks are wanted, as tracing tools do."""
-    return program.argument(call, "check_nan").literal() == "False"
+def literal(given: Argument | None) -> cst.BaseExpression | None:
+    """Return the argument where it is written as a literal in the call."""
+    node = given.node if given is not None else None
+    return node if isinstance(node, cst.Name) and node.value == "True" else None
 
 
-def fix(program: Program, title: str, rewrite: Rewrite) -> Fix:
+def fix(script: Script, title: str, rewrite: Rewrite) -> Fix:
     """Return the fix, which is safe where nobody catches the error of a NaN."""
-    if catches_backward(program):
-        changes = "the handler around the backward pass no longer meets the error of a NaN"
-        return Fix(title, Safety.UNSAFE, (rewrite,), changes=changes)
-    return Fix(title, Safety.SAFE, (rewrite,))
+    is_caught = catches(script.connected.frequencies.effects, Effect.BACKWARD)
+    changes = "the handler around the backward pass no longer meets the error of a NaN"
+    return Fix(title, safety(not is_caught), (rewrite,), changes=changes if is_caught else "")

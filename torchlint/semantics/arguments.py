@@ -123,6 +123,17 @@ def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argum
     return found, is_sure
 
 
+def given_to(
+    evaluation: Evaluation, call: cst.Call, names: Several[str]
+) -> tuple[dict[str, Argument], bool]:
+    """Return the arguments of a call that was evaluated, as `bound` does."""
+    values = evaluation.values
+    return bound(
+        names,
+        [passed_with(evaluation, arg, values.get(id(arg.value), NEVER)) for arg in call.args],
+    )
+
+
 def _unpacked(value: Value) -> tuple[Value, ...] | None:
     match value:
         case (Sequence(elements=tuple(elements)),):

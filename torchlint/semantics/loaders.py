@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import bound, passed_with
+from torchlint.semantics.arguments import given_to
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
@@ -91,9 +91,7 @@ def all_arguments(evaluation: Evaluation, call: At) -> tuple[dict[str, Argument]
     """Return the arguments of a call by parameter, and whether these are all for certain."""
     node = evaluation.node(call)
     assert isinstance(node, cst.Call)
-    values = evaluation.values
-    passed = [passed_with(evaluation, arg, values.get(id(arg.value), NEVER)) for arg in node.args]
-    return bound(PARAMETERS, passed)
+    return given_to(evaluation, node, PARAMETERS)
 
 
 def unwrapped(evaluation: Evaluation, dataset: Value) -> Value:

@@ -19,6 +19,7 @@ _MOVED = {
 } | {"torch.autograd.grad_mode": "torch", "torch.nn.modules": "torch.nn"}
 # One framework under three names.
 _LIGHTNING = ("pytorch_lightning.", "lightning.pytorch.", "lightning.core.module.")
+PACKAGES = {"lightning": ("lightning", "pytorch_lightning")}  # that a name may be imported from
 _SAME = {
     "transformers.trainer.Trainer": "transformers.Trainer",
     "transformers.trainer_callback.TrainerCallback": "transformers.TrainerCallback",

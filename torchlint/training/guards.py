@@ -83,6 +83,34 @@ def undecided_between(
     return False
 
 
+def left_before(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
+    """Whether something unknown decides earlier in the blocks around a node to leave them."""
+    index = evaluation.files.modules[file].index
+    child = node
+    for above in index.ancestors(node):
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            for statement in above.body:
+                if statement is child:
+                    break
+                if (
+                    isinstance(statement, cst.If)
+                    and _leaves(statement.body)
+                    and not _is_settled(evaluation, statement.test)
+                ):
+                    return True
+        if above is outer:
+            return False
+        child = above
+    return False
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine) and last.body:
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
 def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
     """Whether a condition only asks which device there is."""
     match test:
@@ -105,6 +133,8 @@ def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
             return _is_settled(evaluation, inner)
         case cst.BooleanOperation(left=left, right=right):
             return _is_settled(evaluation, left) and _is_settled(evaluation, right)
+        case cst.Comparison(left=cst.Name(value="__name__")):
+            return True
         case cst.Comparison(left=left, comparisons=[target]):
             if isinstance(target.operator, (cst.Is, cst.IsNot)):
                 return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import bound, passed_with
+from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import (
     Class,
     Function,
@@ -66,9 +66,7 @@ def samplers_of(evaluation: Evaluation, loader: Loader) -> Iterator[Sampler]:
 
 def _shuffles(evaluation: Evaluation, node: cst.Call) -> bool | None:
     """Whether a sampler draws in another order than that of the dataset; None where unknown."""
-    values = evaluation.values
-    passed = [passed_with(evaluation, arg, values.get(id(arg.value), ())) for arg in node.args]
-    given, is_whole = bound(PARAMETERS, passed)
+    given, is_whole = given_to(evaluation, node, PARAMETERS)
     if "shuffle" not in given:
         return True if is_whole else None
     match given["shuffle"].value:

@@ -16,6 +16,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.files import Files
+from torchlint.semantics.names import PACKAGES
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.conventions import suggested
@@ -157,6 +158,17 @@ class Connected:
         """Their training steps."""
         return Steps(self.frequencies)
 
+    def calls(self, name: str) -> bool:
+        """Whether any of the files calls something of a library."""
+        last = name.rpartition(".")[2]
+        return any(
+            isinstance(one, Library) and one.name == name
+            for module in self.files.modules
+            if last in module.index.named
+            for call in module.index.of(cst.Call)
+            for one in self.evaluation.values.get(id(call.func), ())
+        )
+
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
         return Script(self, path, module, settings)
@@ -195,14 +207,17 @@ class Script:
         Such a call, or the import of what it calls, names the library and the function: else
         nothing is evaluated.
         """
-        named = self.module.index.named
-        ends = ((name.partition(".")[0], name.rpartition(".")[2]) for name in names)
-        if not any(first in named and last in named for first, last in ends):
+        if not any(map(self._may_call, names)):
             return
         for call in self.module.index.of(cst.Call):
             name = self.name(call.func)
             if name in names:
                 yield call, name
+
+    def _may_call(self, name: str) -> bool:
+        named, package = self.module.index.named, name.partition(".")[0]
+        packages = PACKAGES.get(package, (package,))
+        return name.rpartition(".")[2] in named and any(one in named for one in packages)
 
     def is_statement(self, call: cst.Call) -> bool:
         """Whether a call is a statement of its own."""
