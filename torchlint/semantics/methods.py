@@ -275,7 +275,10 @@ def _of_module(
         pair = run.one(Text()), run.one(Tensor())
         return run.sets.nested(Iterator(run.sets.nested(Sequence("tuple", pair, NEVER, None))))
     if name in OF_MODULES:
-        return run.sets.nested(Iterator(run.sets.unknown))
+        held = NEVER
+        if name == "children" and isinstance(one, Object) and one.kind in CONTAINERS:
+            held = run.evaluation.put_into(run, one.call)
+        return run.sets.nested(Iterator(held or run.sets.unknown))
     return run.sets.unknown
 
 

@@ -98,7 +98,8 @@ def _calculated(work: Callable[[Any, Any], Any] | None, one: Any, other: Any) ->
 def _chained(run: Run, one: Sequence, other: Sequence) -> Sequence:
     element = run.sets.union(one.element, other.element)
     if one.elements is None or other.elements is None:
-        return Sequence(one.kind, None, run.sets.all((*_elements(one), *_elements(other))), None)
+        held = run.sets.all((*_elements(one), *_elements(other)))
+        return Sequence(one.kind, None, held, one.made)
     return Sequence(one.kind, (*one.elements, *other.elements), element, one.made)
 
 

@@ -162,7 +162,8 @@ class Sets:
         parts = [part for one in found for part in _parts(one)]
         kinds = {one.kind for one in found}
         kind = kinds.pop() if len(kinds) == 1 else "list"
-        return Sequence(kind, None, self.all(parts), None)
+        made = {one.made for one in found}
+        return Sequence(kind, None, self.all(parts), made.pop() if len(made) == 1 else None)
 
     def _any_dictionary(self, found: list[Dictionary]) -> Dictionary:
         return Dictionary((), self.all(part for one in found for part in _parts(one)), None)
