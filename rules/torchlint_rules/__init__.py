@@ -434,6 +434,7 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         words=(("BatchNorm", "InstanceNorm"),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL705",

@@ -24,7 +24,9 @@ from torchlint.training.copies import Batches, DeviceCopy, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.host_reads import HostRead, host_reads
+from torchlint.training.layers import Layers
 from torchlint.training.loaders import Loader, loaders
+from torchlint.training.models import Uses
 from torchlint.training.passes import Passes
 from torchlint.training.read_uses import Use, uses
 from torchlint.training.steps import Steps
@@ -168,6 +170,16 @@ class Connected:
             for call in module.index.of(cst.Call)
             for one in self.evaluation.values.get(id(call.func), ())
         )
+
+    @cached_property
+    def uses(self) -> Uses:
+        """Where what they make may be met again."""
+        return Uses(self.evaluation, self.frequencies.effects)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """What feeds what in their models."""
+        return Layers(self.uses)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""

@@ -1,0 +1,216 @@
+"""Uses: where what a call makes may be met again, and what is done with it there.
+
+One index of all connected files: from the call that makes a model, a layer or a list to the
+expressions that may hold it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.tables.torch_classes import CONTAINERS, LAYERS, WRAPPERS, kind_of
+from torchlint.semantics.values import Instance, Library, Object, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.syntax.module import Module
+    from torchlint.syntax.scopes import Binding
+    from torchlint.training.effects import Effects
+
+_HOLD = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.NamedExpr, cst.List, cst.ListComp,
+         cst.BinaryOperation)  # fmt: skip
+_MODELS = ("module", "model")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """An expression that may hold something, and the node around it."""
+
+    node: cst.BaseExpression
+    parent: cst.CSTNode
+    file: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodCall:
+    """A call of a method."""
+
+    name: str
+    node: cst.Call
+    file: int
+
+
+@dataclass(eq=False)
+class Uses:
+    """All uses of what is made in connected files."""
+
+    evaluation: Evaluation
+    effects: Effects
+    _found: dict[At, list[Use]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        values = self.evaluation.values
+        for file, module in enumerate(self.evaluation.files.modules):
+            nodes = [node for kind in _HOLD for node in module.index.of(kind)]
+            for node in sorted(nodes, key=module.index.order):
+                parent = module.parent(node)
+                for made in dict.fromkeys(map(made_by, values.get(id(node), ()))):
+                    if made is not None and parent is not None:
+                        self._found.setdefault(made, []).append(Use(node, parent, file))
+
+    def of(self, made: At) -> list[Use]:
+        """Return the expressions that may hold what a call makes, that call included."""
+        return self._found.get(made, [])
+
+    def module(self, file: int) -> Module:
+        """Return a file."""
+        return self.evaluation.files.modules[file]
+
+    def value(self, node: cst.BaseExpression) -> Value:
+        """Return what an expression may be."""
+        return self.evaluation.values.get(id(node), ())
+
+    @cached_property
+    def _reads(self) -> dict[int, list[cst.Name]]:
+        found: dict[int, list[cst.Name]] = {}
+        for module in self.evaluation.files.modules:
+            for name in module.index.of(cst.Name):
+                for binding in self.evaluation.reaching.get(id(name), ()):
+                    found.setdefault(id(binding), []).append(name)
+        return found
+
+    def reads(self, binding: Binding) -> list[cst.Name]:
+        """Return the names that may have their value from a binding, in its own scope."""
+        return self._reads.get(id(binding), [])
+
+    def methods(self, made: At) -> Iterator[MethodCall]:
+        """Yield the methods that are called on something."""
+        for use in self.of(made):
+            if isinstance(use.parent, cst.Attribute) and use.parent.value is use.node:
+                call = self.module(use.file).parent(use.parent)
+                if isinstance(call, cst.Call) and call.func is use.parent:
+                    yield MethodCall(use.parent.attr.value, call, use.file)
+
+    def is_run(self, use: Use) -> bool:
+        """Whether something is called there."""
+        return isinstance(use.parent, cst.Call) and use.parent.func is use.node
+
+    def asked_kinds(self, node: cst.BaseExpression, file: int) -> frozenset[str]:
+        """Return the layers that a name is asked to be, around a place."""
+        module = self.module(file)
+        child: cst.CSTNode = node
+        found: set[str] = set()
+        for above in module.index.ancestors(node):
+            if isinstance(above, cst.If) and child is above.body:
+                for call in module.index.below(above.test, cst.Call):
+                    match call.args:
+                        case [cst.Arg(value=cst.Name() as name), cst.Arg(value=types)] if (
+                            isinstance(node, cst.Name) and name.value == node.value
+                        ):
+                            found |= {one.name for one in _flat(self.value(types))}
+                for text in module.index.below(above.test, cst.SimpleString):
+                    word = text.evaluated_value
+                    found |= {name for name in LAYERS if word and str(word) in name}
+            child = above
+        return frozenset(found)
+
+    # -- what holds what ---------------------------------------------------------------------
+
+    @cached_property
+    def kept_in(self) -> dict[At, list[At]]:
+        """Return the classes that keep something in an attribute, by what made it."""
+        found: dict[At, list[At]] = {}
+        classes = self.evaluation.classes
+        for (owner, _), cell in self.evaluation.attributes.items():
+            if classes.of(owner) is not None:
+                for made in filter(None, map(made_by, cell.value)):
+                    found.setdefault(made, []).append(owner)
+        return found
+
+    def holders(self, made: At) -> list[At]:
+        """Return what holds something: models that keep it, containers and wrappers around it.
+
+        A class stands for itself where nobody is seen to make one.
+        """
+        found: list[At] = []
+        for cls in self.kept_in.get(made, ()):
+            if self.evaluation.classes.kind(cls) in _MODELS:
+                found += self.instances(cls) or [cls]
+        for use in self.of(made):
+            around = self._container(use)
+            found += [around] if around is not None else []
+        return list(dict.fromkeys(one for one in found if one != made))
+
+    def instances(self, cls: At) -> list[At]:
+        """Return the calls that make instances of a class, and of those that extend it."""
+        evaluation = self.evaluation
+        own = evaluation.classes.of(cls)
+        kinds = [one for one in (own, *evaluation.heirs(cls)) if one is not None]
+        cells = [one.instances for one in kinds if one.instances is not None]
+        return sorted({at for cell in cells for one in cell.value if (at := made_by(one))})
+
+    def _container(self, use: Use) -> At | None:
+        """Return the list, container or wrapper that something is put into where it is used."""
+        module = self.module(use.file)
+        outer = module.parent(use.parent)
+        match use.parent, outer:
+            case cst.Element() | cst.StarredElement(), cst.List():
+                return self.evaluation.at(outer, use.file)
+            case cst.AugAssign(target=target), _ if target is not use.node:
+                return next((at for one in self.value(target) if (at := made_by(one))), None)
+            case cst.Element(), cst.Tuple():
+                return self._container(Use(outer, _above(module, outer), use.file))
+            case cst.Arg(), cst.Call(func=func) as call:
+                for one in self.value(func):
+                    match one:
+                        case Library(name=name) if name in CONTAINERS or name in WRAPPERS:
+                            return self.evaluation.at(call, use.file)
+                        case Library(name="collections.OrderedDict"):
+                            return self._container(Use(call, _above(module, call), use.file))
+                    owner = getattr(one, "owner", None)
+                    if isinstance(owner, (Object, Sequence)) and (made := made_by(owner)):
+                        return made
+        return None
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def around(self, made: At) -> list[At]:
+        """Return something and all that holds it, by way of others too."""
+        found = [made]
+        for one in found:
+            found += [each for each in self.holders(one) if each not in found]
+        return found
+
+
+def made_by(one: Alternative) -> At | None:
+    """Return the call or display that made something."""
+    match one:
+        case Object(kind=kind, call=call) if kind_of(kind) or kind in CONTAINERS:
+            return call
+        case Instance(call=call):
+            return call
+        case Sequence(made=made):
+            return made
+    return None
+
+
+def _flat(value: Value) -> Iterator[Library]:
+    for one in value:
+        if isinstance(one, Library):
+            yield one
+        elif isinstance(one, Sequence):
+            for part in (*(one.elements or ()), one.element):
+                yield from _flat(part)
+
+
+def _above(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    above = module.parent(node)
+    assert above is not None
+    return above
