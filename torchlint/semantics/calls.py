@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.semantics import library, methods
 from torchlint.semantics.arguments import first_of, passed_by
 from torchlint.semantics.construction import construct
-from torchlint.semantics.models import of_model
+from torchlint.semantics.models import of_method, of_model, unrecorded
 from torchlint.semantics.tensors import device_of, mixed
 from torchlint.semantics.values import (
     NEVER,
@@ -46,7 +46,23 @@ def call(run: Run, node: cst.Call) -> Value:
     if not func:
         return NEVER
     value = run.sets.each(func, lambda one: apply(run, node, one, passed))
-    return run.sets.union(value, _moved(run, node, passed)) if value == run.sets.unknown else value
+    if value == run.sets.unknown:
+        return run.sets.union(value, _moved(run, node, passed))
+    if not run.records and all(_computes(one) for one in func):
+        return unrecorded(run, value)
+    return value
+
+
+def _computes(one: Alternative) -> bool:
+    """Whether what is called gives new tensors, and no old one."""
+    match one:
+        case Library(name=name):
+            return name.startswith("torch.")
+        case Method(owner=Tensor(), name=name):
+            return not name.endswith("_")
+        case Object() | Guess():
+            return True
+    return False
 
 
 def _moved(run: Run, node: cst.Call, passed: Sequence[Passed]) -> Value:
@@ -79,7 +95,8 @@ def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) 
         case Library(name=name):
             return library.call(run, node, name, passed)
         case Function():
-            return run.evaluation.call_function(run, node, one, passed)
+            value = run.evaluation.call_function(run, node, one, passed)
+            return of_method(run, node, one, value)
         case Class():
             return construct(run, node, one, passed)
         case Instance():

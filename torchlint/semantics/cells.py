@@ -61,6 +61,8 @@ class Unit:
     yielded: Cell = field(default_factory=Cell)
     callers: dict[At, tuple[Unit, cst.Call]] = field(default_factory=dict)
     is_module_method: bool = False  # of a class of models, or inside of one
+    is_recorded: bool = False  # of these: it runs layers with gradients on
+    is_unrecorded: bool = False  # it runs layers with gradients off
     runs: int = 0
     order: int = 0  # by the end of its first run: callees come before callers
     is_running: bool = False

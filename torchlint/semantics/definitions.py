@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantics.arguments import Passed
 from torchlint.semantics.cells import Cell
+from torchlint.semantics.run import GRAD
 from torchlint.semantics.values import Class, Function
 
 if TYPE_CHECKING:
@@ -31,8 +32,14 @@ def decorate(run: Run, node: cst.FunctionDef | cst.ClassDef, value: Value) -> No
 
     The name stays what was defined: what wraps it calls it.
     """
+    around = run.env.get(GRAD)
     for decorator in reversed(node.decorators):
-        for one in run.value(decorator.decorator):
+        found = run.value(decorator.decorator)
+        if around is not None:  # a mode that is made is on, until it decorates
+            run.env[GRAD] = around
+        else:
+            run.env.pop(GRAD, None)
+        for one in found:
             if isinstance(one, Function):
                 passed = (Passed("", "", value, cst.Arg(decorator.decorator)),)
                 run.evaluation.call_function(run, decorator.decorator, one, passed)

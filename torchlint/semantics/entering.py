@@ -75,10 +75,17 @@ def _hook(run: Run) -> Hook | None:
 
 
 def _decorate(run: Run, value: Value) -> None:
+    """Turn gradients off, or on, by a decorator; one that is not known may do either."""
     for one in value:
         match one:
             case Object(kind=name) | Library(name=name) if name in _NO_GRAD:
                 run.env[GRAD] = run.one(Truth(False)), ()
+            case Object(kind="torch.enable_grad") | Library(name="torch.enable_grad"):
+                run.env[GRAD] = run.one(Truth(True)), ()
+            case Object(kind="torch.set_grad_enabled", call=call) if call is not None:
+                run.env[GRAD] = run.evaluation.enabled.get(call, run.one(Truth())), ()
+            case Unknown() if run.records:
+                run.env[GRAD] = run.one(Truth()), ()
 
 
 def _parameter(run: Run, param: cst.Param, *, is_first: bool, is_batch: bool) -> Value:

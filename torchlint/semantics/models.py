@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.semantics.run import GRAD
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
     Device,
     Dictionary,
+    Function,
     Instance,
     Object,
     Sequence,
     Tensor,
-    Truth,
     Unknown,
 )
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.semantics.arguments import Passed
+    from torchlint.semantics.cells import Unit
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, At, Value
 
@@ -47,8 +47,14 @@ def of_model(
         value = run.one(replace(mixed(*given) if given else Tensor(), sure=is_sure))
     if home is not Device.UNKNOWN:
         value = run.sets.each(value, lambda each: run.one(_on(each, home)))
-    is_off = run.mode(GRAD) == run.one(Truth(False))
-    if is_off or run.unit.is_module_method:
+    if not run.records:
+        run.unit.is_unrecorded |= run.unit.is_module_method
+        return unrecorded(run, value)
+    forward = _forward(run, one) if isinstance(one, Instance) else None
+    if forward is not None and forward.is_unrecorded and not forward.is_recorded:
+        return unrecorded(run, value)
+    if run.unit.is_module_method:
+        run.unit.is_recorded = True
         return value
     return run.sets.each(value, lambda each: _recorded(run, each, run.at(node)))
 
@@ -58,6 +64,42 @@ def _on(one: Alternative, home: Device) -> Alternative:
     if isinstance(one, Tensor) and one.device is Device.UNKNOWN:
         return replace(one, device=home)
     return one
+
+
+def of_method(run: Run, node: cst.Call, one: Function, value: Value) -> Value:
+    """Return what a function gives: a method of a model that runs layers is a run of it as well."""
+    unit = run.evaluation.units.get(one.at)
+    if unit is None or not unit.is_module_method or not unit.is_recorded:
+        return value
+    if run.unit.is_module_method:
+        run.unit.is_recorded |= run.records
+        return value
+    if not run.records or not isinstance(one.owner, Instance):
+        return unrecorded(run, value) if not run.records else value
+    return run.sets.each(value, lambda each: _recorded(run, each, run.at(node)))
+
+
+def _forward(run: Run, one: Instance) -> Unit | None:
+    classes = run.evaluation.classes
+    found = classes.method(one.cls, "__call__") or classes.method(one.cls, "forward")
+    if found is None:
+        return None
+    return run.evaluation.units.get(run.evaluation.at(found[1], found[0].at.file))
+
+
+def unrecorded(run: Run, value: Value) -> Value:
+    """Return what is computed where gradients are off."""
+    return run.sets.each(value, lambda one: _without(run, one)) if value else value
+
+
+def _without(run: Run, one: Alternative) -> Value:
+    match one:
+        case Tensor(graph=graph) if graph:
+            return run.one(replace(one, graph=()))
+        case Sequence(elements=tuple(elements), kind="tuple"):
+            inner = tuple(unrecorded(run, value) for value in elements)
+            return run.sets.nested(replace(one, elements=inner))
+    return run.one(one)
 
 
 def _recorded(run: Run, one: Alternative, call: At) -> Value:

@@ -66,7 +66,8 @@ def _combined(
 ) -> Alternative:
     match one, other:
         case (Tensor(), _) | (_, Tensor()):
-            return mixed(one, other)
+            made = mixed(one, other)
+            return made if run.records else replace(made, graph=())
         case (Array(), _) | (_, Array()):
             arrays = [each for each in (one, other) if isinstance(each, Array)]
             read = next((each.read for each in arrays if each.read), None)

@@ -10,7 +10,7 @@ from torchlint.semantics import contexts, imports
 from torchlint.semantics.definitions import define_class, define_function
 from torchlint.semantics.narrowing import decided, narrow
 from torchlint.semantics.operations import combined, element_of, is_endless, part_of
-from torchlint.semantics.run import Loop
+from torchlint.semantics.run import MODES, Loop
 from torchlint.semantics.stores import store
 from torchlint.semantics.values import NOTHING
 
@@ -72,7 +72,10 @@ def _delete(run: Run, node: cst.Del) -> None:
 
 
 def _expression(run: Run, node: cst.Expr) -> None:
-    run.value(node.value)
+    value = run.value(node.value)
+    match node.value:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("detach_"))):
+            run.rebind(name, value)
 
 
 def _return(run: Run, node: cst.Return) -> None:
@@ -204,16 +207,17 @@ def _try(run: Run, node: cst.Try | cst.TryStar) -> None:
 
 def _with(run: Run, node: cst.With) -> None:
     modes: dict[str, Value] = {}
+    around = {name: run.env.get(name) for name in MODES}  # a context may change it when it is made
     for item in node.items:
         value = run.value(item.item)
         modes.update(contexts.modes(run, value, item.item))
         if item.asname is not None:
             bind_target(run, item.asname.name, contexts.entered(run, value))
-    before = {name: run.env.get(name) for name in modes}
     for name, value in modes.items():
         run.env[name] = value, ()
     run.block(node.body)
-    for name, seen in before.items():
+    for name in modes:
+        seen = around[name]
         if seen is None:
             run.env.pop(name, None)
         else:

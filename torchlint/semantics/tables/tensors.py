@@ -45,7 +45,7 @@ INDICES = _names(
     "argmax argmin argsort long int nonzero argwhere bincount searchsorted multinomial"
 )
 # Methods through which autograd does not go back.
-DETACHED = _names("detach argmax argmin argsort nonzero multinomial long int bool") | MASKS
+DETACHED = _names("detach detach_ argmax argmin argsort nonzero multinomial long int bool") | MASKS
 
 # What `torch.` makes anew on a device of its own choice.
 FACTORIES = frozenset(
