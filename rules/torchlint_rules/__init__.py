@@ -276,6 +276,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         words=(("backward", ".eval(", ".train(False"), ("+", "append", ".update(", ".add(")),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL407",

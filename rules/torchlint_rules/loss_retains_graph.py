@@ -5,7 +5,8 @@ A loss is a tensor that knows how it was computed.  Adding it to a total, or kee
 keeps that graph: one more in every step, so that memory grows until the loop ends.  After a
 backward pass what is left of a graph is small; in an evaluation that runs no backward pass it holds
 the activations of every layer, and memory runs out.  An object of the project that adds up what it
-is given (`meter.update(loss, n)`) does the same.
+is given (`meter.update(loss, n)`) does the same, and so does a running average,
+`average = k * loss + (1 - k) * average`.
 
 ## Bad
     import torch
@@ -36,19 +37,20 @@ is given (`meter.update(loss, n)`) does the same.
         return total / len(batches)
 
 ## Leaves alone
-- Totals and lists of which a gradient is asked: losses that are added up for one backward pass,
-  returns of a policy, a memory bank that learns.
+- Totals and containers of which a gradient is asked: losses that are added up for one backward
+  pass, returns of a policy, a memory bank that learns.
 - What is detached, a number (`.item()`), a count, or made under `torch.no_grad()`.
-- What starts anew in every step, or in a training now and then (`if step % 100 == 0: total = 0`),
-  and what is kept now and then.
-- Objects whose class is not in the project, or whose method detaches or converts what it adds.
-- Sums of two losses of one step.
+- What starts anew in the loop, is emptied in it, or takes something now and then only.
+- `deque(maxlen=...)`, and objects of classes that are not in the project.
+
+Reported as information: where a condition that nobody knows decides, in a step that nobody is seen
+to run, in an evaluation whose callers may turn gradients off, and beside a framework.
 
 ## Fix safety
 Safe: `.detach()` gives the same numbers on the same device, without the graph.  Nobody can ask a
 gradient of them later: after the backward pass the graph is gone.  Unsafe where the graph is kept
-on purpose (`retain_graph=True`), where nobody is seen to call an evaluation, and where the total or
-the list itself is printed: a tensor with a graph shows its `grad_fn`.
+on purpose (`retain_graph=True`), where a caller may ask a gradient of an evaluation, and where the
+total or container itself is shown: a tensor with a graph shows its `grad_fn`.
 
 ## Evidence
 `torchlint bench TL402` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -71,77 +73,98 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.recording import Recording
-from torchlint.analysis.retained import retains_on_purpose, retentions
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
-from torchlint.syntax.chains import dotted
+from torchlint.semantics.values import Library
+from torchlint.training.frequency import Rate
+from torchlint.training.model_calls import Recording
+from torchlint_rules.judging import safety
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.retained import Retention
+    from torchlint.training.graphs import Growth
+    from torchlint.training.script import Script
 
-SHOWS = frozenset({"print", "str", "repr", "info", "debug", "warning", "write", "format"})
+SHOWS = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.format"})
 
 
-def loss_retains_graph(program: Program) -> Iterator[Finding]:
-    """Find totals and lists that keep a graph of every step."""
-    for one in retentions(program):
-        named = ", ".join(f"`{program.brief(leaf)}`" for leaf in one.leaves)
-        what = "every training step alive"
-        if one.evaluation is not None:
-            what = "every batch alive, with all of its activations"
+def loss_retains_graph(script: Script) -> Iterator[Finding]:
+    """Find totals and containers that keep a graph of every step."""
+    for one in script.connected.graphs.growths.values():
+        if one.file != script.file:
+            continue
+        named = ", ".join(f"`{script.module.brief(leaf)}`" for leaf in one.leaves)
+        is_training = one.frequency.rate is Rate.STEP
+        what = "training step alive" if is_training else "batch alive, with all of its activations"
         yield Finding(
-            one.growing.statement,
-            f"`{program.brief(one.growing.statement)}` keeps the graph of {named} of {what}",
-            None if program.frameworks else fix(program, one),
-            severity(program, one),
+            one.node,
+            f"`{script.module.brief(one.node)}` keeps the graph of {named} of every {what}",
+            None if script.frameworks else fix(script, one),
+            severity(script, one),
             help="Keep `.detach()` of it: the same numbers, without the graph.",
         )
 
 
-def severity(program: Program, one: Retention) -> Severity | None:
+def severity(script: Script, one: Growth) -> Severity | None:
     """Tell how bad it is: in an evaluation the memory runs out."""
-    if program.frameworks or is_assumed(one):
+    if script.frameworks or not (
+        one.frequency.certain and one.decided and is_recorded(script, one)
+    ):
         return Severity.INFO
-    return None if one.evaluation is None else Severity.ERROR
+    return None if one.frequency.rate is Rate.STEP else Severity.ERROR
 
 
-def is_assumed(one: Retention) -> bool:
-    """Whether it happens in an evaluation that not all of its callers are seen to record."""
-    return one.evaluation is not None and one.evaluation.recording is not Recording.ON
+def is_recorded(script: Script, one: Growth) -> bool:
+    """Whether gradients are on in the evaluation, for all that is seen."""
+    if one.frequency.rate is Rate.STEP:
+        return True
+    calls = script.connected.model_calls.behind(one.leaves)
+    return all(script.connected.model_calls.recording(call) is Recording.ON for call in calls)
 
 
-def fix(program: Program, one: Retention) -> Fix:
+def fix(script: Script, one: Growth) -> Fix:
     """Return the replacement of each tensor by itself without its graph."""
     doubts = (
-        ("the graph may be kept on purpose", retains_on_purpose(program)),
-        ("a caller may ask a gradient of it", is_assumed(one)),
-        ("what is printed shows no grad_fn", is_shown(program, one.growing.keeper)),
+        ("the graph may be kept on purpose", retains(script)),
+        ("a caller may ask a gradient of it", not is_recorded(script, one)),
+        ("what is printed shows no grad_fn", is_shown(script, one.keeper)),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
-    return Fix(
-        "Keep it without its graph",
-        Safety.UNSAFE if changes else Safety.SAFE,
-        tuple(Replace(leaf, f"{program.bare(leaf)}.detach()") for leaf in one.leaves),
-        changes=changes,
+    rewrites = tuple(Replace(leaf, f"{script.module.bare(leaf)}.detach()") for leaf in one.leaves)
+    return Fix("Keep it without its graph", safety(not changes), rewrites, changes=changes)
+
+
+def retains(script: Script) -> bool:
+    """Whether a backward pass of the file leaves its graph for another."""
+    return any(
+        arg.keyword is not None
+        and arg.keyword.value in ("retain_graph", "create_graph")
+        and not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
+        for name in ("retain_graph", "create_graph")
+        for word in script.module.index.named.get(name, ())
+        if isinstance(arg := script.module.parent(word), cst.Arg)
     )
 
 
-def is_shown(program: Program, keeper: cst.BaseExpression) -> bool:
-    """Whether a total or a list is shown as it is, so that a graph would be seen."""
-    name = dotted(keeper)
-    for call in program.index.of(cst.Call):
-        shows = dotted(call.func).rpartition(".")[2] in SHOWS
-        if shows and any(is_part(arg.value, name) for arg in call.args):
+def is_shown(script: Script, keeper: cst.BaseExpression) -> bool:
+    """Whether a carrier is shown as it is, or given to what may show it."""
+    module = script.module
+    for call in module.index.of(cst.Call):
+        known = [one for one in script.value(call.func) if isinstance(one, Library)]
+        shows = not script.value(call.func) or any(one.name in SHOWS for one in known)
+        if (shows or not known) and any(is_part(script, arg.value, keeper) for arg in call.args):
             return True
-    parts = program.index.of(cst.FormattedStringExpression)
-    return any(is_part(part.expression, name) for part in parts)
+    parts = module.index.of(cst.FormattedStringExpression)
+    return any(is_part(script, part.expression, keeper) for part in parts)
 
 
-def is_part(node: cst.BaseExpression, name: str) -> bool:
-    """Whether an expression is what has a name, or something that it keeps: ``meter.avg``."""
-    return bool(name) and f"{dotted(node)}.".startswith(f"{name}.")
+def is_part(script: Script, node: cst.BaseExpression, keeper: cst.BaseExpression) -> bool:
+    """Whether an expression is a carrier, or something that it holds: ``meter.avg``."""
+    while True:
+        if script.connected.graphs.is_same(node, keeper, script.file):
+            return True
+        if not isinstance(node, cst.Attribute):
+            return False
+        node = node.value

@@ -60,8 +60,6 @@ ADDS = "        self.sum += value * n\n"
     "source",
     [
         pytest.param(SOURCE, id="scaled"),
-        pytest.param(SOURCE.replace("value * n", "n * value"), id="scaled from the left"),
-        pytest.param(SOURCE.replace("value * n", "value"), id="as it is"),
         pytest.param(SOURCE.replace("self.sum += ", "self.sum = self.sum + "), id="spelled out"),
         pytest.param(SOURCE.replace("update(loss,", "update(value=loss, n="), id="by its name"),
         pytest.param(
@@ -91,9 +89,6 @@ def test_detaches(source):
         pytest.param(SOURCE.replace("value * n", "float(value)"), id="the object makes a number"),
         pytest.param(SOURCE.replace("value * n", "value.item() * n"), id="the object reads it"),
         pytest.param(
-            SOURCE.replace(ADDS, f"        value = value.detach()\n{ADDS}"), id="it detaches"
-        ),
-        pytest.param(
             SOURCE.replace(
                 ADDS,
                 f"        if torch.is_tensor(value):\n            value = value.item()\n{ADDS}",
@@ -106,7 +101,6 @@ def test_detaches(source):
         pytest.param(
             SOURCE.replace("    def update", "    @torch.no_grad()\n    def update"), id="decorated"
         ),
-        pytest.param(SOURCE.replace("value * n", "n"), id="it only counts"),
         pytest.param(
             SOURCE.replace(ADDS, "        self.sum = value * n\n"), id="it keeps the last alone"
         ),
@@ -117,10 +111,6 @@ def test_detaches(source):
         pytest.param(
             SOURCE.replace(UPDATE, f"{UPDATE}        if i % 9 == 0:\n            meter.start()\n"),
             id="emptied now and then, by way of another method",
-        ),
-        pytest.param(
-            SOURCE.replace(UPDATE, f"{UPDATE}        if i % 9 == 0:\n            meter.sum = 0\n"),
-            id="emptied by an assignment",
         ),
         pytest.param(
             SOURCE.replace(UPDATE, f"        meter = Meter()\n{UPDATE}"), id="new in each step"
@@ -138,7 +128,6 @@ def test_detaches(source):
             ),
             id="the object asks a gradient",
         ),
-        pytest.param(SOURCE.replace("(loss, len(x))", "(len(x))"), id="a count"),
         pytest.param(HEAD + "from outside import Meter\n" + TRAINING, id="a class of others"),
         pytest.param(EVALUATION.replace("    meter.u", "    meter.reset()\n    meter.u"), id="new"),
         pytest.param(
@@ -185,3 +174,13 @@ def test_what_is_printed_of_it_would_show_its_graph():
     (found,) = check(SOURCE.replace("return meter.mean", "print(meter.mean)"), CODE)
     assert found.fix is not None
     assert "grad_fn" in found.fix.changes
+
+
+def test_meters_in_a_dictionary_that_is_filled_later():
+    source = SOURCE.replace("    meter = Meter()\n", "    meters = {}\n").replace(
+        UPDATE,
+        "        for name, value in {'a': loss}.items():\n            if name not in meters:\n"
+        "                meters[name] = Meter()\n            meters[name].update(value)\n",
+    ).replace("return meter.mean", "return meters")  # fmt: skip
+    (found,) = check(source, CODE)
+    assert "meters[name].update(value)" in found.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.semantics import builtin_calls, numpy_calls
+from torchlint.semantics import builtin_calls, collections_calls, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.callbacks import CALLERS, PARTIAL, called_back, of_partial, partial
 from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
@@ -62,6 +62,8 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     package = name.partition(".")[0]
     if package == "builtins":
         return builtin_calls.call(run, node, name.partition(".")[2], passed)
+    if package == "collections":
+        return collections_calls.call(run, node, name, passed)
     if package == "numpy":
         return numpy_calls.call(run, node, name, passed)
     if name in HAND_BACK:

@@ -141,11 +141,16 @@ def _by_type(
     def fits(one: Alternative) -> bool:
         return not isinstance(one, (*_ALL, Nothing)) or isinstance(one, kinds) is truth
 
-    _keep(run, name, fits)
+    _keep(run, name, fits, is_other=True)
 
 
-def _keep(run: Run, name: cst.Name, fits: Callable[[Alternative], bool]) -> None:
-    """Keep of a name's value what fits; all of it where nothing does."""
+def _keep(
+    run: Run, name: cst.Name, fits: Callable[[Alternative], bool], *, is_other: bool = False
+) -> None:
+    """Keep of a name's value what fits; all of it where nothing does.
+
+    ``is_other``: where nothing does, it is something that is not seen.
+    """
     where = run.evaluation.where.get(id(name))
     if where is None or not isinstance(where, (str, tuple)):
         return
@@ -153,5 +158,7 @@ def _keep(run: Run, name: cst.Name, fits: Callable[[Alternative], bool]) -> None
     if seen is None:
         return
     kept = [one for one in seen[0] if fits(one)]
-    if kept and len(kept) < len(seen[0]):
+    if is_other and seen[0] and not kept:
+        run.env[where] = run.sets.unknown, seen[1]
+    elif kept and len(kept) < len(seen[0]):
         run.env[where] = run.sets.of(kept), seen[1]

@@ -59,6 +59,7 @@ def _annotated(run: Run, node: cst.AnnAssign) -> None:
 def _augmented(run: Run, node: cst.AugAssign) -> None:
     before = run.value(node.target)
     value = combined(run, node, before, run.value(node.value))
+    run.evaluation.values[id(node)] = value
     bind_target(run, node.target, value)
 
 

@@ -19,13 +19,16 @@ from torchlint.semantics.files import Files
 from torchlint.semantics.names import PACKAGES
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
+from torchlint.training.asked import Asked
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, DeviceCopy, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
+from torchlint.training.graphs import Graphs
 from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.layers import Layers
 from torchlint.training.loaders import Loader, loaders
+from torchlint.training.model_calls import ModelCalls
 from torchlint.training.models import Uses
 from torchlint.training.passes import Passes
 from torchlint.training.read_uses import Use, uses
@@ -180,6 +183,21 @@ class Connected:
     def layers(self) -> Layers:
         """What feeds what in their models."""
         return Layers(self.uses)
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What gradients are asked of."""
+        return Asked(self.evaluation, self.frequencies.effects)
+
+    @cached_property
+    def model_calls(self) -> ModelCalls:
+        """What is known of runs of models."""
+        return ModelCalls(self.evaluation)
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """What keeps the graph of every step alive."""
+        return Graphs(self.evaluation, self.frequencies, self.asked, self.model_calls)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""

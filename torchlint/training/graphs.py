@@ -1,0 +1,412 @@
+"""Which totals and containers keep the graph of each step alive: carriers that outlive their loop.
+
+A total that a tensor is added to, or a container that one is put into, keeps what autograd would go
+back through from there.  A carrier that is new in each turn of the loop, or emptied in it, keeps
+one turn's at most; one that a gradient is asked of needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import Dictionary, Instance, Method, Sequence, Tensor
+from torchlint.syntax.scopes import Bind
+from torchlint.training.asked import assignments, passed_to
+from torchlint.training.effects import unit_around
+from torchlint.training.frequency import Rate
+from torchlint.training.guards import guard_between, undecided_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.semantics.cells import Unit
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import At
+    from torchlint.syntax.index import Index
+    from torchlint.training.asked import Asked
+    from torchlint.training.frequency import Frequencies, Frequency
+    from torchlint.training.model_calls import ModelCalls
+
+RATES = (Rate.STEP, Rate.EVAL_STEP)
+_PUTS = frozenset("append appendleft add insert extend update setdefault put".split())
+_IN_PLACE = frozenset("add_ sub_".split())
+EMPTIES = frozenset("clear pop popleft popitem detach_ zero_ fill_ copy_".split())
+_LOOPS = (cst.For, cst.While)
+_DEEPEST = 6  # calls that hand a tensor on to what keeps it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """A statement or call that keeps a graph of every turn.
+
+    ``keeper`` is what keeps it as it is called there, ``leaves`` are the tensors with a graph.
+    """
+
+    node: cst.CSTNode
+    keeper: cst.BaseExpression
+    leaves: tuple[cst.BaseExpression, ...]
+    file: int
+    frequency: Frequency
+    decided: bool
+
+
+@dataclass(slots=True, eq=False)
+class Graphs:
+    """What keeps graphs alive, in connected files."""
+
+    evaluation: Evaluation
+    frequencies: Frequencies
+    asked: Asked
+    models: ModelCalls
+    growths: dict[int, Growth] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for file, module in enumerate(self.evaluation.files.modules):
+            for node, keeper, leaves in self._grown(file):
+                if id(node) not in self._seen and not self._is_asked(keeper, node, file):
+                    self._seen.add(id(node))
+                    self._take(module.smallest_statement(node), keeper, leaves, file)
+
+    # -- what grows --------------------------------------------------------------------------
+
+    def _grown(
+        self, file: int
+    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, list[cst.BaseExpression]]]:
+        index = self.evaluation.files.modules[file].index
+        for node in index.of(cst.AugAssign):
+            adds = isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign))
+            if adds and self._grows(node):
+                yield node, node.target, list(self._leaves(node.value, None, file))
+        for assign in index.of(cst.Assign):
+            for value, target in assignments([assign]):
+                own = next((one for one in self._operands(value, file)
+                            if self.is_same(one, target, file)), None)  # fmt: skip
+                if own is not None and self._grows(value):
+                    yield assign, target, list(self._leaves(value, own, file))
+        for call in index.of(cst.Call):
+            if isinstance(call.func, cst.Attribute) and self._puts(call):
+                leaves = [leaf for arg in call.args for leaf in self._leaves(arg.value, None, file)]
+                yield call, call.func.value, leaves
+
+    def _grows(self, node: cst.CSTNode) -> bool:
+        """Whether what a carrier becomes keeps a graph: not where gradients are off."""
+        value = self.evaluation.values.get(id(node), ())
+        return any(
+            self.models.keeps(one) if isinstance(one, Tensor) else isinstance(one, Sequence)
+            for one in value
+        )
+
+    def _puts(self, call: cst.Call) -> bool:
+        for one in self.evaluation.values.get(id(call.func), ()):
+            match one:
+                case Method(owner=Sequence(made=made) | Dictionary(made=made), name=name):
+                    if name in _PUTS and made is not None and not self._is_bounded(made):
+                        return True
+                case Method(owner=Tensor(), name=name) if name in _IN_PLACE:
+                    return True
+        return False
+
+    def _is_bounded(self, made: At) -> bool:
+        """``deque(maxlen=10)``."""
+        node = self.evaluation.node(made)
+        return isinstance(node, cst.Call) and (
+            len(node.args) > 1 or any(a.keyword and a.keyword.value == "maxlen" for a in node.args)
+        )
+
+    def _operands(self, node: cst.BaseExpression, file: int) -> Iterator[cst.BaseExpression]:
+        """Yield what an expression is computed of by arithmetic and operations on tensors."""
+        match node:
+            case cst.BinaryOperation(left=left, right=right):
+                yield from self._operands(left, file)
+                yield from self._operands(right, file)
+            case cst.UnaryOperation(expression=inner):
+                yield from self._operands(inner, file)
+            case cst.Call(func=func, args=args) if self._is_operation(func):
+                if isinstance(func, cst.Attribute) and not self._is_library(func):
+                    yield from self._operands(func.value, file)
+                for arg in args:
+                    yield from self._operands(arg.value, file)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                for element in elements:
+                    yield from self._operands(element.value, file)
+            case _:
+                yield node
+
+    def _is_library(self, func: cst.BaseExpression) -> bool:
+        return any(hasattr(one, "name") and not isinstance(one, Method)
+                   for one in self.evaluation.values.get(id(func), ()))  # fmt: skip
+
+    def _is_operation(self, func: cst.BaseExpression) -> bool:
+        """Whether a call's result has the graph of what it is given: ``torch.cat``, ``a.add``."""
+        found = self.evaluation.values.get(id(func), ())
+        return any(
+            isinstance(one.owner, Tensor)
+            if isinstance(one, Method)
+            else getattr(one, "name", "").startswith("torch.")
+            for one in found
+        )
+
+    def _leaves(
+        self, node: cst.BaseExpression, own: cst.BaseExpression | None, file: int
+    ) -> Iterator[cst.BaseExpression]:
+        """Yield the parts of what is kept that have a graph, but for the carrier itself."""
+        index = self.evaluation.files.modules[file].index
+        holds_own = own is not None and index.inside(own, node)
+        if node is own or not (holds_own or self._has_graph(node)):
+            return
+        match node:
+            case cst.BinaryOperation(left=left, right=right):
+                parts = [left, right]
+            case cst.UnaryOperation(expression=inner):
+                parts = [inner]
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                parts = [one.value for one in elements]
+            case cst.Dict(elements=items):
+                parts = [one.value for one in items]
+            case cst.Call(func=func, args=args) if holds_own:
+                parts = [arg.value for arg in args]
+                parts += [func.value] if isinstance(func, cst.Attribute) else []
+            case _:
+                if self._is_tensor(node):
+                    yield node
+                return
+        for part in parts:
+            yield from self._leaves(part, own, file)
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        value = self.evaluation.values.get(id(node), ())
+        return any(isinstance(one, Tensor) and self.models.keeps(one) for one in value)
+
+    def _has_graph(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+            return True
+        return self._is_tensor(node)
+
+    # -- where it is kept --------------------------------------------------------------------
+
+    def _take(
+        self,
+        node: cst.CSTNode,
+        keeper: cst.BaseExpression,
+        leaves: list[cst.BaseExpression],
+        file: int,
+    ) -> None:
+        """Take note of what is kept here, or of what callers hand on to be kept here."""
+        handed = [leaf for leaf in leaves if self._is_parameter(leaf, file)]
+        if handed and len(handed) == len(leaves) and not self._is_local(keeper, file):
+            unit = unit_around(self.evaluation, node, file)
+            if guard_between(self.evaluation, node, unit.node, file) is None and not any(
+                self._is_emptied(keeper, file, node, rate) for rate in RATES
+            ):
+                decided = not undecided_between(self.evaluation, node, unit.node, file)
+                for leaf in handed:
+                    assert isinstance(leaf, cst.Name)
+                    self._lift(unit, leaf.value, keeper, 0, decided=decided)
+            return
+        if leaves:
+            self._keep(node, keeper, leaves, file, decided=True)
+
+    def _lift(
+        self, unit: Unit, word: str, keeper: cst.BaseExpression, depth: int, *, decided: bool
+    ) -> None:
+        """Go to the callers of a function that keeps what it is given."""
+        for caller, call in unit.callers.values():
+            file = caller.at.file
+            for given in passed_to(self.evaluation, unit, call, word):
+                if not self._is_tensor(given):
+                    continue
+                if self._is_parameter(given, file) and caller.callers and depth < _DEEPEST:
+                    assert isinstance(given, cst.Name)
+                    inner = decided and not undecided_between(
+                        self.evaluation, call, caller.node, file
+                    )
+                    self._lift(caller, given.value, keeper, depth + 1, decided=inner)
+                    continue
+                receiver = call.func.value if isinstance(call.func, cst.Attribute) else keeper
+                self._keep(call, receiver, [given], file, decided=decided)
+
+    def _keep(
+        self,
+        node: cst.CSTNode,
+        keeper: cst.BaseExpression,
+        leaves: list[cst.BaseExpression],
+        file: int,
+        *,
+        decided: bool,
+    ) -> None:
+        """Take note of a carrier that outlives the loop of its step."""
+        frequency = self.frequencies.of(node, file)
+        if frequency.rate not in RATES or frequency.guard is not None:
+            return
+        if self._is_local(keeper, file) and self._loop(node, file, frequency.rate) is None:
+            return
+        if self._is_emptied(keeper, file, node, frequency.rate):
+            return
+        kept = self.growths.get(id(node))
+        if kept is not None:
+            leaves = list({id(one): one for one in (*kept.leaves, *leaves)}.values())
+        made = Growth(node, keeper, tuple(leaves), file, frequency, decided)
+        self.growths[id(node)] = made
+
+    def _is_parameter(self, node: cst.BaseExpression, file: int) -> bool:
+        if not isinstance(node, cst.Name):
+            return False
+        found = self.evaluation.reaching.get(id(node), ())
+        unit = unit_around(self.evaluation, node, file)
+        is_all = bool(found) and all(one.kind is Bind.PARAMETER for one in found)
+        return is_all and bool(unit.callers)
+
+    def _is_local(self, keeper: cst.BaseExpression, file: int) -> bool:
+        """Whether a carrier ends with the call of the function that it stands in."""
+        root = _root(keeper)
+        if not isinstance(root, cst.Name):
+            return False
+        index = self.evaluation.files.modules[file].index
+        owner = index.scope(root).owner(root.value)
+        unit = unit_around(self.evaluation, keeper, file)
+        if owner is not unit.scope or isinstance(unit.node, cst.Module):
+            return isinstance(unit.node, cst.Module)
+        bindings = owner.bindings.get(root.value, ())
+        return not any(one.kind is Bind.PARAMETER for one in bindings)
+
+    def _loop(self, node: cst.CSTNode, file: int, rate: Rate) -> cst.CSTNode | None:
+        """Return the outermost loop around a node, in its function, that turns at a rate."""
+        found = None
+        unit = unit_around(self.evaluation, node, file)
+        for above in self.evaluation.files.modules[file].index.ancestors(node):
+            if above is unit.node:
+                break
+            if isinstance(above, _LOOPS):
+                at = self.evaluation.at(above, file)
+                if self.frequencies.rate_of(at) is rate:
+                    found = above
+        return found
+
+    # -- emptied and asked -------------------------------------------------------------------
+
+    def is_same(self, one: cst.BaseExpression, other: cst.BaseExpression, file: int) -> bool:
+        """Whether two expressions of a file are one carrier, by how they are written."""
+        module = self.evaluation.files.modules[file]
+        if type(one) is not type(other) or not module.same(one, other):
+            return False
+        first, second = _root(one), _root(other)
+        if not isinstance(first, cst.Name) or not isinstance(second, cst.Name):
+            return False
+        scope = module.index.scope
+        return scope(first).owner(first.value) is scope(second).owner(second.value)
+
+    def _is_emptied(
+        self, keeper: cst.BaseExpression, file: int, node: cst.CSTNode, rate: Rate
+    ) -> bool:
+        """Whether a carrier, or what holds it, is set or emptied in the loop that turns it."""
+        part: cst.BaseExpression = keeper
+        while isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)):
+            for store, place in self._changes(part, file):
+                if store is not node and self._runs_in(store, place, rate, 0):
+                    return True
+            if isinstance(part, cst.Name):
+                break
+            part = part.value
+        return False
+
+    def _changes(self, part: cst.BaseExpression, file: int) -> Iterator[tuple[cst.CSTNode, int]]:
+        """Yield what sets or empties something, each with its file."""
+        for place, module in enumerate(self.evaluation.files.modules):
+            if place != file and not isinstance(part, cst.Attribute):
+                continue
+            for node, target, value in _stores(module.index):
+                if not self._denotes(target, place, part, file):
+                    continue
+                reads = value is not None and any(
+                    self._denotes(one, place, part, file) for one in self._operands(value, place)
+                )
+                if not reads and not self._is_first(node, place):
+                    yield node, place
+
+    def _denotes(self, one: cst.CSTNode, place: int, part: cst.BaseExpression, file: int) -> bool:
+        """Whether an expression of a file is the same thing as one of another, or of the same."""
+        match one, part:
+            case cst.Name(), cst.Name():
+                return place == file and self.is_same(one, part, file)
+            case cst.Attribute(attr=first), cst.Attribute(attr=second):
+                return first.value == second.value and self._related(one.value, part.value)
+            case cst.Subscript(), cst.Subscript():
+                return place == file and self.is_same(one, part, file)
+        return False
+
+    def _related(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        lineage, values = self.evaluation.classes.lineage, self.evaluation.values
+        some, others = (
+            {up.at for each in values.get(id(side), ()) if isinstance(each, Instance)
+             for up in lineage(each.cls)}
+            for side in (one, other)
+        )  # fmt: skip
+        return bool(some & others) or not (some or others)
+
+    def _is_first(self, node: cst.CSTNode, file: int) -> bool:
+        """``if self.total is None:``, ``if name not in totals:``: that is set once."""
+        for above in self.evaluation.files.modules[file].index.ancestors(node):
+            match above:
+                case cst.If(test=cst.Comparison(comparisons=[target])):
+                    if isinstance(target.operator, (cst.Is, cst.NotIn)):
+                        return True
+                case cst.FunctionDef() | cst.For() | cst.While():
+                    return False
+        return False
+
+    def _runs_in(self, node: cst.CSTNode, file: int, rate: Rate, depth: int) -> bool:
+        """Whether something runs in turns of a loop of this rate, but for what makes objects."""
+        unit = unit_around(self.evaluation, node, file)
+        name = getattr(getattr(unit.node, "name", None), "value", "")
+        if name == "__init__" or depth > _DEEPEST:
+            return False
+        if self._loop(node, file, rate) is not None:
+            return True
+        return any(
+            self._runs_in(call, caller.at.file, rate, depth + 1)
+            for caller, call in unit.callers.values()
+        )
+
+    def _is_asked(self, keeper: cst.BaseExpression, node: cst.CSTNode, file: int) -> bool:
+        """Whether a gradient of a carrier may be asked, beside its own growth."""
+        for one in self.asked.reads(keeper):
+            place = self.asked.files[id(one)]
+            index = self.evaluation.files.modules[place].index
+            is_own = place == file and index.inside(one, node)
+            if not is_own and self._denotes(one, place, keeper, file):
+                return True
+        return False
+
+
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return node
+
+
+def _stores(
+    index: Index,
+) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression | None]]:
+    """Yield what sets, deletes or empties, with the target and what it is set to."""
+    for assign in index.of(cst.Assign):
+        for value, target in assignments([assign]):
+            yield assign, target, value
+    for one in index.of(cst.AnnAssign):
+        if one.value is not None:
+            yield one, one.target, one.value
+    for loop in index.of(cst.For):
+        yield loop.body, loop.target, None
+    for deleted in index.of(cst.Del):
+        target = deleted.target
+        parts = (
+            [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
+        )
+        for part in parts:
+            yield deleted, part.value if isinstance(part, cst.Subscript) else part, None
+    for call in index.of(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in EMPTIES:
+            yield call, call.func.value, None
