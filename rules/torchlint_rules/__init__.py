@@ -463,6 +463,7 @@ RULES: tuple[Rule, ...] = (
         level=Level.E1,
         words=(("MultiheadAttention",),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL801",

@@ -35,9 +35,11 @@ kernels for a GPU never write that matrix to memory; older versions save the ave
 ## Leaves alone
 - Calls whose second result is read, stored, returned or handed on.
 - Calls that pass `need_weights`, by keyword or position, or may do so by a dictionary.
-- Layers that are not seen to be torch's own: subclasses, parameters, members of a `ModuleList`.
-- Files that register forward hooks, which may read the weights, and layers that another file of the
-  project names which does so.
+- Layers that are not seen to be torch's own: subclasses and parameters that nobody is seen to pass.
+- Layers that have a forward hook, which may read the weights.
+
+Where a hook is registered on what nobody knows, and where the call is not seen to run in every
+training step, it is information; in the first case without a fix.
 
 ## Fix safety
 Unsafe: rounding differs.  On a GPU the fused kernels draw other random numbers for dropout.  Where
@@ -65,106 +67,118 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
-from torchlint.analysis.hooks import HOOKS, is_hooked_elsewhere
-from torchlint.analysis.uses import uses_of
-from torchlint.analysis.values import Kind
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
-from torchlint.syntax.chains import dotted
+from torchlint.semantics.values import Dictionary, Number, Object, Unknown
+from torchlint.training.models import made_by
+from torchlint_rules.judging import severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.script import Script
 
-KIND = "MultiheadAttention"
-LAYER = f"torch.nn.{KIND}"
+LAYER = "torch.nn.MultiheadAttention"
+PLACE, FEWEST = 4, 2  # of `need_weights`; query and key at least
+HOOKS = ("register_forward_hook", "register_module_forward_hook")
 CHANGES = "rounding; the random numbers of dropout on a GPU; zero where a mask allows nothing"
 
 
-def mha_need_weights(program: Program) -> Iterator[Finding]:
+def mha_need_weights(script: Script) -> Iterator[Finding]:
     """Find calls of attention layers whose weights are thrown away."""
-    if any(hook in program.text for hook in HOOKS):
-        return
-    names = set(layer_names(program))
-    for call in program.index.of(cst.Call) if names else ():
-        if not is_candidate(program, call, names) or not is_attention(program, call):
+    for call in script.module.index.of(cst.Call):
+        value = script.value(call.func)
+        if not value or not all(isinstance(one, Object) and one.kind == LAYER for one in value):
             continue
-        if (
-            program.argument(call, "need_weights", f"{LAYER}.forward").absent
-            and discards(program, call)
-            and not is_hooked_elsewhere(program, dotted(call.func).rpartition(".")[2], KIND)
-        ):
-            yield Finding(
-                call,
-                f"`{program.brief(call)}` computes attention weights that nobody reads",
-                Fix(
-                    "Pass need_weights=False",
-                    Safety.UNSAFE,
-                    (AddArgument(call, "need_weights", "False"),),
-                    changes=CHANGES,
-                ),
-                help="Without them it uses scaled_dot_product_attention (torch 2.0 and newer).",
-            )
+        if any(one.call is None for one in value if isinstance(one, Object)):
+            continue
+        if takes_weights(script, call) or not discards(script, call):
+            continue
+        hooked = is_hooked(script, call)
+        if hooked:
+            continue
+        yield Finding(
+            call,
+            f"`{script.module.brief(call)}` computes attention weights that nobody reads",
+            None if hooked is None else fix(call),
+            severity(script.frequency(call), hooked is False),
+            help="Without them it uses scaled_dot_product_attention (torch 2.0 and newer).",
+        )
 
 
-def layer_names(program: Program) -> Iterator[str]:
-    """Yield the names that attention layers of the file are kept under."""
-    for layer in program.calls_of(LAYER):
-        for above in program.index.ancestors(layer):
-            targets = above.targets if isinstance(above, cst.Assign) else ()
-            yield from (dotted(item.target).rpartition(".")[2] for item in targets)
+def takes_weights(script: Script, call: cst.Call) -> bool:
+    """Whether a call says whether it needs the weights, or may do so."""
+    plain = [arg for arg in call.args if not arg.keyword and not arg.star]
+    named = {arg.keyword.value for arg in call.args if arg.keyword}
+    for arg in call.args:
+        if arg.star:
+            match script.value(arg.value):
+                case (Dictionary(entries=entries, element=()),) if entries:
+                    named |= {key for key, _ in entries}
+                case _:
+                    return True
+    return len(plain) > PLACE or "need_weights" in named or len(call.args) < FEWEST
 
 
-def is_candidate(program: Program, call: cst.Call, names: set[str]) -> bool:
-    """Whether a call may be one of a layer of these names, and its result is taken apart."""
-    return (
-        len(call.args) > 1
-        and dotted(call.func).rpartition(".")[2] in names
-        and isinstance(program.parent(call), cst.Assign | cst.Subscript)
-    )
-
-
-def is_attention(program: Program, call: cst.Call) -> bool:
-    """Whether torch's own attention layer is called: one that this file makes."""
-    value = program.value(call.func)
-    return value.kind is Kind.MODULE and value.type == LAYER and value.made is not None
-
-
-def discards(program: Program, call: cst.Call) -> bool:
+def discards(script: Script, call: cst.Call) -> bool:
     """Whether nobody reads the second result of a call."""
-    match program.parent(call):
+    module = script.module
+    match module.parent(call):
         case cst.Subscript() as item:
-            return takes_first(program, call, item)
+            return takes_first(script, call, item)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
-            return uses_first_only(program, name)
+            uses = reads(script, name)
+            return bool(uses) and all(takes_first(script, one, module.parent(one)) for one in uses)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() | cst.List() as pair)]):
-            return len(pair.elements) == 2 and is_unread(program, pair.elements[1])
-        case _:
-            return False
+            last = pair.elements[-1]
+            is_pair = len(pair.elements) == 2
+            return is_pair and isinstance(last.value, cst.Name) and not reads(script, last.value)
+    return False
 
 
-def takes_first(program: Program, node: cst.BaseExpression, item: cst.CSTNode | None) -> bool:
+def reads(script: Script, name: cst.Name) -> list[cst.Name]:
+    """Return where a name may be read that is given a value, in functions inside as well."""
+    index = script.module.index
+    binding = index.bound(name)
+    assert binding is not None
+    word, owner = name.value, binding.scope
+    own = script.connected.uses.reads(binding)
+    inner = [
+        one
+        for one in index.named[word]
+        if index.scope(one) is not owner and index.scope(one).owner(word) is owner
+    ]
+    return [*own, *(one for one in inner if one not in own)]
+
+
+def takes_first(script: Script, node: cst.BaseExpression, item: cst.CSTNode | None) -> bool:
     """``node[0]``, read and not stored."""
     match item:
         case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index() as index)]):
-            stored = isinstance(program.parent(item), cst.AssignTarget | cst.Del | cst.AugAssign)
-            return value is node and literal(index.value) == "0" and not stored
-        case _:
-            return False
+            above = script.module.parent(item)
+            stored = isinstance(above, (cst.AssignTarget, cst.Del, cst.AugAssign))
+            return value is node and script.value(index.value) == (Number(0),) and not stored
+    return False
 
 
-def uses_first_only(program: Program, name: cst.Name) -> bool:
-    """Whether a pair that is kept under a name is only ever used as ``name[0]``."""
-    binding = program.index.bound(name)
-    uses = [] if binding is None else list(uses_of(program, binding))
-    return bool(uses) and all(takes_first(program, use, program.parent(use)) for use in uses)
+def is_hooked(script: Script, call: cst.Call) -> bool | None:
+    """Whether a hook sees what a layer gives; None where one is put on what nobody knows."""
+    uses = script.connected.uses
+    layers = [made_by(one) for one in script.value(call.func)]
+    found: bool | None = False
+    for module in script.connected.files.modules:
+        for name in (name for hook in HOOKS for name in module.index.named.get(hook, ())):
+            above = module.parent(name)
+            value = uses.value(above.value) if isinstance(above, cst.Attribute) else ()
+            if any(made_by(one) in layers for one in value if made_by(one) is not None):
+                return True
+            if not value or any(isinstance(one, Unknown) for one in value):
+                found = None
+    return found
 
 
-def is_unread(program: Program, element: cst.BaseElement) -> bool:
-    """Whether a target is a name that nobody reads."""
-    target = element.value
-    binding = program.index.bound(target) if isinstance(target, cst.Name) else None
-    return binding is not None and not any(uses_of(program, binding))
+def fix(call: cst.Call) -> Fix:
+    """Return the call that asks for no weights."""
+    rewrite = AddArgument(call, "need_weights", "False")
+    return Fix("Pass need_weights=False", Safety.UNSAFE, (rewrite,), changes=CHANGES)
