@@ -312,7 +312,8 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=2,
         level=Level.E3,
-        words=((".scale",), ("clip", "clamp_"), (".step",)),
+        words=(("scale",), (".step",)),
+        takes_script=True,
     ),
     Rule(
         code="TL507",
@@ -483,8 +484,9 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=None,
         group=8,
-        words=((".backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
+        words=(("backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL804",

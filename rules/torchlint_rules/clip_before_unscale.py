@@ -38,11 +38,12 @@ the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides befor
 - Any call of `unscale_` between the backward pass and the clipping, also in a function that is
   called there or is given the scaler.
 - A scaler made with `enabled=False`, and objects that are not known to be a gradient scaler.
-- Clipping in the branch that does not scale, under a condition on mixed precision of its own, or
-  with a limit made of the scale (`scaler.get_scale()`).
+- Clipping in the branch that does not scale, or where the scaler is told to be off, and steps that
+  ask for the scale (`scaler.get_scale()`): they may divide by hand.
 
-Also reported: `unscale_` after the clipping; functions of the file that clip; and gradients clamped
-one by one (`p.grad.clamp_()`).
+Also reported: `unscale_` after the clipping; functions that clip; and gradients clamped one by one
+(`p.grad.clamp_()`).  It is information where an option has to switch the scaler on, and under a
+framework.
 
 ## Fix safety
 Unsafe: training changes, as it is meant to.  `unscale_` may be called once for each optimizer
@@ -71,55 +72,61 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.blocks import block_of, line_of, place_in
-from torchlint.analysis.scaling import ScaledClip, ScalerCall, scaled_clips, scaler_calls
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement, InsertBefore
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.chains import dotted
+from torchlint.training.scaling import ScaledClip, is_off, scaled_clips, scaler_of
+from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.analysis.program import Program
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.script import Script
+    from torchlint.training.steps import Member
 
 
-def clip_before_unscale(program: Program) -> Iterator[Finding]:
+def clip_before_unscale(script: Script) -> Iterator[Finding]:
     """Find gradients that are clipped while they are scaled."""
-    calls = scaler_calls(program)
-    for found in scaled_clips(program, calls):
-        scaler = found.step.scaler
-        unscale = f"`{scaler}.unscale_({found.step.optimizer})`"
+    for found in scaled_clips(script.connected.steps):
+        file, place = found.place
+        if file != script.file:
+            continue
+        scaler = dotted(found.step.node.func).rpartition(".")[0]
         late = found.late is not None
+        unscale = f"`{scaler}.unscale_({script.module.code(found.step.node.args[0].value)})`"
+        is_plain = is_off(script.connected.evaluation, found.step.by) is False
         yield Finding(
-            found.clip,
-            f"`{program.brief(found.clip)}` clips gradients that `{scaler}` has scaled: {unscale} "
+            place,
+            f"`{script.module.brief(place)}` clips gradients that `{scaler}` has scaled: {unscale} "
             f"{'comes only after it' if late else 'is missing'}",
-            None if program.frameworks else fix(program, found, calls),
-            Severity.INFO if program.frameworks else None,
+            None if script.frameworks else fix(script, found, scaler),
+            None if is_plain and not script.frameworks else Severity.INFO,
             help=f"{'Move' if late else 'Call'} {unscale} once before the clipping, in each step.",
         )
 
 
-def fix(program: Program, found: ScaledClip, calls: Sequence[ScalerCall]) -> Fix | None:
+def fix(script: Script, found: ScaledClip, scaler: str) -> Fix | None:
     """Return the unscaling before the clipping, where both run as often as the step."""
-    block = block_of(program, found.step.call)
-    first, last = place_in(program, block, found.clip), place_in(program, block, found.step.call)
-    if first is None or last is None or leaves(program, block[first:last]):
+    step = found.at(found.step)
+    block = block_of(script, found.step.node) if step is found.step.node else ()
+    first = place_in(script, block, found.place[1])
+    last = place_in(script, block, found.step.node)
+    if first is None or last is None or leaves(script, block[first:last]):
         return None
-    mine = [one for one in calls if one.scaler == found.step.scaler]
-    optimizers = stepped(program, block[last:], mine)
+    optimizers = stepped(script, found, block[last:])
     rewrites: list[Rewrite] = []
     if found.late is not None:
-        line = line_of(program, found.late.call)
-        if line is None or not any(line is one for one in block):
-            return None
-        if optimizers != [found.late.optimizer]:
+        line = line_of(script, found.late.node)
+        is_here = line is not None and any(line is one for one in block)
+        argument = script.module.code(found.late.node.args[0].value) if is_here else ""
+        if line is None or optimizers != [argument]:
             return None
         rewrites.append(DeleteStatement(line))
     if not optimizers:
         return None
-    code = "\n".join(f"{found.step.scaler}.unscale_({one})" for one in optimizers)
+    code = "\n".join(f"{scaler}.unscale_({one})" for one in optimizers)
     return Fix(
         "Unscale the gradients before they are clipped",
         Safety.UNSAFE,
@@ -128,9 +135,33 @@ def fix(program: Program, found: ScaledClip, calls: Sequence[ScalerCall]) -> Fix
     )
 
 
-def leaves(program: Program, statements: Sequence[cst.BaseStatement]) -> bool:
+def line_of(script: Script, call: cst.Call) -> cst.SimpleStatementLine | None:
+    """Return the line that does nothing but make a call, and perhaps keep its result."""
+    small = script.module.parent(call)
+    line = None if small is None else script.module.parent(small)
+    if isinstance(small, cst.Expr | cst.Assign) and isinstance(line, cst.SimpleStatementLine):
+        return line if len(line.body) == 1 else None
+    return None
+
+
+def block_of(script: Script, call: cst.Call) -> Sequence[cst.BaseStatement]:
+    """Return the statements of the block that a call is a line of; none if it is no line."""
+    line = line_of(script, call)
+    match None if line is None else script.module.parent(line):
+        case cst.IndentedBlock(body=body) | cst.Module(body=body):
+            return body
+    return ()
+
+
+def place_in(script: Script, block: Sequence[cst.BaseStatement], node: cst.CSTNode) -> int | None:
+    """Return which statement of a block holds a node."""
+    inside = script.module.index.inside
+    return next((n for n, statement in enumerate(block) if inside(node, statement)), None)
+
+
+def leaves(script: Script, statements: Sequence[cst.BaseStatement]) -> bool:
     """Whether the statements may end before the last of them: the update would not be reached."""
-    index = program.index
+    index = script.module.index
     for statement in statements:
         if any(index.below(statement, cst.Return)):
             return True
@@ -143,33 +174,28 @@ def leaves(program: Program, statements: Sequence[cst.BaseStatement]) -> bool:
 
 
 def stepped(
-    program: Program, statements: Sequence[cst.BaseStatement], calls: Sequence[ScalerCall]
+    script: Script, found: ScaledClip, statements: Sequence[cst.BaseStatement]
 ) -> list[str]:
-    """Return the optimizers stepped from here until a loss is scaled again; empty if not sure.
-
-    The update of the scaler has to follow.
-    """
-    found: list[str] = []
+    """Return the optimizers stepped from here until the update; empty if not sure."""
+    optimizers: list[str] = []
     done = False
     for statement in statements:
-        for one in calls:
-            if not program.index.inside(one.call, statement):
+        for one in found.region.members:
+            call = found.at(one)
+            if call is None or not script.module.index.inside(call, statement):
                 continue
-            plain = line_of(program, one.call) is statement
-            match one.method:
-                case "update" if plain:
-                    return list(dict.fromkeys(found))
-                case "scale":
-                    done = True
-                case "step" if not done and (not plain or not is_name(one.optimizer)):
+            plain = line_of(script, one.node) is statement
+            if one.role is Role.UPDATE and plain:
+                return list(dict.fromkeys(optimizers))
+            if one.role is Role.BACKWARD and scaler_of(found.region, one) is not None:
+                done = True
+            if one.role is Role.STEP and one.by and not done:
+                if not plain or not is_name(one):
                     return []
-                case "step" if not done:
-                    found.append(one.optimizer)
-                case _:
-                    pass
+                optimizers.append(script.module.code(one.node.args[0].value))
     return []
 
 
-def is_name(code: str) -> bool:
-    """Whether code is a name, or an attribute of one."""
-    return code.replace(".", "").isidentifier()
+def is_name(step: Member) -> bool:
+    """Whether the optimizer of a step is spoken of by a name, or an attribute of one."""
+    return bool(dotted(step.node.args[0].value))

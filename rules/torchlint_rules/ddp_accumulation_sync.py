@@ -40,13 +40,16 @@ outside of it averages the sum.
                 optimizer.zero_grad()
 
 ## Leaves alone
-- Files that know `no_sync()` or `require_backward_grad_sync`, or work with files that do.
-- Models that are not seen to be wrapped by torch's own `DistributedDataParallel`, those that may be
-  sharded (FSDP), and files that import a training framework, which does this by itself.
+- Steps that call `no_sync()` around the forward and the backward pass, in functions of theirs, or
+  set `require_backward_grad_sync`.
+- Models that are not seen to be wrapped by torch's own `DistributedDataParallel`.
 - `static_graph=True`: there `no_sync()` fails with an error.
-- Loops whose turns have several backward passes, read or clip the gradients, or drop them (TL607).
-- Accumulation over one micro-batch.  Where their number is not known, or one unless an option says
-  otherwise, the finding is information.
+- Steps that read or clip the gradients in each turn, or drop them (TL607), and frameworks.
+- Accumulation over one micro-batch.
+
+Where the number of micro-batches is not known, or one unless an option says otherwise, it is
+information.  `no_sync()` around the backward pass alone is reported as well: what the forward pass
+has prepared averages all the same.
 
 ## Fix safety
 There is no fix: forward and backward pass have to go under one `with`, and what stands between
@@ -68,105 +71,70 @@ the first micro-batch uses.  With `static_graph=True`, `no_sync()` ends in "INTE
 
 from __future__ import annotations
 
-import enum
-import re
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.micro_batches import micro_batches
-from torchlint.analysis.neighbours import texts_around
-from torchlint.analysis.options import is_held_to_one, option_default
-from torchlint.analysis.replicas import replicated
-from torchlint.analysis.schedules import made_of
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
+from torchlint.training.accumulation import accumulations
+from torchlint.training.optimizers import clears
+from torchlint.training.replicas import is_under_no_sync, replicated, speaks_of_sync
+from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.micro_batches import MicroBatches
-    from torchlint.analysis.program import Program
-
-KNOWS = re.compile(r"\bno_sync\b|require_backward_grad_sync|requires_gradient_sync")
-OTHER_WAYS = re.compile(r"static_graph|FSDP|FullyShardedDataParallel|fully_shard")
+    from torchlint.training.accumulation import Accumulation
+    from torchlint.training.script import Script
+    from torchlint.training.steps import Member
 
 
-class Number(enum.Enum):
-    """How many micro-batches there are for a step, as far as that is known."""
-
-    ONE = enum.auto()
-    SEVERAL = enum.auto()
-    OPEN = enum.auto()  # not known, or one unless somebody asks for more
-
-
-def ddp_accumulation_sync(program: Program) -> Iterator[Finding]:
+def ddp_accumulation_sync(script: Script) -> Iterator[Finding]:
     """Find micro-batches whose gradients are averaged over all processes one by one."""
-    if program.frameworks or KNOWS.search(program.text):
-        return  # what is asked of all the files below, where it costs nothing
-    seen: set[int] = set()
-    for parts in micro_batches(program):
-        found = None if id(parts.step) in seen else replicated(program, parts)
-        if found is None:
+    if script.frameworks:
+        return
+    for found in accumulations(script.connected.steps):
+        if found.backward.file != script.file or found.passes == 1 or uses_each(found):
             continue
-        model, wrapped = found
-        homes = [program, *(home for home, _ in wrapped if home is not program)]
-        number = count(homes, parts)
-        if number is not Number.ONE and not differs(homes):
-            seen.add(id(parts.step))
-            yield finding(program, parts, model, number)
+        forward = replicated(found)
+        is_engine = any(arg.keyword is None for arg in found.backward.node.args)
+        if forward is None or is_engine:  # an engine's own backward averages by its own rules
+            continue
+        outside = is_outside(found, forward)
+        if outside or not speaks_of_sync(found.region):
+            yield finding(script, found, forward, outside=outside)
 
 
-def differs(homes: list[Program]) -> bool:
-    """Whether `no_sync()` may be called elsewhere, or may not be called for these models."""
-    return any(
-        home.frameworks
-        or OTHER_WAYS.search(home.text)
-        or any(KNOWS.search(text) for text in (home.text, *texts_around(home)))
-        for home in homes
+def uses_each(found: Accumulation) -> bool:
+    """Whether each turn reads, clips, drops or steps by the gradients."""
+    region = found.region
+    roles = (Role.CLIP, Role.ZERO_GRAD, Role.STEP)
+    each = [one for one in region.of(*roles) if found.in_each_turn(one)]
+    uses = (one.role is not Role.ZERO_GRAD or clears(region, one, found.step) for one in each)
+    return region.touches_gradients or any(uses)
+
+
+def is_outside(found: Accumulation, forward: Member) -> bool:
+    """Whether the backward pass is under `no_sync()`, but not the forward pass."""
+    region = found.region
+    return is_under_no_sync(region, found.backward) and not any(
+        is_under_no_sync(region, one) for one in (forward, *region.of(Role.FORWARD))
     )
 
 
-def count(homes: list[Program], parts: MicroBatches) -> Number:
-    """Return how many micro-batches the first of some files has for a step."""
-    every = parts.every
-    if every is None:
-        return Number.OPEN
-    if any(is_held_to_one(home, dotted(every).rpartition(".")[2]) for home in homes):
-        return Number.ONE
-    found = {number(home, node) for home, node in made_of(homes[0], every)}
-    if found == {Number.ONE}:
-        return Number.ONE
-    return Number.SEVERAL if Number.SEVERAL in found else Number.OPEN
-
-
-def number(home: Program, node: cst.CSTNode) -> Number:
-    """Return what an expression of a file says; of an option, what it is by default."""
-    fixed = isinstance(node, cst.Integer) and not isinstance(home.parent(node), cst.Param)
-    if isinstance(node, cst.Attribute):
-        default = option_default(home, node)
-        node = node if default is None else default[1]
-    text = literal(node) or ""
-    if not text.isdecimal():
-        return Number.OPEN
-    if int(text) > 1:
-        return Number.SEVERAL
-    return Number.ONE if fixed else Number.OPEN
-
-
-def finding(
-    program: Program, parts: MicroBatches, model: cst.BaseExpression, number: Number
-) -> Finding:
+def finding(script: Script, found: Accumulation, forward: Member, *, outside: bool) -> Finding:
     """Return the finding for the backward pass of a micro-batch."""
-    open_ = number is Number.OPEN
-    every = "several turns" if parts.every is None else f"`{program.brief(parts.every)}` turns"
+    is_open = found.passes is None
+    every = "several turns" if found.every is None else f"`{found.code(found.every)}` turns"
+    model = dotted(forward.node.func)
+    backward = script.module.brief(found.backward.node)
+    because = f", as `{script.module.brief(forward.node)}` is not under `no_sync()`"
+    is_here = outside and forward.file == script.file
     return Finding(
-        parts.backward,
-        f"`{program.brief(parts.backward)}` averages the gradients over all processes in each "
-        f"turn; {'when accumulating, ' if open_ else ''}`{program.brief(parts.step)}` uses only "
-        f"the last average of {every}",
-        severity=Severity.INFO if open_ else None,
+        found.backward.node,
+        f"`{backward}` averages the gradients over all processes in each "
+        f"turn{because if is_here else ''}; {'when accumulating, ' if is_open else ''}"
+        f"`{found.step_code}` uses only the last average of {every}",
+        severity=Severity.INFO if is_open or not found.known else None,
         help="Run the forward and backward passes of all but the last under "
-        f"`with {dotted(model)}.no_sync():`.",
+        f"`with {model}.no_sync():`.",
     )

@@ -65,7 +65,10 @@ def scaled(*lines: str) -> str:
             id="clipped in the branch that does not scale",
         ),
         pytest.param(
-            step(scaled(f"if not args.use_amp:\n    {CLIP}", STEP)),
+            step(
+                scaled(f"if not args.x:\n    {CLIP}", STEP),
+                scaler="torch.amp.GradScaler(enabled=args.x)",
+            ),
             id="clipped where nothing is scaled, by an option",
         ),
         pytest.param(

@@ -72,6 +72,15 @@ class Accumulation:
         evaluation = self.region.evaluation
         return not any(_counted(evaluation, one) for one in self.region.conditions(member))
 
+    @property
+    def passes(self) -> int | None:
+        """How many backward passes there are, None where nothing tells, or one by default."""
+        value = self.region.evaluation.values.get(id(self.every), ()) if self.every else ()
+        numbers = [one for one in value if isinstance(one, Number)]
+        if len(numbers) != 1 or len(value) != 1 or numbers[0].value is None:
+            return None
+        return None if numbers[0].value == 1 and numbers[0].option else int(numbers[0].value)
+
     def comes_after(self, member: Member) -> bool:
         """Whether a member comes behind the backward pass."""
         members = self.region.members
@@ -112,8 +121,11 @@ def _under_a_condition(region: Region, steps: tuple[Member, ...]) -> Accumulatio
     free = [one for one in passes if not _holds(region, one, condition) and not region.loops(one)]
     if not free or known is False or not is_apart or _is_one(evaluation, every):
         return None
+    taken = [(id(c.test), c.truth) for one in passes for c in region.conditions(one)]
     if any(
-        _counted(evaluation, c) for c in region.conditions(free[0]) if c.test is not condition.test
+        _counted(evaluation, c) and (id(c.test), not c.truth) not in taken
+        for c in region.conditions(free[0])
+        if c.test is not condition.test
     ):
         return None
     return Accumulation(
@@ -248,8 +260,20 @@ def _has(loops: list[tuple[int, cst.CSTNode]], loop: tuple[int, cst.CSTNode]) ->
 
 
 def _turns_of(loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """``k`` of ``for i in range(k)``."""
-    match getattr(loop, "iter", None):
-        case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=turns)]):
-            return turns
+    """``k`` of ``for i in range(k)``, or of ``for part in batch.chunk(k)``."""
+    over = getattr(loop, "iter", None)
+    while isinstance(over, cst.Call) and over.args:
+        match over:
+            case cst.Call(func=cst.Name("enumerate" | "zip")):
+                over = over.args[0].value
+            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=turns)]):
+                return turns
+            case cst.Call(
+                func=cst.Name("range"), args=[cst.Arg(cst.Integer("0")), cst.Arg(value=turns)]
+            ):
+                return turns
+            case cst.Call(func=cst.Attribute(attr=cst.Name("chunk")), args=[first, *_]):
+                return first.value
+            case _:
+                return None
     return None

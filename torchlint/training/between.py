@@ -1,4 +1,4 @@
-"""What lies between a node and something around it: conditions and loops."""
+"""What lies between a node and something around it: conditions, loops, contexts."""
 
 from __future__ import annotations
 
@@ -67,6 +67,21 @@ def loops(
             found.append(loop)
         child = above
     return found[::-1]
+
+
+def enclosing(
+    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
+) -> list[cst.With]:
+    """Return the ``with`` blocks between a node and something around it, from the inside out."""
+    found: list[cst.With] = []
+    child = node
+    for above in evaluation.files.modules[file].index.ancestors(node):
+        if above is outer:
+            break
+        if isinstance(above, cst.With) and child is above.body:
+            found.append(above)
+        child = above
+    return found
 
 
 def _leaves(body: cst.BaseSuite) -> bool:

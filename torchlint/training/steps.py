@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.between import Condition
-    from torchlint.training.effects import CallSite
+    from torchlint.training.effects import CallSite, Effects
     from torchlint.training.frequency import Frequencies
 
 DEEPEST = 5  # calls from the step
@@ -72,11 +72,34 @@ class Member:
 class Region:
     """A loop, function or module with what runs in it; of a loop, in one turn."""
 
-    evaluation: Evaluation
+    effects: Effects
     node: cst.CSTNode
     file: int
     members: tuple[Member, ...]
     scopes: tuple[tuple[int, cst.CSTNode], ...]  # all that it runs code of
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The values of the files."""
+        return self.effects.evaluation
+
+    def is_kind(self, value: Value, kind: str) -> bool:
+        """Whether a value may be an "optimizer", a "scaler" ..."""
+        return any(self.effects.kind(one) == kind for one in value)
+
+    def exclude(self, one: Member, other: Member) -> bool:
+        """Whether two members are under a condition and its contrary."""
+        return any(
+            mine.truth is not yours.truth and self._is_same(mine, yours)
+            for mine in self.conditions(one)
+            for yours in self.conditions(other)
+        )
+
+    def _is_same(self, one: Condition, other: Condition) -> bool:
+        if one.test is other.test or one.file != other.file:
+            return one.test is other.test
+        module = self.evaluation.files.modules[one.file]
+        return module.code(one.test) == module.code(other.test)
 
     def of(self, *roles: Role) -> list[Member]:
         """Return the members of some roles."""
@@ -162,7 +185,7 @@ class Steps:
         unit = unit or unit_around(self.evaluation, node, file)
         scopes: dict[int, tuple[int, cst.CSTNode]] = {id(node): (file, node)}
         members = self._members(unit, None if is_scope else node, (), scopes)
-        return Region(self.evaluation, node, file, tuple(members), tuple(scopes.values()))
+        return Region(self.frequencies.effects, node, file, tuple(members), tuple(scopes.values()))
 
     def _members(
         self,
@@ -211,6 +234,9 @@ class Steps:
         if call.args and (is_by_scaler or role is Role.UNSCALE):
             by, receiver = owner, call.args[0].value
             owner = evaluation.values.get(id(receiver), ())
+        if role is Role.FORWARD:
+            receiver = func
+            owner = evaluation.values.get(id(func), ())
         if role is None and not is_seen:
             role, owner = self._handed_on(call)
         if role is None:
@@ -248,7 +274,7 @@ class Steps:
 
     def _handed_on(self, call: cst.Call) -> tuple[Role | None, Value]:
         value = self.evaluation.values.get(id(call.func), ())
-        if value and not any(isinstance(one, Unknown) for one in value):
+        if value and not any(_is_unseen(one) for one in value):
             return None, ()
         for arg in call.args:
             given = self.evaluation.values.get(id(arg.value), ())
@@ -258,6 +284,12 @@ class Steps:
 
     def _is(self, value: Value, kind: str) -> bool:
         return any(self.frequencies.effects.kind(one) == kind for one in value)
+
+
+def _is_unseen(one: Alternative) -> bool:
+    """Whether calling something runs code that is not seen, and no code of torch."""
+    is_other = isinstance(one, Library) and not one.name.startswith(("torch.", "builtins."))
+    return is_other or isinstance(one, Unknown)
 
 
 def same(one: Member, other: Member) -> bool:
