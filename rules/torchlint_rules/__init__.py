@@ -177,6 +177,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(", ".type(")),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL206",

@@ -140,7 +140,8 @@ def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression 
     for place, arg in enumerate(call.args):
         value = evaluation.values.get(id(arg.value), ())
         is_flag = place > 0 and any(isinstance(one, (Truth, Number)) for one in value)
-        if arg.star or (is_flag and arg.keyword is None):
+        is_third = place > 1 and arg.keyword is None  # after a device and a type
+        if arg.star or is_third or (is_flag and arg.keyword is None):
             return arg.value
         if _is_keyword(arg, "non_blocking") or _is_keyword(arg, "async"):
             return arg.value
@@ -174,9 +175,19 @@ class Batches:
 
     def is_whole(self, copy: DeviceCopy) -> bool:
         """Whether what is copied is a batch as a whole, made by what is not seen."""
+        is_own = self.loader.lacks("collate_fn") or all(self.collated)
+        return self._is_item(copy) and not is_own
+
+    def may_be_object(self, copy: DeviceCopy) -> bool:
+        """Whether what is copied may be no tensor: a batch as a whole, or of a function's own."""
+        is_sure = all(isinstance(one, Tensor) and one.sure for one in copy.value)
+        return not is_sure and (self._is_item(copy) or not self.loader.lacks("collate_fn"))
+
+    def _is_item(self, copy: DeviceCopy) -> bool:
         bound = self.evaluation.reaching.get(id(copy.tensor), ())
-        is_item = any(one.kind is Bind.FOR and one.is_plain for one in bound)
-        return is_item and not (self.loader.lacks("collate_fn") or all(self.collated))
+        over = [one.value for one in bound if one.kind is Bind.FOR and not one.path]
+        values = (self.evaluation.values.get(id(one), ()) for one in over)
+        return any(self.evaluation.loader_of(value) == self.loader.at for value in values)
 
     def becomes_list(self) -> bool:
         """Whether a batch may be a tuple, which pinning makes a list, and is not taken apart."""

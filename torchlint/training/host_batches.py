@@ -1,0 +1,116 @@
+"""What becomes of a batch on the host beside its copy to a GPU: changed, replaced, handed on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
+from torchlint.training.copies import flat
+from torchlint.training.effects import unit_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import At, Value
+    from torchlint.training.copies import DeviceCopy
+
+KEEPS = frozenset({"requires_grad_", "share_memory_", "unsqueeze_", "squeeze_", "transpose_", "t_"})
+
+
+def has_gaps(copy: DeviceCopy) -> bool:
+    """``x[:, 0]``: its rows lie apart, and are put together in ordinary memory first."""
+    match copy.tensor:
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Slice()), _, *_]):
+            return True
+    return False
+
+
+def has_other_way(evaluation: Evaluation, copy: DeviceCopy, others: Iterable[DeviceCopy]) -> bool:
+    """``x.cuda(non_blocking=True) if cuda else x.to(device)``: here there is no GPU."""
+    index, child = evaluation.files.modules[copy.file].index, copy.node
+    flagged = [one.node for one in others if one.file == copy.file and one.non_blocking]
+    around: cst.CSTNode = child
+    for above in index.ancestors(copy.node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        is_other = isinstance(above, (cst.If, cst.IfExp)) and around is above.orelse
+        if is_other and any(index.inside(one, above.body) for one in flagged):  # type: ignore[attr-defined]
+            return True
+        around = above
+    return False
+
+
+def is_replaced(evaluation: Evaluation, copy: DeviceCopy) -> bool:
+    """Whether entries of what it is an entry of were replaced by their copies before."""
+    if not isinstance(copy.tensor, cst.Subscript):
+        return False
+    index = evaluation.files.modules[copy.file].index
+    function = unit_around(evaluation, copy.node, copy.file).node
+    owner = evaluation.reaching.get(id(copy.tensor.value), ())
+    for assign in index.below(function, cst.Assign):
+        target = assign.targets[0].target
+        if isinstance(target, cst.Subscript) and index.end(assign) <= index.order(copy.node):
+            same = owner and evaluation.reaching.get(id(target.value), ()) == owner
+            value = evaluation.values.get(id(assign.value), ())
+            if same and any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
+                return True
+    return False
+
+
+def is_changed_later(evaluation: Evaluation, copy: DeviceCopy, loader: At) -> bool:
+    """Whether the host writes into the batch after the copy, in its function."""
+    index = evaluation.files.modules[copy.file].index
+    function = unit_around(evaluation, copy.node, copy.file).node
+    return any(
+        index.order(node) > index.order(copy.node)
+        and _is_host(evaluation.values.get(id(node), ()), loader)
+        for node in _written(index.below(function, cst.AugAssign),
+                             index.below(function, cst.AssignTarget),
+                             index.below(function, cst.Call))
+    )  # fmt: skip
+
+
+def _written(
+    changed: Iterator[cst.AugAssign],
+    assigned: Iterator[cst.AssignTarget],
+    calls: Iterator[cst.Call],
+) -> Iterator[cst.BaseExpression]:
+    """Yield what is written into in place."""
+    for one in changed:
+        yield one.target.value if isinstance(one.target, cst.Subscript) else one.target
+    for target in assigned:
+        if isinstance(target.target, cst.Subscript):
+            yield target.target.value
+    for call in calls:
+        match call.func:
+            case cst.Attribute(value=owner, attr=cst.Name(value=name)):
+                if name.endswith("_") and not name.endswith("__") and name not in KEEPS:
+                    yield owner
+
+
+def is_handed_on(evaluation: Evaluation, copy: DeviceCopy, loader: At) -> bool:
+    """Whether what nobody knows, or a function of the project, gets the batch after the copy."""
+    index = evaluation.files.modules[copy.file].index
+    function = unit_around(evaluation, copy.node, copy.file).node
+    for call in index.below(function, cst.Call):
+        if index.order(call) > index.order(copy.node):
+            called = evaluation.values.get(id(call.func), ())
+            if not called or any(isinstance(one, (Unknown, Function)) for one in called):
+                values = (evaluation.values.get(id(arg.value), ()) for arg in call.args)
+                if any(_is_host(tuple(flat(value)), loader) for value in values):
+                    return True
+    return False
+
+
+def _is_host(value: Value, loader: At) -> bool:
+    """Whether something is memory of a batch on the host."""
+    return any(
+        isinstance(one, Tensor)
+        and one.batch == loader
+        and one.loaded is not Loaded.NO
+        and one.device is not Device.CUDA
+        for one in value
+    )
