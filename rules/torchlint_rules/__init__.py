@@ -477,6 +477,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPUS,
         words=(SPREADS,),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL802",

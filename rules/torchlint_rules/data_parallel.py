@@ -37,26 +37,16 @@ still running.  It is also what works on more than one machine.
         optimizer.step()
 
 ## Leaves alone
-- One device (`device_ids=[0]`, or a parameter that is `[0]` wherever it can be seen, or an
-  assertion that there is but one): the model is then called as it is.
-- Files that are not seen to train: evaluation and export scripts, tests, definitions of models; and
-  functions and branches of training scripts that only evaluate (`if args.test_only:`).
-- Models that only evaluations get from there on, in a script that trains above: functions that
-  evaluate and take no step (`evaluate(model, loader)`), and loops that evaluate.
-- Models that are wrapped for their weights alone, and neither called nor passed on, or not before
-  the wrapper is taken off (`model = model.module`).
-- Models run where gradients of weights are asked for with their graph, to go back through the steps
-  of a training (`torch.autograd.grad(loss, weights, create_graph=True)`, and `w - lr * g`):
-  DistributedDataParallel only works with gradients that `backward()` adds up.
+- One device (`device_ids=[0]`): the model is then called as it is.
+- Models that are not run in a training step: those that only evaluate, and all in files that are
+  not seen to train.
 - Losses, which have no weights to copy.
-- Branches that tell their user to start processes instead, and those that run without a GPU.
+- Branches that run without a GPU.
 - `isinstance(model, nn.DataParallel)`, classes derived from it that run or copy the model in their
   own way (`forward`, `replicate`), and wrappers of other libraries.
 
-Under a training framework it is information: the framework has its own way to start processes.  So
-it is in a file that can also be started with a process a GPU, in one that scripts import where the
-project has such a way, and where an option names the devices, be it those that the script can see
-(`CUDA_VISIBLE_DEVICES`), and its default is one.
+It is information where the step is not seen to call the wrapped model, where code of the connected
+files has a process a GPU as well, and under a training framework, which has its own way for it.
 
 ## Fix safety
 There is no fix: processes have to be started, each needs its part of the data (a
@@ -78,54 +68,35 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.debugging import in_test
-from torchlint.analysis.device_lists import asserts_one, by_default_one, is_one_device, sees_one
-from torchlint.analysis.loops import ends_script
-from torchlint.analysis.own_parallel import DATA_PARALLEL, own_wraps
-from torchlint.analysis.profiling import loops_inside
-from torchlint.analysis.scripts import is_script
-from torchlint.analysis.unrolled import is_unrolled
-from torchlint.analysis.unrun import is_never_run, is_only_evaluated, is_taken_off
-from torchlint.rule import Finding, Severity
-from torchlint.syntax.chains import dotted
+from torchlint.rule import Finding
+from torchlint.semantics.values import Dictionary, Instance, Number, Sequence
+from torchlint.training.effects import Effect
+from torchlint.training.frequency import Rate
+from torchlint.training.trained import Trained, trained
+from torchlint_rules.judging import severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.frequency import Frequency
+    from torchlint.training.script import Script
 
 WRAPPER, FUNCTION = "torch.nn.DataParallel", "torch.nn.parallel.data_parallel"
-# Where each of the two can be imported from.
-NAMES = {
-    **dict.fromkeys(sorted(DATA_PARALLEL), WRAPPER),
-    FUNCTION: FUNCTION,
-    "torch.nn.parallel.data_parallel.data_parallel": FUNCTION,
-}
-# The file has, or was given, a process for each GPU: this is what is left without them.
-BETTER = re.compile(
-    r"DistributedDataParallel|DDP\b|torchrun|init_process_group|distributed\.(launch|run)\b|horovod"
-)
-SIBLINGS = ("DistributedDataParallel", "DDP(", "torchrun", "init_process_group", "horovod")
-EVALUATES = re.compile(
-    r"([\w.]+\.)?(test|eval|evaluate|inference|infer)(_?only)?( is True| == True)?", re.IGNORECASE
-)
-LOSS = re.compile(r"(?!.*(?:model|net))\w*(?:loss|criterion)", re.IGNORECASE)
-SAYS = re.compile(r"\bDDP\b|[Dd]istributed")
+BETTER = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_process_group")
+GPU = ("torch.cuda.is_available", "torch.cuda.device_count")
+OWN = ("forward", "__call__", "replicate", "parallel_apply")
 TORCHRUN = Version("1.10")  # has it
 DISTRIBUTED = (
     "Start one process a GPU{}, wrap the model in DistributedDataParallel, and give "
     "the DataLoader a DistributedSampler."
 )
 # What each framework has for it; the first that the file imports counts.
-OWN = {
+FRAMEWORKS = {
     "lightning": 'Trainer(strategy="ddp")',
     "pytorch_lightning": 'Trainer(strategy="ddp")',
     "accelerate": "`accelerate launch`, and accelerator.prepare wraps the model",
@@ -135,128 +106,111 @@ OWN = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wrap:
-    """One call that spreads a model; ``one``: on one device, ``asked``: on more on request only."""
-
-    call: cst.Call
-    function: str
-    one: bool
-    asked: bool
-
-
-def data_parallel(program: Program) -> Iterator[Finding]:
+def data_parallel(script: Script) -> Iterator[Finding]:
     """Find models that one process trains on several GPUs."""
-    found = list(wraps(program))
-    for wrap in found if found and trains(program) else ():
-        call, function = wrap.call, wrap.function
-        if wrap.one or in_test(program, call):
+    for call in script.module.index.of(cst.Call):
+        if not spreads(script, call) or not call.args:
             continue
-        if without_gpu(program, call) or is_not_trained(program, call) or is_told(program, call):
+        module, devices = argument(call, "module", 0), argument(call, "device_ids", 1)
+        if script.name(call.func) == FUNCTION:
+            devices = argument(call, "device_ids", 2)
+        if devices is not None and is_one(script, devices):
             continue
-        module = program.argument(call, "module", function)
-        if function == WRAPPER and (
-            is_spared(program, call) or any(is_loss(program, one) for one in module.values)
-        ):
+        if module is None or script.kind(module) == "criterion" or without_gpu(script, call):
             continue
-        what = f"`{program.brief(module.values[0])}`" if module.values else "the model"
+        frequency = trains(script, call)
+        if frequency is None:
+            continue
+        better = any(script.connected.calls(name) for name in BETTER)
+        is_plain = not better and not script.frameworks and frequency.rate is Rate.STEP
         yield Finding(
             call,
-            f"`{program.brief(call.func)}` copies {what} to every GPU in each forward pass, and "
-            "one Python process drives them all",
-            severity=severity(program, wrap),
-            help=advice(program),
+            f"`{script.module.brief(call.func)}` copies `{script.module.brief(module)}` to every "
+            "GPU in each forward pass, and one Python process drives them all",
+            severity=severity(frequency, is_plain),
+            help=advice(script),
         )
 
 
-def wraps(program: Program) -> Iterator[Wrap]:
-    """Yield the calls of torch's two, and of the project's classes that are derived from one."""
-    if asserts_one(program):
-        return
-    for call in program.calls_of(*NAMES):
-        function = NAMES[program.qualified(call.func)]
-        named = program.argument(call, "device_ids", function).values
-        one = bool(named) and all(is_one_device(program, node) for node in named)
-        asked = bool(named) and all(by_default_one(program, node) for node in named)
-        if call.args:
-            yield Wrap(call, function, one, asked)
-    for call, devices in own_wraps(program):
-        one = any(is_one_device(*place) for place in devices)
-        yield Wrap(call, WRAPPER, one, any(by_default_one(*place) for place in devices))
-
-
-def is_spared(program: Program, wrap: cst.Call) -> bool:
-    """Whether a wrapped model is not trained with, or in a way that needs this wrapper."""
-    return (
-        is_never_run(program, wrap)
-        or is_only_evaluated(program, wrap)
-        or is_taken_off(program, wrap)
-        or is_unrolled(program, wrap)
+def spreads(script: Script, call: cst.Call) -> bool:
+    """Whether a call is one of torch's two, or makes an instance of a class derived from one."""
+    if script.name(call.func) in (WRAPPER, FUNCTION):
+        return True
+    classes = script.connected.evaluation.classes
+    return any(
+        isinstance(one, Instance)
+        and script.connected.evaluation.at(call, script.file) == one.call
+        and WRAPPER in classes.library_bases(one.cls)
+        and not any(classes.method(one.cls, name) for name in OWN)
+        for one in script.value(call)
     )
 
 
-def is_loss(program: Program, module: cst.BaseExpression) -> bool:
-    """Whether what is wrapped computes a loss, by its name or class: it has no weights to copy.
-
-    A model with its loss does (`model_and_loss`, `NetLoss(net)`).
-    """
-    names = (dotted(module), program.value(module).type)
-    return any(LOSS.fullmatch(name.rpartition(".")[2]) for name in names)
-
-
-def severity(program: Program, wrap: Wrap) -> Severity | None:
-    """Information where the file has another way, or names several GPUs on request only."""
-    asked = wrap.asked or sees_one(program)
-    known = program.frameworks or BETTER.search(program.text) or has_sibling(program)
-    return Severity.INFO if known or asked else None
+def argument(call: cst.Call, keyword: str, place: int) -> cst.BaseExpression | None:
+    """Return an argument of a call."""
+    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == keyword]
+    plain = [arg.value for arg in call.args if not arg.keyword and not arg.star]
+    if any(arg.star for arg in call.args) and not named and place:
+        return next(arg.value for arg in call.args if arg.star)
+    return named[0] if named else plain[place] if place < len(plain) else None
 
 
-def has_sibling(program: Program) -> bool:
-    """Whether scripts that import the file have a process a GPU at hand, in another file."""
-    if program.project is None or is_script(program):
-        return False
-    return bool(program.project.imports.having(SIBLINGS))
+def is_one(script: Script, devices: cst.BaseExpression) -> bool:
+    """Whether devices are a single one, wherever that is told."""
+    value = script.value(devices)
+    if isinstance(devices, cst.Call) and script.name(devices.func) == "builtins.range":
+        ends = [arg.value for arg in devices.args]  # a number that is told elsewhere is a default
+        return [script.value(end) for end in ends if isinstance(end, cst.Integer)] == [(Number(1),)]
+    entries = dict(value[0].entries) if value and isinstance(value[0], Dictionary) else {}
+    value = entries.get("device_ids", value)
+    return bool(value) and all(
+        isinstance(one, Sequence) and one.elements is not None and len(one.elements) == 1
+        for one in value
+    )
 
 
-def trains(program: Program) -> bool:
-    """Whether the file is seen to train, itself or in what it calls in other files."""
-    loops = program.loops
-    return any(program.method_calls("backward", "manual_backward")) or loops.leads or loops.starts
+def trains(script: Script, call: cst.Call) -> Frequency | None:
+    """Return how often a wrapped model runs in training, None where it does not train."""
+    connected = script.connected
+    effects = connected.frequencies.effects
+    if not any(
+        Effect.BACKWARD in found[at] for found in (effects.direct, effects.inner) for at in found
+    ):
+        return None
+    if script.name(call.func) == FUNCTION:
+        return script.frequency(call)
+    made = connected.evaluation.at(call, script.file)
+    if trained(connected.uses, made) is Trained.NO:
+        return None
+    uses, frequencies = connected.uses, connected.frequencies
+    met = uses.of(made)
+    runs = [frequencies.of(one.node, one.file) for one in met if uses.is_run(one)]
+    steps = [one for one in runs if one.rate is Rate.STEP]
+    if steps:
+        return next((one for one in steps if one.in_every_step), steps[0])
+    leaves = (cst.Arg, cst.Return, cst.Element)
+    stored = any(
+        isinstance(one.parent, cst.Assign)
+        and isinstance(one.parent.targets[0].target, (cst.Attribute, cst.Subscript))
+        for one in met
+    )
+    is_open = stored or any(isinstance(one.parent, leaves) for one in met)
+    return script.frequency(call) if is_open and not runs else None
 
 
-def is_not_trained(program: Program, call: cst.Call) -> bool:
-    """Whether what is wrapped is only evaluated: in such a function, or in such a branch."""
-    function = program.function(call)
-    if function is not None and program.loops.evaluates(function):
-        return True
+def without_gpu(script: Script, call: cst.Call) -> bool:
+    """Whether a call stands where there is no GPU."""
     child: cst.CSTNode = call
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.If) and child is above.body and evaluates(program, above):
-            return not loops_inside(program, above.body)
+    for above in script.module.index.ancestors(call):
+        if isinstance(above, cst.If) and child is above.orelse and isinstance(above.test, cst.Call):
+            return script.name(above.test.func) in GPU
         child = above
     return False
 
 
-def evaluates(program: Program, branch: cst.If) -> bool:
-    """``if args.test_only:``, or a branch after which the script ends."""
-    return bool(EVALUATES.fullmatch(program.code(branch.test))) or ends_script(branch.body)
-
-
-def is_told(program: Program, call: cst.Call) -> bool:
-    """Whether the branch itself says that processes are better: a last resort, and known as one."""
-    child: cst.CSTNode = call
-    for above in program.index.ancestors(call):
-        if isinstance(above, cst.If) and child is not above.test:
-            texts = program.index.below(child, cst.SimpleString)
-            return any(SAYS.search(text.value) for text in texts if " " in text.value)
-        if isinstance(above, cst.FunctionDef):
-            return False
-        child = above
-    return False
-
-
-def advice(program: Program) -> str:
+def advice(script: Script) -> str:
     """Say what to use instead: the framework's own way, where there is one."""
-    own = [OWN[name] for name in sorted(program.frameworks) if name in OWN]
-    started = " with torchrun" if program.reaches(TORCHRUN) else ""
+    own = [FRAMEWORKS[name] for name in sorted(script.frameworks) if name in FRAMEWORKS]
+    target = script.settings.target
+    started = " with torchrun" if target is None or target >= TORCHRUN else ""
     return f"Use {own[0]}." if own else DISTRIBUTED.format(started)
