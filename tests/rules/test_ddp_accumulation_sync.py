@@ -174,6 +174,10 @@ def test_left_alone(source):
         pytest.param(parts(head="for x in range(4):"), id="as many as a number says"),
         pytest.param(parts(head="for i, x in enumerate(range(0, 4)):"), id="counted from zero"),
         pytest.param(
+            script(f"for x in range(4):\n{textwrap.indent(BACKWARD, '    ')}\noptimizer.step()"),
+            id="parts of the batch of a function",
+        ),
+        pytest.param(
             parts(f"{BACKWARD}\nlog(x)", top="def log(x):\n    print(x)"), id="with a harmless call"
         ),
     ],

@@ -121,3 +121,13 @@ def test_accumulation(body, found):
         for one in accumulations(steps(source))
     ]
     assert results == ([found] if found else [])
+
+
+def test_a_function_that_nobody_calls_accumulates():
+    source = """
+    def step(model, optimizer, batch):
+        for part in batch.chunk(8):
+            model(part).mean().backward()
+        optimizer.step()
+    """
+    assert [one.code(one.every) for one in accumulations(steps(source)) if one.every] == ["8"]

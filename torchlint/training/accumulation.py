@@ -149,7 +149,7 @@ def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | 
         inner = region.loops(one)
         if not inner or any(_has(each, inner[-1]) for each in around):
             continue
-        after = [s for s in steps if places[id(s)] > places[id(one)]]
+        after = [s for s in steps if places[id(s)] > places[id(one)] and not region.exclude(s, one)]
         if after and len(region.loops(after[0])) < len(inner):
             file, loop = inner[-1]
             return Accumulation(

@@ -173,10 +173,20 @@ class Steps:
                     yield self.region(node, at.file)
         for unit in self.evaluation.units.values():
             ways = () if unit.callers else frequencies.of_unit(unit)
-            if any(way.rate is Rate.STEP for way in ways):
+            if not unit.callers and self._accumulates(unit):
+                yield self.region(unit.node, unit.at.file)
+            elif any(way.rate is Rate.STEP for way in ways):
                 region = self.region(unit.node, unit.at.file)
                 if any(not region.loops(one) for one in region.of(Role.BACKWARD)):
                     yield region
+
+    def _accumulates(self, unit: Unit) -> bool:
+        """Whether a function goes back in a loop and lets an optimizer step outside of loops."""
+        direct, inner = (each[unit.at] for each in (self.frequencies.effects.direct,
+                                                    self.frequencies.effects.inner))  # fmt: skip
+        is_function = isinstance(unit.node, cst.FunctionDef)
+        steps_once = Effect.STEP in direct and Effect.STEP not in inner
+        return is_function and steps_once and Effect.BACKWARD in inner - direct
 
     def region(self, node: cst.CSTNode, file: int) -> Region:
         """Return what runs in a turn of a loop, a function or a module."""
