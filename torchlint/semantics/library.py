@@ -120,6 +120,8 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         return _factory(run, node, name, passed)
     if name in tables.LIKE:
         return _like(run, node, passed)
+    if short.startswith("is_") and short != "is_nonzero":
+        return run.one(Truth())
     if name in tables.NO_TENSOR:
         return run.one(Object(name, run.at(node)))
     if name.startswith(

@@ -45,6 +45,7 @@ class Guard(enum.Enum):
     OFF = enum.auto()  # an option that is off by default
     ABORT = enum.auto()  # it ends the loop, or the script
     EXCEPTION = enum.auto()  # something failed
+    NO_GPU = enum.auto()  # it is for machines without one
 
 
 def guard_between(
@@ -74,9 +75,9 @@ def undecided_between(
     index = evaluation.files.modules[file].index
     child = node
     for above in index.ancestors(node):
-        if isinstance(above, cst.If) and child is not above.test:  # noqa: SIM102  for the types
-            if not _is_settled(evaluation, above.test):
-                return True
+        test = _decides(above, child)
+        if test is not None and not _is_settled(evaluation, test):
+            return True
         if above is outer:
             return False
         child = above
@@ -109,6 +110,16 @@ def _leaves(body: cst.BaseSuite) -> bool:
     if isinstance(last, cst.SimpleStatementLine) and last.body:
         last = last.body[-1]
     return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
+def _decides(above: cst.CSTNode, child: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition that decides whether a child of a node is evaluated."""
+    match above:
+        case cst.If(test=test) | cst.IfExp(test=test) if child is not test:
+            return test
+        case cst.BooleanOperation(left=left, right=right) if child is right:
+            return left
+    return None
 
 
 def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
@@ -207,7 +218,28 @@ def _of_test(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -
         case cst.BinaryOperation(operator=cst.Modulo()) if not truth:
             return Guard.PERIODIC if _counts(evaluation, test.left) else None
     value = evaluation.values.get(id(test), ())
-    return Guard.OFF if _is_off(value, truth=truth) else None
+    if not truth and _asks_for_gpu(evaluation, test):
+        return Guard.NO_GPU
+    return Guard.OFF if _is_off(value, truth=truth) or _is_never(value, truth=truth) else None
+
+
+def _is_never(value: Value, *, truth: bool) -> bool:
+    """Whether a constant keeps a branch from running."""
+    return (
+        bool(value)
+        and all(
+            isinstance(one, Nothing)
+            or (isinstance(one, (Truth, Number, Text)) and one.value is not None)
+            for one in value
+        )
+        and all(bool(getattr(one, "value", None)) is not truth for one in value)
+    )
+
+
+def _asks_for_gpu(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
+    """``torch.cuda.is_available()``, ``x.is_cuda``."""
+    asked = evaluation.values.get(id(test.func), ()) if isinstance(test, cst.Call) else ()
+    return any(isinstance(one, Library) and one.name == "torch.cuda.is_available" for one in asked)
 
 
 def _is_off(value: Value, *, truth: bool) -> bool:
@@ -233,6 +265,18 @@ def _of_comparison(evaluation: Evaluation, test: cst.Comparison, *, truth: bool)
             return Guard.PERIODIC if is_equal is truth else None
         if is_equal is truth and all(_counts(evaluation, side) for side in (left, right)):
             return Guard.EQUAL
+    if is_equal or isinstance(operator, cst.NotEqual):
+        names = {"cpu": True, "cuda": False}
+        for one, other in ((left, right), (right, left)):
+            match evaluation.values.get(id(other), ()):
+                case (Text(value=str(word)),) if word in names and _is_device(evaluation, one):
+                    return Guard.NO_GPU if (names[word] is is_equal) is truth else None
+    if isinstance(operator, (cst.Is, cst.IsNot)):
+        value = evaluation.values.get(id(left), ())
+        is_none = isinstance(operator, cst.Is)
+        is_asked = isinstance(right, cst.Name) and right.value == "None"
+        if is_asked and value and all(isinstance(one, Nothing) for one in value):
+            return None if is_none is truth else Guard.OFF
     if any(_is_clock(evaluation, side) for side in (left, right)) and truth:
         return Guard.CLOCK
     return None

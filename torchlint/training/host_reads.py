@@ -17,6 +17,8 @@ from torchlint.semantics.values import (
     Text,
     Unknown,
 )
+from torchlint.syntax.chains import dotted, root_of
+from torchlint.syntax.scopes import Bind
 from torchlint.training.scalars import comes_from_tensor, is_scalar
 
 if TYPE_CHECKING:
@@ -107,6 +109,12 @@ def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
                 if all(map(_is_open, functions)) and comes_from_tensor(evaluation, inner):
                     yield HostRead(call, inner, file, How.NUMBER, sure=False)
+            case cst.Call(
+                func=cst.Attribute(value=inner, attr=cst.Name(value="to" | "cpu" as name))
+            ):
+                is_known = not all(map(_is_open, functions)) or _is_no_copy(evaluation, inner)
+                if not is_known and _method(evaluation, call, name) is How.COPY:
+                    yield HostRead(call, inner, file, How.COPY, sure=False)
 
 
 def _is_open(function: Alternative) -> bool:
@@ -114,6 +122,17 @@ def _is_open(function: Alternative) -> bool:
     return isinstance(function, Unknown) or (
         isinstance(function, Method) and isinstance(function.owner, (Unknown, Method))
     )
+
+
+def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether something unknown may be a model by its name, or is what a loop takes of something.
+
+    Models are moved as a whole, and loaders give what is on the host.
+    """
+    word = dotted(node).rpartition(".")[2]
+    bound = evaluation.reaching.get(id(root_of(node, subscripts=True)), ())
+    is_taken = bool(bound) and all(one.kind is Bind.FOR for one in bound)
+    return is_taken or evaluation.convention(word) == "model"
 
 
 def _end(evaluation: Evaluation, index: Index, call: cst.Call) -> cst.Call:
@@ -171,6 +190,7 @@ def _library(evaluation: Evaluation, call: cst.Call, name: str, file: int) -> It
     how: How | None = None
     if package == "builtins":
         how = How.NUMBER if rest in CONVERSIONS else How.SHOWN if rest in SHOWS else None
+        how = How.TRUTH if rest == "bool" else how
     elif package == "numpy":
         how = How.COPY
     elif package == "math":
@@ -190,7 +210,7 @@ def _arguments(evaluation: Evaluation, call: cst.Call, file: int, how: How) -> I
     for arg in call.args:
         for node in _parts(arg.value):
             if _waits(evaluation, node):
-                is_all = how in (How.SHOWN, How.COUNT)
+                is_all = how in (How.SHOWN, How.COUNT, How.TRUTH)
                 yield _read(evaluation, node if is_all else call, node, file, how)
                 if not is_all:
                     return
@@ -254,6 +274,10 @@ def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     tests: list[cst.BaseExpression] = []
     for kind in (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf):
         tests += [node.test for node in index.of(kind)]  # type: ignore[attr-defined]
+    tests += [one.left for one in index.of(cst.BooleanOperation)]
+    tests += [
+        one.expression for one in index.of(cst.UnaryOperation) if isinstance(one.operator, cst.Not)
+    ]
     while tests:
         test = tests.pop()
         match test:
@@ -263,16 +287,28 @@ def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
                 tests.append(inner)
             case _:
                 value = evaluation.values.get(id(test), ())
-                is_tensor = bool(value) and all(isinstance(one, Tensor) for one in value)
-                if is_tensor and _waits(evaluation, test):
+                if _is_asked(value):
                     yield _read(evaluation, test, test, file, How.TRUTH)
+
+
+def _is_asked(value: Value) -> bool:
+    """Whether the host waits for the truth of a value: it is a tensor in any case, as is known."""
+    tensors = [one for one in value if isinstance(one, Tensor) and _may_wait(one)]
+    on_gpu = any(one.device is Device.CUDA for one in tensors)
+    others = [one for one in value if not isinstance(one, Tensor)]
+    if any(not isinstance(one, Unknown) for one in others):
+        return False
+    return on_gpu if others else bool(tensors)
 
 
 def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """``t[mask]``: how many numbers a mask selects, the host has to know; ``loss.data[0]``."""
-    for node in evaluation.files.modules[file].index.of(cst.Subscript):
+    index = evaluation.files.modules[file].index
+    for node in index.of(cst.Subscript):
         if not _waits(evaluation, node.value):
             continue
+        if isinstance(index.parent(node), (cst.AssignTarget, cst.AugAssign)):
+            continue  # a mask that is written to selects nothing
         match node.value, node.slice:
             case cst.Attribute(value=inner, attr=cst.Name(value="data")), [
                 cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))

@@ -49,6 +49,8 @@ FRAMEWORKS = (
 )  # fmt: skip
 
 MPS = ("torch.mps", "torch.backends.mps")
+CHOOSES_GPU = frozenset({"torch.cuda.set_device", "torch.cuda.device",
+                         "torch.nn.DataParallel"})  # fmt: skip
 ACCELERATORS = ("torch.cuda", "torch.accelerator", "torch.xpu")
 
 
@@ -150,6 +152,17 @@ class Connected:
                 and one.name.startswith(("torch.mps", "torch.backends.mps"))
             )
             for value in self.evaluation.values.values()
+            for one in value
+        )
+
+    @cached_property
+    def uses_several_gpus(self) -> bool:
+        """Whether anything in them names another GPU than the first, or chooses one by a number."""
+        values = self.evaluation.values.values()
+        return any(
+            (isinstance(one, Text) and (one.value or "").partition("cuda:")[2] not in ("", "0"))
+            or (isinstance(one, Library) and one.name in CHOOSES_GPU)
+            for value in values
             for one in value
         )
 
