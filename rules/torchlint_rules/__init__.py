@@ -153,8 +153,9 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=5,
         needs=Needs.GPU,
-        words=(("if ", "while ", "assert ", "not ", "bool("), GPU, STEPS),
+        words=(GPU, STEPS),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL204",
@@ -166,6 +167,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("cpu", "tolist"), GPU, STEPS),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL205",

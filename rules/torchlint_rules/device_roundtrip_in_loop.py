@@ -36,41 +36,16 @@ from one copy after the loop.
         total += out.sum(0)
 
 ## Leaves alone
-- copies under a periodic condition (what one rank of many does in each step is often), or asked for
-  by an option, but not by one that says how to train (`if args.distributed:`, or
-  `if args.clip > 0:` around what clips by it);
-- those after a change (`if task != self.task: ...; self.task = task`), once a count is full
-  (`if self.seen == self.size:`), or of one sample of all (`if name in names: names.index(name)`);
-- copies once an epoch or after the loop, to save or to plot, or in the branch that makes an
-  attribute (`if not hasattr(self, "seen"): self.seen = ...`);
-- gradients of a model on the host (`shared.grad = param.grad.cpu()`), which processes share;
-- pickled objects that a function gathers from all processes, which are unpickled on the host;
-- in an evaluation, all but what it only collects for after the loop (a total, a list, a meter), and
-  also that where its turn writes files, draws images (OpenCV, Pillow) or asks somebody;
-- those by whose values the turn of an evaluation picks or decides on the host (`np.where`, a mask,
-  a branch, `np.bincount`), as the GPU would have to be waited for there as well;
-- what a forward pass draws, or needs as a list or an array (`x.tolist()`), and the boxes that
-  non-maximum suppression has left;
-- those in functions, classes, files and folders that are named after drawing;
-- those of evaluations whose turn makes its next input of them, runs a whole chain of the model
-  (`model.generate(x)`, be it as one of two ways), or calls what runs it and waits in each turn of
-  its own (an attack of many steps);
-- those beside a wait that has to stay, with nothing queued in between: `torch.cuda.synchronize()`
-  around what is timed, an index of the host, a mask, `nms`, also before each call of the function;
-- those of an evaluation that spares the memory of the GPU: a comment says so, or each turn calls
-  `torch.cuda.empty_cache()`;
-- helpers that every step gives what is on the host already, whatever other calls give them;
-- loops that run no model and take no batches: over results, texts or parameters, or the turns of a
-  clustering; and what stands around the loop of a whole evaluation or generation;
-- gradients of a model in evaluation mode in a file without an optimizer, such as saliency maps;
-- tensors that are on the host already, such as parts of a batch that its loop does not move, while
-  it moves others; modules, scripts for the CPU only;
-- actions that a simulator needs on the host, and priorities of a replay or a sampler.
+- Copies once an epoch, after the loop, every n steps, in `except`, or under an option that is off.
+- Tensors that are on the host already, such as the batches of a loader; models; what a NumPy
+  function takes without a copy; scripts in which nothing is on a GPU.
+- `x.cpu().item()` and `float(x.cpu())`: those are reads of one number, and `log-every-step` has
+  them.
+- Copies that do not wait (`non_blocking=True`).
 
-Copies in an evaluation loop are reported as information: keep `.detach()`ed tensors and copy once.
-So are those that come right after another wait of the same step, be it in a function that it calls,
-those that a step needs for a library of arrays, such as SciPy, and those in a function that is only
-called where a value of the GPU asks for it (`if (out < 0).any(): project(out)`).
+Copies in an evaluation step are information: keep the tensors and copy once.  So are those in a
+file that uses a framework, under a condition of which nothing is known, and of what is not
+certainly on a GPU.
 
 ## Fix safety
 A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is
@@ -92,104 +67,90 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import feeds_arrays, needed_now
-from torchlint.analysis.loops import Role
-from torchlint.analysis.syncs import Read, every_step
-from torchlint.analysis.unused import is_unused
-from torchlint.analysis.uploads import goes_back
-from torchlint.analysis.values import Device
-from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import Replace
-from torchlint.rule import Finding, Severity
+from torchlint.rule import Finding
+from torchlint.semantics.tensors import device_of
+from torchlint.semantics.values import Device, Place, Tensor, Text
+from torchlint.training.host_reads import How
+from torchlint.training.pending import host_copies
+from torchlint_rules.judging import STEPS, safety, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.syncs import Sync
-
+    from torchlint.training.host_reads import HostRead
+    from torchlint.training.script import Script
 
 KEEP = "keep it on the device and copy once after the loop, or only every n steps"
-FIND = "look for a way to compute that on the device"
 
 
-def device_roundtrip_in_loop(program: Program) -> Iterator[Finding]:
-    """Report copies to the host in every step, one a statement."""
+def device_roundtrip_in_loop(script: Script) -> Iterator[Finding]:
+    """Find copies to the host in every step, one a statement."""
+    if not script.connected.uses_gpu:
+        return
     seen: set[int] = set()
-    for sync in every_step(program):
-        if sync.read is not Read.COPY or needed_now(program, sync):
+    waiting = {id(copy.call) for copy in host_copies(script.connected.evaluation, script.file)}
+    for read in script.host_reads:
+        frequency = script.frequency(read.node)
+        if not is_copy(script, read) or frequency.rate not in STEPS or frequency.guard:
             continue
-        place = program.smallest_statement(sync.node)
-        if id(place) not in seen:
-            seen.add(id(place))
-            yield from finding(program, sync)
+        place = id(script.module.smallest_statement(read.node))
+        if place not in seen and id(read.node) not in waiting:
+            seen.add(place)
+            yield finding(script, read)
 
 
-def finding(program: Program, sync: Sync) -> Iterator[Finding]:
-    """Say what is copied, if that gains anything; drop it where it goes straight back."""
-    code = program.brief(sync.tensor)
-    back = returning_move(program, sync)
-    if back is not None:
-        yield Finding(
-            back,
-            f"`{code}` is copied to the host and back to its device in every {sync.step}",
-            drop(program, back, sync),
-        )
-        return
-    before = waited(program, sync)
-    after = waits_anyway(program, sync) if before is None else None
-    if is_futile(program, sync, before, after):
-        return
-    waits = before is not None or after is not None or asked_before(program, sync) != ""
-    evaluates, needed = sync.context.role is Role.EVAL, feeds_arrays(program, sync)
-    advice = evaluates or needed or waits or not sync.sure or is_unused(program, sync.node)
-    yield Finding(
-        sync.node,
-        f"copying `{code}` to the host {costs(program, sync, before, after)}",
-        severity=Severity.INFO if advice else None,
-        help=advised(program, sync, needed=needed),
+def is_copy(script: Script, read: HostRead) -> bool:
+    """Whether a read copies from a GPU: a batch that nobody has moved is on the host already."""
+    if read.how is not How.COPY or not isinstance(read.node, cst.Call):
+        return False
+    func = read.node.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in ("cpu", "to", "tolist"):
+        return False
+    return bool(script.frameworks) or not any(
+        isinstance(one, Tensor) and one.loaded and one.device is Device.UNKNOWN
+        for one in script.value(read.tensor)
     )
 
 
-def advised(program: Program, sync: Sync, *, needed: bool) -> str:
-    """Say what to do: what the step itself needs again on the GPU cannot wait for its end."""
-    back = goes_back(program, sync.node, sync.context.loop)
+def finding(script: Script, read: HostRead) -> Finding:
+    """Say what is copied, and drop it where it goes straight back."""
+    frequency = script.frequency(read.node)
+    code, step = script.module.brief(read.tensor), STEPS[frequency.rate]
+    level = severity(frequency, read.sure, not script.frameworks)
+    back = returning_move(script, read)
     if back is not None:
-        return f"`{program.brief(back)}` copies what comes of it back to the GPU: {FIND}"
-    return FIND if needed else KEEP
+        message = f"`{code}` is copied to the host and back to its device in every {step}"
+        return Finding(back, message, drop(script, back, read), level)
+    message = f"copying `{code}` to the host {waits(script, read)}"
+    return Finding(read.node, message, severity=level, help=KEEP)
 
 
-def returning_move(program: Program, sync: Sync) -> cst.Call | None:
-    """``x.cpu().to(device)`` where ``x`` lives on that very device: the whole expression."""
-    attribute = program.parent(sync.node)
+def returning_move(script: Script, read: HostRead) -> cst.Call | None:
+    """``x.cpu().to(device)`` where ``x`` lives on the GPU: the whole expression."""
+    attribute = script.module.parent(read.node)
     if not isinstance(attribute, cst.Attribute) or attribute.attr.value not in ("cuda", "to"):
         return None
-    move = program.parent(attribute)
-    if not isinstance(move, cst.Call) or move.func is not attribute:
+    move = script.module.parent(attribute)
+    if not isinstance(move, cst.Call) or script.frameworks or not read.sure:
         return None
-    if program.frameworks or not sync.sure or not program.devices.single:
+    if attribute.attr.value == "cuda":
+        return None if move.args else move
+    if len(move.args) != 1 or move.args[0].keyword is not None:
         return None
-    if _plain(move) and program.code(move.args[0].value) == program.devices.sole:
-        return move
-    if program.value(sync.tensor).device is not Device.CUDA:
-        return None
-    if program.values.moved_to(move, Device.CPU) is Device.CUDA and _plain(move):
-        return move
-    return move if attribute.attr.value == "cuda" and not move.args else None
+    where = script.value(move.args[0].value)
+    is_device = all(isinstance(one, (Place, Text)) for one in where)
+    is_gpu = is_device and device_of(where) is Device.CUDA
+    return move if is_gpu and not script.connected.uses_several_gpus else None
 
 
-def _plain(move: cst.Call) -> bool:
-    """A move to a device and nothing else: no dtype, no copy."""
-    return len(move.args) == 1 and move.args[0].keyword is None
-
-
-def drop(program: Program, move: cst.Call, sync: Sync) -> Fix | None:
+def drop(script: Script, move: cst.Call, read: HostRead) -> Fix:
     """Leave the tensor where it is."""
-    named = isinstance(program.parent(move), (cst.Assign, cst.AnnAssign, cst.NamedExpr))
+    is_named = isinstance(script.module.parent(move), (cst.Assign, cst.AnnAssign, cst.NamedExpr))
     return Fix(
         "Leave the tensor on its device",
-        Safety.UNSAFE if named else Safety.SAFE,
-        (Replace(move, program.code(sync.tensor)),),
-        "the name now stands for the very tensor, no longer for a copy" if named else "",
+        safety(not is_named),
+        (Replace(move, script.module.code(read.tensor)),),
+        "the name now stands for the very tensor, no longer for a copy" if is_named else "",
     )

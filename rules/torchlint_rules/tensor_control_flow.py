@@ -4,7 +4,7 @@
 `if loss > limit`, `assert torch.isfinite(x).all()` and `not mask.any()` need the answer on the
 host, which waits until the GPU has finished everything that was queued.  In every step that keeps
 the CPU from preparing the next kernels, before the backward pass most of all.  A compiler breaks
-the graph there.
+the graph there.  So it is with sizes that depend on numbers: `x[mask]`, `nonzero`, `unique`.
 
 ## Bad
     import torch
@@ -35,25 +35,14 @@ the graph there.
         optimizer.step()
 
 ## Leaves alone
-- shapes, sizes, dtypes, devices and modes, `x is None`, Python numbers, tensors on the host,
-  scripts for the CPU only, and what is not proved to be a tensor;
-- `loss.item() > limit` and `math.isnan(loss)`: those are reads, and `log-every-step` has them;
-- questions every n steps, in a debug mode, or asked for by an option (`DEBUG and ...`), not those
-  that are only asked first (`... and DEBUG`);
-- evaluations, and functions and files that are named after drawing;
-- loops that have one more turn by the answer (`while error > 0.1:`), and those inside a step that
-  end by it;
-- questions for what a mask would select, where it does so next (`if mask.any(): x = x[mask]`),
-  which waits by itself;
-- terms of a loss that are left out where they are not finite: `torch.where` keeps their gradients;
-- what functions gather from all processes, to pad it to one size, and branches for a cache, which
-  only a generation has (`if kv_cache is not None:`);
-- questions beside a wait that has to stay, with nothing queued in between.
+- Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, tensors on the host, and what is
+  a tensor in some cases only.
+- `loss.item() > limit`: that is a read of a number, and `log-every-step` has it.
+- Questions every n steps, in `except`, or under an option that is off.
+- What runs once an epoch, and scripts in which nothing is on a GPU.
 
-Answers that decide whether the step is taken, where a loop or a function ends, or whether a model
-is run are reported as information: the host has to know, though not always at once.  So are those
-that come right after another wait of the step, or in a class or function that nothing in the
-project uses.
+Questions in an evaluation step, in a file that uses a framework, under a condition of which nothing
+is known, or for what is not certainly on a GPU are reported as information.
 
 ## Fix safety
 There is no fix: whoever asks less often learns of a failure later, and what is chosen on the device
@@ -76,65 +65,58 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.loops import Role
-from torchlint.analysis.truths import branch_on, every_truth, picks, reports
-from torchlint.analysis.unused import is_unused
-from torchlint.analysis.waits import asked_before, costs, is_futile, waited, waits_anyway
-from torchlint.rule import Finding, Severity
-from torchlint.syntax.chains import dotted
+from torchlint.rule import Finding
+from torchlint.training.host_reads import How
+from torchlint_rules.judging import STEPS, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.syncs import Sync
+    from torchlint.training.host_reads import HostRead
+    from torchlint.training.script import Script
 
 ASYNC = Version("1.9")  # has `torch._assert_async`
 ASSERT = "ask every n steps, or let the GPU ask (`torch._assert_async`)"
 LATER = "ask every n steps"
-REPORT = "ask every n steps, or keep the answer on the device and read it then"
-PICKS = "ask every n steps, or for the step before, whose answer is there already"
-BESIDE = "keep the answer in a Python attribute as well, and ask that one"
 CHOOSE = "choose on the device (`torch.where`, `torch.minimum`), or ask every n steps"
+MASK = "keep the size (`torch.where`, `masked_fill`, a sum weighted by the mask)"
 
 
-def tensor_control_flow(program: Program) -> Iterator[Finding]:
-    """Report questions for the truth of tensors in every step, one a statement."""
-    statements: dict[int, list[Sync]] = {}
-    for sync in every_truth(program):
-        statements.setdefault(id(program.smallest_statement(sync.node)), []).append(sync)
-    for found in statements.values():
-        yield from finding(program, sorted(found, key=lambda one: program.index.order(one.node)))
-
-
-def finding(program: Program, found: list[Sync]) -> Iterator[Finding]:
-    """Say what a statement asks, unless the host has to wait there anyway."""
-    sync = found[0]
-    before = waited(program, sync, found)
-    after = waits_anyway(program, sync) if before is None else None
-    if is_futile(program, sync, before, after):
+def tensor_control_flow(script: Script) -> Iterator[Finding]:
+    """Find what the host has to know of a tensor to go on, one finding a statement."""
+    if not script.connected.uses_gpu:
         return
-    asked = f"`{program.brief(sync.node)}`"
+    statements: dict[int, list[HostRead]] = {}
+    for read in script.host_reads:
+        frequency = script.frequency(read.node)
+        if read.how in (How.TRUTH, How.SIZE) and frequency.rate in STEPS and not frequency.guard:
+            line = script.module.smallest_statement(read.node)
+            statements.setdefault(id(line), []).append(read)
+    for found in statements.values():
+        yield finding(script, found)
+
+
+def finding(script: Script, found: list[HostRead]) -> Finding:
+    """Say what a statement asks."""
+    read, frequency = found[0], script.frequency(found[0].node)
+    asked = f"`{script.module.brief(read.node)}`"
     if len(found) > 1:
         asked += f" and {len(found) - 1} more"
-    waits = before is not None or after is not None or asked_before(program, sync) != ""
-    advice = waits or picks(program, sync) or is_unused(program, sync.node)
-    yield Finding(
-        sync.node,
-        f"asking whether {asked} {costs(program, sync, before, after)}",
-        severity=Severity.INFO if advice else None,
-        help=remedy(program, sync),
+    what = f"asking whether {asked}" if read.how is How.TRUTH else f"the size of {asked}"
+    return Finding(
+        read.node,
+        f"{what} {waits(script, read)}",
+        severity=severity(frequency, any(one.sure for one in found), not script.frameworks),
+        help=remedy(script, read),
         more=tuple(one.node for one in found[1:]),
     )
 
 
-def remedy(program: Program, sync: Sync) -> str:
-    """What to write instead."""
-    if isinstance(program.smallest_statement(sync.node), cst.Assert):
-        return ASSERT if program.reaches(ASYNC) else LATER
-    branch = branch_on(program, sync)
-    if branch is not None and reports(program, branch):
-        return REPORT
-    if sync.context.role is Role.FORWARD and dotted(sync.node).startswith("self."):
-        return BESIDE
-    return PICKS if picks(program, sync) else CHOOSE
+def remedy(script: Script, read: HostRead) -> str:
+    """Return what to write instead."""
+    if read.how is How.SIZE:
+        return MASK
+    if isinstance(script.module.smallest_statement(read.node), cst.Assert):
+        target = script.settings.target
+        return LATER if target is not None and target < ASYNC else ASSERT
+    return CHOOSE

@@ -559,7 +559,7 @@ def test_09_copies_that_would_race_wait(line):
 def test_09_a_copy_to_the_host_that_races_is_made_to_wait():
     source = moved(
         "g = model(x.to(device, non_blocking=True)).to('cpu', non_blocking=True)\nprint(g.sum())"
-    ).replace("loader:", "loader:\n    model = model.to(device)")
+    ).replace("loader:", "loader:\n    model = torch.nn.Linear(4, 2).to(device)")
     assert ".to('cpu')\n" in all_fixed(source)
     assert "(x.to(device, non_blocking=True))" in all_fixed(source)
 
