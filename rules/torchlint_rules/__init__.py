@@ -277,7 +277,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         fix=SAFE,
         group=2,
-        words=(("backward", ".eval(", ".train(False"), ("+", "append", ".update(", ".add(")),
+        words=(("for ", "while ", "def "), ("backward", "append", "+", ".update(", ".add")),
         in_tests=False,
         takes_script=True,
     ),
@@ -291,6 +291,7 @@ RULES: tuple[Rule, ...] = (
         level=Level.E3,
         words=(("checkpoint",), ("utils.checkpoint", "utils import")),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL501",

@@ -38,13 +38,12 @@ hooks cost more than they save (see the evidence).
 - Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
   reported only where its block is fed with batches as they are loaded: there it is an error.
 - Checkpoint functions of other libraries, and wrappers of this one.
-- Calls under `torch.no_grad()`, where nothing is kept, and projects of scripts that never train.
+- Calls under `torch.no_grad()`, where nothing is kept, and scripts that never train.
 - Calls with keyword arguments for the block: the old variant refuses them, so nobody runs them.
-- Projects for a version of torch that does not know the argument (before 1.11;
-  `checkpoint_sequential` before 2.0).
+- Versions of torch without the argument (before 1.11; `checkpoint_sequential` before 2.0).
 
 Reported as information, and not at all before torch 2.1, where an input surely requires a gradient:
-behind `if x.requires_grad:`, or as a layer of a project that freezes none has just made it.
+behind `if x.requires_grad:`, or as a layer of files that freeze none has just made it.
 Nothing is lost there; but torch warns of the call, and announces to refuse it.
 
 ## Fix safety
@@ -71,24 +70,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.arguments import Given
-from torchlint.analysis.raw_inputs import is_raw
-from torchlint.analysis.recording import Recording
-from torchlint.analysis.required import requires_gradient
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.training.effects import Effect
+from torchlint.training.model_calls import Recording
+from torchlint.training.required import is_raw, requires_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import libcst as cst
-
-    from torchlint.analysis.arguments import Argument
-    from torchlint.analysis.program import Program
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.script import Script
 
 # Where the argument came, and what precedes the inputs of the block.
 SINCE = {
@@ -100,59 +96,86 @@ KNOWN = (
     "function", "functions", "segments", "input", "use_reentrant", "preserve_rng_state",
     "context_fn", "determinism_check", "debug", "early_stop",
 )  # fmt: skip
-TRAINS = ("backward(", "Trainer", ".fit(", "lightning", "deepspeed", "accelerate", "autograd.grad")
+TRAINS = ("backward", "fit", "grad", "Trainer")
 
 
-def checkpoint_use_reentrant(program: Program) -> Iterator[Finding]:
+def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
     """Find checkpoints of the reentrant variant."""
-    calls = list(program.calls_of(*SINCE))
-    for call in calls if calls and not only_infers(program) else ():
-        since, first = SINCE[program.qualified(call.func)]
-        chosen = program.argument(call, "use_reentrant")
-        asked = chosen.given is Given.YES and chosen.literal() == "True" and chosen.arg is not None
-        if not (chosen.absent or asked) or (program.target is not None and program.target < since):
+    connected = script.connected
+    target = script.settings.target
+    for call, name in script.calls_of(*SINCE):
+        since, first = SINCE[name]
+        if (target is not None and target < since) or not is_reentrant(call, first):
             continue
-        if not program.reaches(since) or program.recordings.at(call) is Recording.OFF:
+        recording = connected.model_calls.recording(connected.evaluation.at(call, script.file))
+        if recording is Recording.OFF or only_infers(script):
             continue
-        inputs = [
-            arg for arg in call.args[first:] if arg.keyword is None or arg.keyword.value == "input"
-        ]
-        if not all(arg.keyword is None or arg.keyword.value in KNOWN for arg in call.args):
-            continue  # the block's own, which the old variant refuses
-        raw = bool(inputs) and all(not arg.star and is_raw(program, arg.value) for arg in inputs)
-        if raw or chosen.absent:
-            sure = any(not arg.star and requires_gradient(program, arg.value) for arg in inputs)
-            if not sure or may_warn(program):
-                yield finding(program, call, chosen, inputs[0].value if raw else None, sure=sure)
+        chosen = next((one for one in call.args if keyword(one) == "use_reentrant"), None)
+        inputs = [arg for arg in call.args[first:] if keyword(arg) in ("", "input")]
+        plain = [arg.value for arg in inputs if not arg.star]
+        raw = (
+            len(plain) == len(inputs) > 0
+            and trains(script)
+            and all(is_raw(connected.evaluation, one, script.file) for one in plain)
+        )
+        sure = any(
+            requires_gradient(connected.evaluation, connected.model_calls, one, script.file)
+            for one in plain
+        )
+        if raw or (chosen is None and (not sure or may_warn(script))):
+            yield finding(script, call, chosen, plain[0] if raw else None, sure=sure)
 
 
-def only_infers(program: Program) -> bool:
-    """Whether the project has scripts, and none of its files trains."""
-    if program.project is None:
-        return False
-    imports = program.project.imports
-    return bool(imports.having(("__main__",))) and not imports.having(TRAINS)
+def keyword(arg: cst.Arg) -> str:
+    """Return the keyword of an argument, "" without one."""
+    return arg.keyword.value if arg.keyword else ""
 
 
-def may_warn(program: Program) -> bool:
+def is_reentrant(call: cst.Call, first: int) -> bool:
+    """Whether a call gets the old variant: it does not choose, or chooses that."""
+    for place, arg in enumerate(call.args):
+        chosen = keyword(arg) == "use_reentrant" or (first == 2 and place == 3 and not arg.keyword)
+        if chosen and not (isinstance(arg.value, cst.Name) and arg.value.value == "True"):
+            return False
+        if arg.star == "**" or (arg.keyword is not None and keyword(arg) not in KNOWN):
+            return False  # it may choose, or is the block's own, which the old variant refuses
+    return len(call.args) >= first
+
+
+def trains(script: Script) -> bool:
+    """Whether a backward pass is seen in the connected files."""
+    effects = script.connected.frequencies.effects
+    return any(
+        Effect.BACKWARD in one for one in (*effects.direct.values(), *effects.inner.values())
+    )
+
+
+def only_infers(script: Script) -> bool:
+    """Whether the connected files are scripts, and none of them trains."""
+    named = [module.index.named for module in script.connected.files.modules]
+    is_script = len(named) > 1 and any("__name__" in one for one in named)
+    return is_script and not any(word in one for one in named for word in TRAINS)
+
+
+def may_warn(script: Script) -> bool:
     """Whether the file may run on a torch that warns of every call without a choice."""
-    pinned = program.target is not None and not program.floor and program.target < WARNS
-    return program.reaches(WARNS) and not pinned and not program.is_named_below(WARNS)
+    target = script.settings.target
+    return target is None or script.settings.floor or target >= WARNS
 
 
 def finding(
-    program: Program,
+    script: Script,
     call: cst.Call,
-    chosen: Argument,
+    chosen: cst.Arg | None,
     raw: cst.BaseExpression | None,
     *,
     sure: bool,
 ) -> Finding:
     """Return the finding: an error where the block gets no gradients, else a doubt or advice."""
-    block = program.brief(call.args[0].value)
+    block = script.module.brief(call.args[0].value)
     if raw is not None:
         message = (
-            f"`{program.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
+            f"`{script.module.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
             f"leaves the parameters of `{block}` without one"
         )
     elif sure:
@@ -174,11 +197,11 @@ def finding(
     )
 
 
-def fix(call: cst.Call, chosen: Argument) -> Fix:
+def fix(call: cst.Call, chosen: cst.Arg | None) -> Fix:
     """Return the choice of the other variant."""
     rewrite: Rewrite = AddArgument(call, "use_reentrant", "False")
-    if chosen.arg is not None:
-        rewrite = Replace(chosen.arg.value, "False")
+    if chosen is not None:
+        rewrite = Replace(chosen.value, "False")
     return Fix(
         "Pass use_reentrant=False",
         Safety.UNSAFE,

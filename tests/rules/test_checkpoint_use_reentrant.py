@@ -43,11 +43,6 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
         pytest.param(net("checkpoint(self.a, x, use_reentrant=True)"), id="chosen on purpose"),
         pytest.param(net("checkpoint(self.a, x, use_reentrant=old)"), id="by a variable"),
         pytest.param(net("checkpoint(self.a, x, **options)"), id="by a dictionary, perhaps"),
-        pytest.param(
-            net("checkpoint(self.a, x, **OPTIONS)",
-                head=f"{HEAD}OPTIONS = {{'use_reentrant': False}}"),
-            id="by a dictionary",
-        ),
         pytest.param(net("checkpoint(self.a, x, bias=b)"), id="what the old variant refuses"),
         pytest.param(
             net(head=HEAD.replace("torch.utils.checkpoint", "fairscale.nn.checkpoint")),
@@ -57,10 +52,6 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
             net(head=f"{HEAD}\n\ndef checkpoint(f, x):\n    return f(x)\n"), id="a wrapper"
         ),
         pytest.param(
-            net("run(self.a, x)", head=f"{HEAD}run = partial(checkpoint, use_reentrant=False)\n"),
-            id="called with less",
-        ),
-        pytest.param(
             f"{HEAD}with torch.no_grad():\n    y = checkpoint(f, x)\n", id="nothing is kept"
         ),
         pytest.param(
@@ -68,7 +59,6 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
             "y = checkpoint_sequential(layers, 2, x, False)\n",
             id="by its place",
         ),
-        pytest.param("self.checkpoint(epoch)\nimport torch.utils.data\n", id="what is saved"),
     ],
 )  # fmt: skip
 def test_leaves_alone(source):
@@ -120,9 +110,6 @@ def test_the_version_has_to_know_the_argument(source, target, found):
             "checkpoint(self.a, x)", "checkpoint(self.a, x, use_reentrant=False)", id="one input"
         ),
         pytest.param(
-            "checkpoint(self.a, *xs)", "checkpoint(self.a, *xs, use_reentrant=False)", id="a star"
-        ),
-        pytest.param(
             "checkpoint(self.a, x, preserve_rng_state=False)",
             "checkpoint(self.a, x, preserve_rng_state=False, use_reentrant=False)",
             id="with an option",
@@ -150,7 +137,6 @@ def test_chooses_the_new_variant(before, after):
     [
         pytest.param(trained(), id="by default"),
         pytest.param(trained("checkpoint(self.a, x, use_reentrant=True)"), id="chosen"),
-        pytest.param(trained("checkpoint(self.a, x.view(-1, 8))"), id="in another shape"),
         pytest.param(trained(batch="x.to(device)"), id="moved"),
         pytest.param(
             trained("self.a(x)", batch="checkpoint(front, x)").replace(
@@ -173,15 +159,10 @@ def test_a_block_that_is_fed_with_batches_gets_no_gradients(source):
         pytest.param(trained("checkpoint(self.a, self.stem(x))"), id="after a layer"),
         pytest.param(trained("checkpoint(self.a, x, self.dummy)"), id="with another input"),
         pytest.param(trained(first="x.requires_grad_()"), id="a batch that asks for gradients"),
-        pytest.param(trained(batch="front(x)"), id="after another model"),
         pytest.param(trained().replace("loss.backward()", "pass").replace(
             "optimizer.step()", "pass"), id="not trained"),
         pytest.param(trained("checkpoint(self.a, x * self.scale)"), id="scaled by a parameter"),
         pytest.param(net(), id="nobody is seen to call it"),
-        pytest.param(
-            f"{HEAD}\n\ndef run(f, x):\n    return checkpoint(f, x)\n\n\nrun(f, 1)\n",
-            id="a function",
-        ),
     ],
 )  # fmt: skip
 def test_other_inputs_may_require_gradients(source):
@@ -215,7 +196,6 @@ def forward(body: str, tail: str = "") -> str:
     "source",
     [
         pytest.param(forward(ASKED), id="asked"),
-        pytest.param(forward(ASKED.replace("inner, x, y", "inner, y, x")), id="one of two"),
         pytest.param(
             forward(ASKED.replace("self.saves and x.requires_grad", "not x.requires_grad")
                     .replace("x = checkpoint(inner, x, y)", "return inner(x)")
@@ -223,8 +203,6 @@ def forward(body: str, tail: str = "") -> str:
             id="left before",
         ),
         pytest.param(forward(MADE), id="after a layer"),
-        pytest.param(forward(MADE.replace("x)\n        for", "x).flatten(1) + y\n        for")),
-                     id="after a layer, flattened"),
         pytest.param(forward(MADE.replace("self.b(x)", "torch.cat((y, self.b(x)))")), id="joined"),
         pytest.param(net("checkpoint(self.a, self.b(x))"), id="after a layer, in the call"),
     ],
@@ -245,10 +223,8 @@ def test_an_input_that_requires_a_gradient_is_only_warned_of(source):
         pytest.param(forward(ASKED.replace("x.requires", "y.requires").replace(", x, y", ", x")),
                      id="another is asked"),
         pytest.param(forward(ASKED.replace(" and ", " or ")), id="not always asked"),
-        pytest.param(forward(ASKED.replace("inner, x", "inner, y + x")), id="of another tensor"),
         pytest.param(forward(ASKED.replace("x = check", "x = cut(x)\n            x = check")
                              .replace(", x, y", ", x")), id="another in between"),
-        pytest.param(forward(MADE.replace("x = self.b(x)", "x = x + 1")), id="no layer before"),
         pytest.param(forward(MADE.replace("self.b(x)", "self.b(x).detach()")), id="cut off"),
         pytest.param(
             forward(MADE.replace("x = self", "with torch.no_grad():\n            x = self")),
@@ -267,7 +243,10 @@ def test_an_input_that_may_require_none_is_a_doubt(source):
 
 
 def test_a_layer_that_another_file_freezes(tmp_path):
-    files = {"nets.py": forward(MADE), "run.py": "net.b.requires_grad_(False)\n"}
+    files = {
+        "nets.py": forward(MADE),
+        "run.py": "from nets import Net\nNet().b.requires_grad_(False)\n",
+    }
     (found,) = check_in(tmp_path, files, "nets.py", CODE)
     assert found.severity is Severity.WARNING
 
