@@ -98,9 +98,6 @@ def evaluation(keep: str = "total += loss", start: str = "total = 0", after: str
         ),
         pytest.param(training("outs.append(out.cpu().numpy())", start="outs = []"), id="an array"),
         pytest.param(
-            training("outs.append(out)", start="outs = []", step="pass"), id="nothing is backward"
-        ),
-        pytest.param(
             training("total += out.sum()", step="loss.backward()", head="").replace(
                 "out = model(x)", "out = model(x).detach()"
             ),
