@@ -263,18 +263,6 @@ def test_is_unsafe(source, why):
     assert why in found.fix.changes
 
 
-@pytest.mark.parametrize(
-    ("switch", "found"),
-    [
-        pytest.param("model.train(True)", 0, id="it is put into training"),
-        pytest.param("model.train(False)", 1, id="the mode is told"),
-    ],
-)
-def test_an_evaluation_by_the_mode_of_the_model(switch, found):
-    source = evaluation().replace("model.eval()", switch)
-    assert len(check(source, CODE)) == found
-
-
 def test_a_graph_that_is_not_retained_is_gone():
     (found,) = check(training(step="loss.backward(retain_graph=False)"), CODE)
     assert found.fix is not None
