@@ -124,6 +124,7 @@ parser.add_argument("--parts", type=int, default={})
             id="a step in a function",
         ),
         pytest.param(parts(head="for x in xs.chunk(1):"), id="all in one part"),
+        pytest.param(parts(after=AGAIN), id="parts that are dropped before the step"),
         pytest.param(
             parts(after="def finish():\n    optimizer.step()"), id="a step for later"
         ),

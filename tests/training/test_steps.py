@@ -109,6 +109,7 @@ def train(model, params, loader, k):
         ("loss.backward()\nif i % k != 0: continue\nopt_a.step()", "i % k != 0: k"),
         ("for j in range(k): loss.backward()\nopt_a.step()", "loop: k"),
         ("loss.backward()\nopt_a.step()", None),
+        ("for j in range(k): loss.backward()\nopt_a.zero_grad()\nopt_a.step()", None),
         ("loss.backward()\nif i % 1 == 0: opt_a.step()", None),
         ("if i % k == 0:\n    loss.backward()\n    opt_a.step()", None),
         ("loss.backward()\nopt_a.step()\nif i % k == 0: opt_b.step()", None),

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.values import Number
 from torchlint.syntax.scopes import Bind
-from torchlint.training.optimizers import trains
+from torchlint.training.optimizers import clears, trains
 from torchlint.training.steps import Role, same
 
 if TYPE_CHECKING:
@@ -150,6 +150,14 @@ def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | 
         if not inner or any(_has(each, inner[-1]) for each in around):
             continue
         after = [s for s in steps if places[id(s)] > places[id(one)] and not region.exclude(s, one)]
+        between = region.members[places[id(one)] : places[id(after[0])]] if after else ()
+        if any(
+            each.role is Role.ZERO_GRAD
+            and clears(region, each, steps[0])
+            and not _has(region.loops(each), inner[-1])
+            for each in between
+        ):
+            continue  # what the loop has added up is not what the step is by
         if after and len(region.loops(after[0])) < len(inner):
             file, loop = inner[-1]
             return Accumulation(
