@@ -133,6 +133,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=((".item", "float(", "int(", ".data[0]"), GPU, STEPS),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL202",
@@ -144,6 +145,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(READS, GPU, STEPS),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL203",

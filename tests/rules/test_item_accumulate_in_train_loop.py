@@ -1,14 +1,10 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from tools import check, check_in, fixed, silent
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools import check, fixed, silent
 
 CODE = "TL201"
 
@@ -163,7 +159,7 @@ def test_the_spelling_of_old_torch_is_the_same_read_without_a_fix() -> None:
 
 
 def test_no_line_of_old_torch_is_deleted() -> None:
-    (found,) = check(loop("total += loss.data[0]", after="pass"), CODE)
+    (found,) = check(loop("total += loss.data[0] * len(y)", after="pass"), CODE)
     assert "the line can go" in found.message
     assert found.fix is None
 
@@ -341,19 +337,7 @@ def test_the_total_of_an_accumulation_is_read_in_every_step_all_the_same() -> No
                 print(total)
     """
     (found,) = check(source, CODE)
-    assert found.severity.word == "info"
-    (found,) = check(source.replace("        opt.step()", "            opt.step()"), CODE)
     assert found.severity.word == "warning"
-
-
-def test_a_read_right_after_another_is_information() -> None:
-    source = loop("total += loss.item()\nhits += loss.item()", "total = hits = 0.0", "return hits")
-    first, second = check(source, CODE)
-    assert [first.severity.word, second.severity.word] == ["warning", "info"]
-    assert second.message == (
-        "`loss.item()` copies anew in every training step what `loss.item()` has already read; add "
-        "up `hits` on the device, detached, and read it once after the loop"
-    )
 
 
 @pytest.mark.parametrize("shown", ["", "plot(loss.item())\n"])
@@ -417,75 +401,6 @@ def test_a_total_that_one_rank_reads_now_and_then() -> None:
     assert check(loop(lines), CODE)
 
 
-METRICS = """\
-import cv2
-from sklearn.metrics import f1_score
-
-def score(output, target):
-    return f1_score(target.cpu().numpy(), output.argmax(1).cpu().numpy())
-
-def draw(output, target):
-    cv2.imwrite("x.png", output.cpu().numpy())
-"""
-MEASURED = """\
-import torch
-from metrics import draw, score
-
-model = torch.nn.Linear(4, 2).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-def train(loader):
-    total = 0.0
-    for x, y in loader:
-        x, y = x.cuda(), y.cuda()
-        out = model(x)
-        loss = torch.nn.functional.cross_entropy(out, y)
-        loss.backward()
-        optimizer.step()
-        total += loss.item()
-        {}
-    return total
-
-@torch.no_grad()
-def evaluate(loader):
-    total = 0.0
-    for x, y in loader:
-        out = model(x.cuda())
-        total += torch.nn.functional.cross_entropy(out, y.cuda()).item()
-        {}
-    return total
-"""
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        pytest.param(("pass", "pass"), [("warning", False), ("info", False)], id="nothing"),
-        pytest.param(
-            ("print(score(out, y))", "pass"), [("info", True), ("info", False)], id="for arrays"
-        ),
-        pytest.param(("pass", "draw(out, y)"), [("warning", False)], id="what the turn needs"),
-    ],
-)
-def test_a_function_of_another_file_waits_next(
-    lines: tuple[str, str], said: list[tuple[str, bool]], tmp_path: Path
-) -> None:
-    files = {"metrics.py": METRICS, "main.py": MEASURED.format(*lines)}
-    found = check_in(tmp_path, files, "main.py", CODE)
-    assert [(one.severity.word, "they have to go together" in one.message) for one in found] == said
-
-
-def test_a_read_beside_a_wait_that_is_reported_itself() -> None:
-    for lines in ("{}\ntotal += loss.item()", "total += loss.item()\n{}"):
-        [found] = check(loop(lines.format("torch.cuda.synchronize()")), CODE)
-        assert found.severity.word == "info"
-        assert "they have to go together" in found.message
-    timed = "import time\ntorch.cuda.synchronize(); time.time()\ntotal += loss.item()"
-    assert check(loop(timed), CODE)[0].severity.word == "info"
-    ordered = "torch.distributed.send(loss, 1)\ntorch.cuda.synchronize()\ntotal += loss.item()"
-    silent(loop(ordered), CODE)
-
-
 def agent(update: str, read: str) -> str:
     """Return an agent whose batches and model are known to the files that use it alone."""
     return f"""\
@@ -535,38 +450,6 @@ def test_what_goes_back_is_a_tensor_whoever_made_it(read: str) -> None:
 )
 def test_what_does_not_go_back_may_be_anything(update: str, read: str) -> None:
     silent(agent(update, read), CODE)
-
-
-NORM = """
-from apex import amp
-
-def norm(parameters, kind=2):
-    if isinstance(parameters, torch.Tensor):
-        parameters = [parameters]
-    total = 0
-    for p in filter(lambda p: p.grad is not None, parameters):
-        total += p.grad.data.norm(kind).item() ** kind
-    return total
-
-def train(loader):
-    for x in loader:
-        optimizer.zero_grad()
-        criterion(model(x.to(device)), x).backward()
-        optimizer.step()
-        size = norm({})
-"""
-
-
-@pytest.mark.parametrize(
-    ("parameters", "count"),
-    [
-        pytest.param("model.parameters()", 1, id="of a model"),
-        pytest.param("amp.master_params(optimizer)", 1, id="of apex"),
-        pytest.param("anything()", 0, id="not known"),
-    ],
-)
-def test_gradients_of_parameters_one_or_many(parameters: str, count: int) -> None:
-    assert len(check(script(NORM.format(parameters)), CODE)) == count
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,29 @@ def guard_between(
     child = node
     for above in index.ancestors(node):
         found = _guard(evaluation, above, child)
+        if found is None and isinstance(above, cst.IndentedBlock):
+            found = _skipped(evaluation, above, child)
         if found is not None:
             return found
         if above is outer:
             return None
         child = above
+    return None
+
+
+def _skipped(evaluation: Evaluation, block: cst.IndentedBlock, child: cst.CSTNode) -> Guard | None:
+    """``if step % 10: continue``: what comes after it in the block runs every so many turns."""
+    for statement in block.body:
+        if statement is child:
+            return None
+        if isinstance(statement, cst.If) and statement.orelse is None and statement.body.body:
+            last = statement.body.body[-1]
+            if isinstance(last, cst.SimpleStatementLine) and last.body:
+                last = last.body[-1]
+            if isinstance(last, (cst.Continue, cst.Return)):
+                found = _of_test(evaluation, statement.test, truth=False)
+                if found is not None:
+                    return found
     return None
 
 

@@ -19,7 +19,20 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.chains import dotted, root_of
 from torchlint.syntax.scopes import Bind
-from torchlint.training.scalars import comes_from_tensor, is_scalar
+from torchlint.training.read_names import (
+    CONVERSIONS,
+    COPIES,
+    COUNTS,
+    LOGGERS,
+    LOGGING,
+    LOGS,
+    NUMBERS,
+    ON_THE_WAY,
+    SHOWS,
+    SIZES,
+    WRITES,
+)
+from torchlint.training.scalars import comes_from_tensor, goes_back, is_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,25 +40,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, Value
     from torchlint.syntax.index import Index
-
-NUMBERS = frozenset({"item", "__float__", "__int__", "__bool__", "__index__"})
-COPIES = frozenset({"cpu", "numpy", "tolist", "__array__"})
-# What counts what it selects, or looks at all numbers, before the host knows a size.
-SIZES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere",
-                   "bincount", "repeat_interleave"})  # fmt: skip
-CONVERSIONS = frozenset({"float", "int", "bool", "complex"})
-SHOWS = frozenset({"print", "str", "repr", "format"})
-# What needs whole numbers on the host: how many turns there are, or rows.
-COUNTS = frozenset({"builtins.range", *(f"torch.{name}" for name in
-                    "arange zeros ones full empty rand randn eye".split())})  # fmt: skip
-# Methods that show or write numbers, by the libraries that have them.
-WRITES = frozenset("add_scalar add_scalars set_postfix set_postfix_str set_description "
-                   "set_description_str".split())  # fmt: skip
-LOGS = frozenset("debug info warning error critical log".split())
-LOGGERS = ("logging.", "wandb.log", "mlflow.log_", "tqdm.", "sys.stdout.", "sys.stderr.")
-LOGGING = ("logging.", "wandb.", "tqdm.", "loguru.", "torch.utils.tensorboard.", "tensorboardX.")
-# What a copy goes through on the host before it is a number.
-ON_THE_WAY = frozenset("cpu detach data numpy mean sum squeeze item float astype tolist".split())
 
 
 class How(enum.Enum):
@@ -63,7 +57,7 @@ class How(enum.Enum):
 class HostRead:
     """One read; ``tensor`` is the expression that is read, by the place in ``file``.
 
-    ``sure`` says that it is a tensor on a GPU in any case.
+    ``sure`` says that it certainly is a tensor, on a GPU where the script has one.
     """
 
     node: cst.BaseExpression
@@ -107,7 +101,9 @@ def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
         yield from _written(evaluation, call, functions, file)
         match call:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
-                if all(map(_is_open, functions)) and comes_from_tensor(evaluation, inner):
+                if all(map(_is_open, functions)) and (
+                    comes_from_tensor(evaluation, inner) or goes_back(evaluation, inner, file)
+                ):
                     yield HostRead(call, inner, file, How.NUMBER, sure=False)
             case cst.Call(
                 func=cst.Attribute(value=inner, attr=cst.Name(value="to" | "cpu" as name))
@@ -153,8 +149,6 @@ def _end(evaluation: Evaluation, index: Index, call: cst.Call) -> cst.Call:
                 name = _name(evaluation, func)
                 is_number = name.partition("builtins.")[2] in CONVERSIONS
                 return above if is_number else call
-            case cst.Subscript(value=inner) if inner is node:
-                pass
             case _:
                 return call
         node = above
@@ -336,7 +330,7 @@ def _waits(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
 
 
 def _may_wait(tensor: Tensor) -> bool:
-    return tensor.device in (Device.CUDA, Device.UNKNOWN)
+    return tensor.device is not Device.HOST
 
 
 def _read(
@@ -347,7 +341,11 @@ def _read(
     how: How,
 ) -> HostRead:
     value = evaluation.values.get(id(tensor), ())
-    sure = bool(value) and all(
-        isinstance(one, Tensor) and one.sure and one.device is Device.CUDA for one in value
-    )
-    return HostRead(node, tensor, file, how, sure)
+    sure = all(isinstance(one, Tensor) and one.sure for one in value)
+    return HostRead(node, tensor, file, how, sure and _on_gpu(value))
+
+
+def _on_gpu(value: Value) -> bool:
+    """Whether tensors live on a GPU, on the host at most where there is none."""
+    devices = {one.device for one in value if isinstance(one, Tensor)}
+    return bool(devices - {Device.HOST}) and Device.UNKNOWN not in devices

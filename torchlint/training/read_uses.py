@@ -12,17 +12,8 @@ import libcst as cst
 
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.values import Library, Method, Object, Text, Unknown
-from torchlint.training.host_reads import (
-    CONVERSIONS,
-    COUNTS,
-    LOGGERS,
-    LOGGING,
-    LOGS,
-    SHOWS,
-    WRITES,
-    HostRead,
-    How,
-)
+from torchlint.training.host_reads import HostRead, How
+from torchlint.training.read_names import CONVERSIONS, COUNTS, LOGGERS, LOGGING, LOGS, SHOWS, WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

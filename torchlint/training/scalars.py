@@ -10,6 +10,8 @@ from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Device, Library, Method, Number, Object, Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.syntax.scopes import Binding
 
@@ -26,7 +28,7 @@ def is_scalar(
     match node:
         case cst.Name():
             bindings = evaluation.reaching.get(id(node), ())
-            if _goes_back(evaluation, node, bindings, file):
+            if _begins(evaluation, bindings, file):
                 return True
             return bool(bindings) and all(
                 one.is_plain
@@ -62,19 +64,53 @@ def _is_number(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     return bool(value) and all(isinstance(one, Number) for one in value)
 
 
-def _goes_back(
-    evaluation: Evaluation, name: cst.Name, bindings: tuple[Binding, ...], file: int
-) -> bool:
+def goes_back(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> bool:
+    """Whether a name is a term of what `backward()` is called on: a tensor, whoever made it."""
+    bindings = evaluation.reaching.get(id(node), ())
+    return bool(bindings) and any(
+        term == bindings
+        for receiver, _ in _backwards(evaluation, file)
+        for term in _terms(evaluation, receiver, DEEPEST)
+    )
+
+
+def _begins(evaluation: Evaluation, bindings: tuple[Binding, ...], file: int) -> bool:
     """``loss.backward()`` without a gradient: autograd begins at a single number."""
+    return bool(bindings) and any(
+        not call.args and evaluation.reaching.get(id(receiver), ()) == bindings
+        for receiver, call in _backwards(evaluation, file)
+    )
+
+
+def _backwards(evaluation: Evaluation, file: int) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
     module = evaluation.files.modules[file]
-    for other in module.index.named.get(name.value, ()):
-        above = module.parent(other)
-        if isinstance(above, cst.Attribute) and above.attr.value == "backward":
-            call = module.parent(above)
-            is_alone = isinstance(call, cst.Call) and not call.args
-            if is_alone and evaluation.reaching.get(id(other), ()) == bindings != ():
-                return True
-    return False
+    for name in module.index.named.get("backward", ()):
+        func = module.parent(name)
+        call = func and module.parent(func)
+        if isinstance(func, cst.Attribute) and isinstance(call, cst.Call) and call.func is func:
+            yield func.value, call
+
+
+def _terms(
+    evaluation: Evaluation, node: cst.CSTNode | None, depth: int
+) -> Iterator[tuple[Binding, ...]]:
+    """Yield where the names have their values from that are terms of a sum, with their factors."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Add() | cst.Subtract(), left=left, right=right):
+            yield from _terms(evaluation, left, depth)
+            yield from _terms(evaluation, right, depth)
+        case cst.BinaryOperation(operator=cst.Multiply(), left=left, right=right):
+            for side in (left, right):
+                if not isinstance(side, (cst.Float, cst.Integer)):
+                    yield from _terms(evaluation, side, depth)
+        case cst.UnaryOperation(expression=inner):
+            yield from _terms(evaluation, inner, depth)
+        case cst.Name():
+            bindings = evaluation.reaching.get(id(node), ())
+            yield bindings
+            for one in bindings if depth else ():
+                if one.is_plain:
+                    yield from _terms(evaluation, one.value, depth - 1)
 
 
 def comes_from_tensor(

@@ -115,6 +115,12 @@ class Connected:
     @cached_property
     def uses_gpu(self) -> bool:
         """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
+        if any(
+            isinstance(module.parent(name), cst.Attribute)
+            for module in self.files.modules
+            for name in module.index.named.get("cuda", ())
+        ):
+            return True  # ``x.cuda()``, ``torch.cuda``
         values = self.evaluation.values.values()
         return any(
             one.name.startswith(ACCELERATORS)

@@ -60,8 +60,7 @@ def is_scaled(script: Script, read: HostRead) -> bool:
     for above in script.module.index.ancestors(read.node):
         match above:
             case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
-                other = script.value(right if left is child else left)
-                if not other or not all(isinstance(one, (Number, Truth)) for one in other):
+                if not _is_number(script, right if left is child else left):
                     return False
             case cst.BinaryOperation(operator=cst.Add(), right=right) if right is child:
                 return isinstance(script.module.parent(above), cst.Assign)
@@ -69,3 +68,14 @@ def is_scaled(script: Script, read: HostRead) -> bool:
                 return isinstance(above, (cst.Assign, cst.AugAssign))
         child = above
     return False
+
+
+def _is_number(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number of Python: ``x.size(0)`` is one, if it is anything."""
+    value = script.value(node)
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("size" | "numel" | "dim"))):
+            return True
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+    return bool(value) and all(isinstance(one, (Number, Truth)) for one in value)
