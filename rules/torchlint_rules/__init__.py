@@ -228,6 +228,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(MAKES, Nearby(("cuda", ".to(", ".type_as(", "device="))),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL302",

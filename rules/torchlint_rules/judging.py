@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
 COSTLY = (Rate.STEP, Rate.SAMPLE, Rate.BATCH)
+OFTEN = {
+    Rate.STEP: " in every training step", Rate.EVAL_STEP: " in every step of an evaluation",
+    Rate.BATCH: " for every batch", Rate.SAMPLE: " for every sample", Rate.EPOCH: " in every epoch",
+}  # fmt: skip
 
 
 def severity(frequency: Frequency, *proved: bool) -> Severity | None:
@@ -41,3 +45,8 @@ def waits(script: Script, read: HostRead) -> str:
     reads = script.connected.reads_of_steps.get(frequency.loop, 1) if frequency.loop else 1
     more = f", for one of {reads} reads" if reads > 1 else ""
     return f"waits for the GPU in every {STEPS[frequency.rate]}{more}"
+
+
+def often(frequency: Frequency) -> str:
+    """Return how often something runs, to end a sentence with; "" where that is not certain."""
+    return OFTEN.get(frequency.rate, "") if frequency.certain else ""

@@ -99,7 +99,7 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
         return run.one(Tensor(one.device, made=run.at(node)))
     if one.loaded and not one.sure and name in ENTRIES:
         return _of_whole(run, one, name)
-    changed = replace(one, made=None)
+    changed = one if name in tables.RESHAPES else replace(one, made=None)
     if name in tables.PERHAPS:
         is_laid_out = not _is_permuted(node)
         changed = replace(

@@ -18,6 +18,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
@@ -46,6 +47,7 @@ class Guard(enum.Enum):
     ABORT = enum.auto()  # it ends the loop, or the script
     EXCEPTION = enum.auto()  # something failed
     NO_GPU = enum.auto()  # it is for machines without one
+    KEPT = enum.auto()  # an object does not have it yet, and keeps it
 
 
 def guard_between(
@@ -197,7 +199,7 @@ def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Gu
     match above:
         case cst.If(test=test, body=body, orelse=orelse):
             if child is body:
-                return _of_test(evaluation, test, truth=True) or _ending(body)
+                return _of_test(evaluation, test, truth=True) or _ending(body) or _kept(test, body)
             if child is orelse:
                 return _of_test(evaluation, test, truth=False)
         case cst.IfExp(test=test, body=body, orelse=orelse):
@@ -212,6 +214,43 @@ def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Gu
         case cst.ExceptHandler() | cst.ExceptStarHandler():
             return Guard.EXCEPTION
     return None
+
+
+def _kept(test: cst.BaseExpression, body: cst.BaseSuite) -> Guard | None:
+    """``if self.mask is None: self.mask = ...``: the first turn makes it for all."""
+    asked = _asked_for(test)
+    lines = [line.body for line in body.body if isinstance(line, cst.SimpleStatementLine)]
+    assigned = {
+        dotted(target.target)
+        for small in (small for line in lines for small in line)
+        if isinstance(small, cst.Assign)
+        for target in small.targets
+    }
+    return Guard.KEPT if "." in asked and asked in assigned else None
+
+
+def _asked_for(test: cst.BaseExpression) -> str:
+    """Return the attribute that a condition asks for, which holds as long as it is not there."""
+    match test:
+        case cst.Comparison(
+            left=left,
+            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+        ):
+            return dotted(left)
+        case cst.UnaryOperation(
+            operator=cst.Not(),
+            expression=cst.Call(
+                func=cst.Name("hasattr"), args=[cst.Arg(owner), cst.Arg(cst.SimpleString() as name)]
+            ),
+        ):
+            return f"{dotted(owner)}.{name.evaluated_value!s}"
+        case cst.UnaryOperation(
+            operator=cst.Not(), expression=cst.Call(func=cst.Name("len"), args=[cst.Arg(inner)])
+        ):
+            return dotted(inner)
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return dotted(inner)
+    return ""
 
 
 def _ending(body: cst.BaseSuite) -> Guard | None:

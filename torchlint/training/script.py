@@ -19,6 +19,7 @@ from torchlint.semantics.files import Files
 from torchlint.semantics.names import PACKAGES
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
+from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, DeviceCopy, all_copies
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
+    from torchlint.training.allocations import Holders
 
 
 FRAMEWORKS = (
@@ -173,6 +175,16 @@ class Connected:
         )
 
     @cached_property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The tensors that they make on the host and move to a device."""
+        return allocations(self.evaluation)
+
+    @cached_property
+    def holders(self) -> Holders:
+        """What holds the tensors and arrays that they make."""
+        return holders_of(self.evaluation)
+
+    @cached_property
     def passes(self) -> Passes:
         """How often loaders are made and gone through."""
         return Passes(self.evaluation)
@@ -302,6 +314,13 @@ class Script:
     def batches(self, loader: Loader) -> Batches:
         """Return where the batches of a loader go."""
         return Batches(self.connected.evaluation, loader, self.connected.copies)
+
+    @cached_property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The tensors that the file makes on the host, and that are moved to a device."""
+        if not self.module.index.named.keys() & MAKERS:
+            return ()
+        return tuple(one for one in self.connected.allocations if one.at.file == self.file)
 
     @cached_property
     def host_reads(self) -> tuple[HostRead, ...]:

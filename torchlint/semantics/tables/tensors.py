@@ -31,6 +31,8 @@ VIEWS = _names("""view reshape view_as reshape_as flatten unflatten squeeze unsq
     permute movedim moveaxis swapaxes swapdims t expand expand_as narrow select unfold diagonal
     detach contiguous squeeze_ unsqueeze_ transpose_ t_ requires_grad_ split chunk unbind
     tensor_split hsplit vsplit dsplit swapaxes_ real imag""")
+# ... of all of it, in the same order ...
+RESHAPES = _names("view view_as reshape reshape_as flatten unflatten squeeze unsqueeze contiguous")
 # ... but for those that may have to copy.
 PERHAPS = _names("contiguous reshape reshape_as flatten float long")
 PERMUTES = _names("permute transpose movedim moveaxis swapaxes swapdims t")

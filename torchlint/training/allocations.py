@@ -1,0 +1,338 @@
+"""Allocations: tensors that are made on the host and then moved to another device.
+
+The line that makes a tensor and the one that moves it may be two, and in two functions: a tensor
+knows the call that it is the unchanged result of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics.values import (
+    Array,
+    At,
+    Device,
+    Function,
+    Library,
+    Number,
+    Place,
+    Sequence,
+    Tensor,
+    Text,
+)
+from torchlint.syntax.scopes import Bind
+from torchlint.training.conventions import suggested
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import TypeAlias
+
+    from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import Value
+    from torchlint.syntax.scopes import Binding
+
+    Holders: TypeAlias = Mapping[At, list[tuple[int, cst.BaseExpression]]]
+
+MOVERS = ("to", "cuda", "type", "type_as")
+# Methods that do to a tensor on a GPU what they do to it on the host, bit for bit.
+SAME = frozenset(
+    """view reshape unsqueeze squeeze transpose permute t flatten repeat contiguous float double
+    long int bool expand expand_as""".split()
+)
+FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_", "random_"})
+SIZED = frozenset(
+    f"torch.{name}" for name in """zeros ones full empty eye arange linspace rand randn randint
+    randperm normal""".split()
+)  # fmt: skip
+TYPED = {
+    "torch.Tensor": "", "torch.FloatTensor": "float32", "torch.DoubleTensor": "float64",
+    "torch.HalfTensor": "float16", "torch.LongTensor": "int64", "torch.IntTensor": "int32",
+    "torch.ShortTensor": "int16", "torch.ByteTensor": "uint8",
+}  # fmt: skip
+OF_VALUES = ("torch.tensor", "torch.as_tensor", "torch.from_numpy", *TYPED)
+MAKERS = frozenset(name.rpartition(".")[2] for name in (*SIZED, *OF_VALUES))
+CHOSEN = frozenset({"generator", "out"})  # who asks for these needs the host
+_COUNTS = ((Library("builtins.len"),), (Library("builtins.int"),))
+_SHAPES = frozenset("shape device dtype ndim size dim numel requires_grad is_cuda __len__".split())
+_HANDS_ON = frozenset({"torch.autograd.Variable", "builtins.isinstance", "torch.is_tensor"})
+_FILLED = frozenset("zeros ones full empty eye arange linspace rand randn random normal uniform "
+                   "randint random_sample standard_normal permutation".split())  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """A call that makes a tensor on the host, and one that moves it.
+
+    ``function`` is the name of the function of torch that makes such a tensor, "" where it makes
+    one of given values.  ``methods`` lie between the two in one expression; ``is_direct``: they are
+    one expression.  ``target`` is where it goes.
+    """
+
+    made: cst.Call
+    at: At
+    function: str
+    move: cst.Call
+    file: int  # of the move
+    methods: tuple[str, ...]
+    is_direct: bool
+    target: Device
+
+
+def allocations(evaluation: Evaluation) -> tuple[Allocation, ...]:
+    """Return the allocations of connected files, each with the first move, in their order."""
+    found: dict[At, Allocation] = {}
+    for file, module in enumerate(evaluation.files.modules):
+        for move in module.index.of(cst.Call):
+            func = move.func
+            if at := _uploaded(evaluation, move, file):
+                found[at] = Allocation(move, at, "", move, file, (), True, Device.CUDA)
+            if not isinstance(func, cst.Attribute) or func.attr.value not in MOVERS:
+                continue
+            target = _target(evaluation, move, func)
+            if target is None:
+                continue
+            for one in _origins(evaluation, func.value, move, file, target):
+                if one.at not in found or (one.is_direct and not found[one.at].is_direct):
+                    found[one.at] = one
+    if not all(one.is_direct and one.function for one in found.values()):
+        uses = holders_of(evaluation)
+        found = {
+            at: one
+            for at, one in found.items()
+            if one.is_direct or _is_only_moved(evaluation, uses.get(at, []))
+        }
+    return tuple(found[at] for at in sorted(found))
+
+
+def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
+    """``torch.cuda.FloatTensor(values)``, ``torch.tensor(values, device=device)``."""
+    names = [one.name for one in _values(evaluation, call.func) if isinstance(one, Library)]
+    if not any(name in OF_VALUES or name.startswith("torch.cuda.") for name in names):
+        return None
+    value = _values(evaluation, call)
+    is_there = any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value)
+    plain = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "data"]
+    if not is_there or len(plain) != 1 or _is_size(evaluation, plain[0].value):
+        return None
+    return evaluation.at(call, file)
+
+
+def _target(evaluation: Evaluation, move: cst.Call, func: cst.Attribute) -> Device | None:
+    """Return the device that a call moves to, None where it moves nothing, or only perhaps."""
+    value = evaluation.values.get(id(move), ())
+    devices = {one.device for one in value if isinstance(one, Tensor)}
+    if Device.CUDA in devices:
+        return Device.CUDA
+    where = move_argument(move)
+    if func.attr.value != "to" or Device.UNKNOWN not in devices or where is None:
+        return None
+    named = evaluation.values.get(id(where), ())
+    if any(isinstance(one, Tensor) for one in named):
+        return None
+    is_place = any(isinstance(one, (Place, Text)) for one in named)
+    named_so = isinstance(where, cst.Attribute) and suggested(where.attr.value) == "device"
+    return Device.UNKNOWN if is_place or named_so else None
+
+
+def move_argument(move: cst.Call) -> cst.BaseExpression | None:
+    """Return what says where a call moves to."""
+    for arg in move.args:
+        if arg.star:
+            return None
+        if arg.keyword is None or arg.keyword.value in ("device", "other"):
+            return arg.value
+    return None
+
+
+def _origins(
+    evaluation: Evaluation, node: cst.BaseExpression, move: cst.Call, file: int, target: Device
+) -> Iterator[Allocation]:
+    """Yield what made the tensor that an expression gives, below methods that change nothing."""
+    methods: list[str] = []
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        value = evaluation.values.get(id(node.func.value), ())
+        name = node.func.attr.value
+        if name not in SAME | FILLS or not any(isinstance(one, Tensor) for one in value):
+            break
+        methods.append(name)
+        node = node.func.value
+    for one in evaluation.values.get(id(node), ()):
+        if isinstance(one, Tensor) and one.made is not None and one.device is Device.HOST:
+            made = evaluation.node(one.made)
+            function = maker(evaluation, made) if isinstance(made, cst.Call) else None
+            if isinstance(made, cst.Call) and function is not None:
+                is_direct = made is node
+                yield Allocation(
+                    made, one.made, function, move, file, tuple(methods), is_direct, target
+                )
+
+
+def maker(evaluation: Evaluation, call: cst.Call) -> str | None:
+    """Return the function of torch that makes such a tensor on a device.
+
+    "" for one of given values; None where the tensor has to be made on the host, where nobody knows
+    what makes it, and where it holds nothing.
+    """
+    name = next((n.name for n in _values(evaluation, call.func) if isinstance(n, Library)), "")
+    words = {arg.keyword.value for arg in call.args if arg.keyword}
+    if words & CHOSEN or any(arg.star for arg in call.args):
+        return None
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    if name in SIZED:
+        is_of_tensors = name == "torch.normal" and len(plain) < 3 and "size" not in words
+        return None if is_of_tensors or _is_empty(evaluation, name, plain) else name[6:]
+    if name in TYPED and (len(plain) > 1 or (plain and _is_size(evaluation, plain[0]))):
+        return None if _is_empty(evaluation, name, plain) else "empty"
+    if name in OF_VALUES and plain:
+        return "full" if _is_repeated(evaluation, plain[0]) else ""
+    return None
+
+
+def _is_empty(evaluation: Evaluation, name: str, sizes: list[cst.BaseExpression]) -> bool:
+    """``torch.zeros((0, n))``: there is nothing to copy."""
+    if name in ("torch.full", "torch.arange", "torch.linspace", "torch.normal", "torch.randint"):
+        return False
+    values = [_values(evaluation, size) for size in sizes]
+    for one in values[0] if values else ():
+        if isinstance(one, Sequence) and one.elements is not None:
+            values += one.elements
+    return any(value == (Number(0),) for value in values)
+
+
+def _is_size(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether an argument is a number, or the size of a tensor, and no values."""
+    match node:
+        case (
+            cst.Call(func=cst.Attribute(value=of, attr=cst.Name("size")), args=[])
+            | cst.Attribute(value=of, attr=cst.Name("shape"))
+        ):
+            return any(isinstance(one, Tensor) for one in _values(evaluation, of))
+    return is_whole(evaluation, node)
+
+
+def is_whole(evaluation: Evaluation, node: cst.CSTNode | None) -> bool:
+    """Whether an expression is certainly a whole number."""
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return is_whole(evaluation, inner)
+        case cst.BinaryOperation(
+            operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.FloorDivide()
+        ):
+            return is_whole(evaluation, node.left) and is_whole(evaluation, node.right)
+        case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=[_]):
+            return True
+        case cst.Call(func=func):
+            return _values(evaluation, func) in _COUNTS
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+        case cst.Name():
+            bound = evaluation.reaching.get(id(node), ())
+            if bound and all(_binds_whole(evaluation, one) for one in bound):
+                return True
+    value = evaluation.values.get(id(node), ())
+    return bool(value) and all(isinstance(n, Number) and isinstance(n.value, int) for n in value)
+
+
+def _binds_whole(evaluation: Evaluation, one: Binding) -> bool:
+    """``n = len(x)``, ``n, m = x.shape``, ``for n in range(...)``, ``n: int``."""
+    match one.kind, one.value:
+        case Bind.ASSIGN, cst.Attribute(attr=cst.Name("shape")):
+            return True
+        case Bind.ASSIGN, cst.Call(func=cst.Attribute(attr=cst.Name("size"))):
+            return True
+        case Bind.ASSIGN, value:
+            return one.is_plain and is_whole(evaluation, value)
+        case Bind.FOR, cst.Call(func=func):
+            return not one.path and _values(evaluation, func) == (Library("builtins.range"),)
+        case Bind.PARAMETER, cst.Param(annotation=cst.Annotation(annotation=kind)):
+            return _values(evaluation, kind) == (Library("builtins.int"),)
+    return False
+
+
+def is_number(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether an expression is certainly a number."""
+    value = _values(evaluation, node)
+    return bool(value) and all(isinstance(one, Number) for one in value)
+
+
+def _is_repeated(evaluation: Evaluation, data: cst.BaseExpression) -> bool:
+    """``[value]``, ``[value] * n``: what ``torch.full`` makes of one number."""
+    match data:
+        case cst.BinaryOperation(operator=cst.Multiply(), left=inner):
+            return _is_repeated(evaluation, inner)
+        case cst.List(elements=[cst.Element(value=value)]):
+            return is_number(evaluation, value)
+    return False
+
+
+# -- what else uses it -----------------------------------------------------------------------
+
+
+def holders_of(evaluation: Evaluation) -> Holders:
+    """Return the names and attributes that hold a tensor or an array, by what made it."""
+    found: dict[At, list[tuple[int, cst.BaseExpression]]] = {}
+    for file, module in enumerate(evaluation.files.modules):
+        for node in (*module.index.of(cst.Name), *module.index.of(cst.Attribute)):
+            value = _values(evaluation, node)
+            if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
+                continue  # it may have been moved by now
+            for one in value:
+                if isinstance(one, (Array, Tensor)) and one.made is not None:
+                    found.setdefault(one.made, []).append((file, node))
+    return found
+
+
+def _is_only_moved(evaluation: Evaluation, uses: list[tuple[int, cst.BaseExpression]]) -> bool:
+    """Whether nothing on the host reads, fills or changes a tensor: it is handed on and moved."""
+    return all(_hands_on(evaluation, file, node) for file, node in uses)
+
+
+def _hands_on(evaluation: Evaluation, file: int, node: cst.CSTNode) -> bool:
+    index = evaluation.files.modules[file].index
+    parent = index.parent(node)
+    match parent:
+        case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
+            return name in _SHAPES | SAME | FILLS or name in MOVERS
+        case cst.Arg():
+            call = index.parent(parent)
+            called = _values(evaluation, call.func) if isinstance(call, cst.Call) else ()
+            return bool(called) and all(
+                isinstance(one, Function) or (isinstance(one, Library) and one.name in _HANDS_ON)
+                for one in called
+            )
+        case cst.Assign() | cst.AssignTarget() | cst.AnnAssign() | cst.Return() | cst.IfExp():
+            return True
+        case cst.Element():
+            return isinstance(index.parent(parent), cst.Tuple)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
+            return True
+    return False
+
+
+# -- arrays on their way ---------------------------------------------------------------------
+
+
+def array_of(evaluation: Evaluation, made: cst.Call, uses: Holders) -> cst.Call | None:
+    """Return the call of NumPy that only fills memory for a tensor, and for nothing else."""
+    data = made.args[0].value if made.args else None
+    for one in _values(evaluation, data) if data else ():
+        if isinstance(one, Array) and one.made is not None:
+            others = [use for use in uses.get(one.made, []) if use[1] is not data]
+            if not _is_only_moved(evaluation, others):
+                continue
+            call = evaluation.node(one.made)
+            if isinstance(call, cst.Call) and any(
+                isinstance(n, Library)
+                and n.name.startswith("numpy.")
+                and n.name.rpartition(".")[2] in _FILLED
+                for n in _values(evaluation, call.func)
+            ):
+                return call
+    return None
+
+
+def _values(evaluation: Evaluation, node: cst.BaseExpression) -> Value:
+    return evaluation.values.get(id(node), ())
