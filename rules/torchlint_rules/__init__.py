@@ -540,5 +540,6 @@ RULES: tuple[Rule, ...] = (
             ("cuda.amp", "cpu.amp", "torch.cuda", "torch.cpu"),
             ("amp",),
         ),
+        takes_script=True,
     ),
 )

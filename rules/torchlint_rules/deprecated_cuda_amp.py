@@ -35,29 +35,23 @@ one day.
 
 ## Leaves alone
 - Projects whose torch has no such name yet: `torch.amp` has `autocast` since 1.12, `GradScaler`
-  since 2.3, `custom_fwd` and `custom_bwd` since 2.4.  The same holds for code that uses what such a
-  torch no longer has (`torch._six`).
+  since 2.3, `custom_fwd` and `custom_bwd` since 2.4.
 - Code for old versions: under a condition on the version, `hasattr` or `try`, beside the new name.
 - Annotations, `isinstance` and base classes: they do not warn.
 
-Reported as information where torch may be older than 2.4, which does not warn.  Reported without a
-fix: calls under another name (`cast = torch.cuda.amp.autocast`; where that may be something else as
-well, as in `cast = suppress` before `if amp:`, or is a `functools.partial` of it, the old name is
-reported in place of the call), imports that the file also uses in such a way or lists in `__all__`,
-and scalers where the file asks for their class or inherits from it.
+Information where torch may be older than 2.4, which does not warn.  Without a fix: calls under
+another name (`cast = torch.cuda.amp.autocast`), imports that are also used in such a way or that
+other files take from here, and scalers where the file asks for their class or inherits from it.
 
 ## Fix safety
 Safe: the old names call the new ones with the device.  An import changes together with everything
 that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
 old `autocast` is `enabled`, of the new one `device_type`.
 
-There is none where a README names a torch without the new name and no version is declared.
-
-Unsafe where the target version is not known; in a file that is compiled by TorchScript; where a
-training framework is imported or a related file asks for the class of a scaler, which may be the
-old one; and for `autocast()` without `dtype` in a method of a module or beside
-`torch.set_autocast_dtype`: inside of another autocast the new name takes the type of that one,
-where the old one took float16.
+Unsafe where the target version is not known; beside TorchScript; where a training framework is
+imported or a connected file asks for the class of a scaler; and for `autocast()` without `dtype` in
+a method of a module or beside `torch.set_autocast_dtype`: inside of another autocast the new name
+takes the type of that one, where the old one took float16.
 
 ## Evidence
 `torchlint bench TL906` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -77,96 +71,87 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.amp_names import SINCE, AmpNames, Form, Use
-from torchlint.analysis.arguments import keywords
-from torchlint.analysis.dictionaries import literal
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Truth
+from torchlint.training.amp_names import SINCE, AmpNames, Use
+from torchlint.training.effects import unit_around
+from torchlint_rules.amp_renaming import renaming
+from torchlint_rules.judging import safety
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.script import Script
 
 DEPRECATED = Version("2.4")
+SETS_TYPE = ("torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype")
+COMPILES = ("torch.jit.script", "torch.jit.trace")
 
 
-def deprecated_cuda_amp(program: Program) -> Iterator[Finding]:
+def deprecated_cuda_amp(script: Script) -> Iterator[Finding]:
     """Find calls of the old names of mixed precision."""
-    names = AmpNames(program)
-    target = program.target
-    for use in names.uses():
+    names, target = AmpNames(script), script.settings.target
+    for use in names.reported():
         if target is not None and target < SINCE[use.name]:
             continue
-        if not program.reaches(SINCE[use.name]):
-            continue
         warns = target is not None and target >= DEPRECATED
+        text = (
+            f"`{script.module.brief(use.place)}` is deprecated and warns since torch {DEPRECATED}"
+        )
+        if target is None:
+            text += (
+                f"; its new name needs torch {SINCE[use.name]}: declare yours (`--torch-version`)"
+            )
         yield Finding(
             use.place,
-            message(program, use),
-            fix(program, names, use),
+            text,
+            fix(script, names, use),
             None if warns else Severity.INFO,
             help=advice(use),
         )
 
 
-def message(program: Program, use: Use) -> str:
-    """Say what is deprecated, and from which version on."""
-    text = f"`{program.brief(use.place)}` is deprecated and warns since torch {DEPRECATED}"
-    if program.target is not None:
-        return text
-    return f"{text}; its new name needs torch {SINCE[use.name]}: declare yours (`--torch-version`)"
-
-
 def advice(use: Use) -> str:
     """Name what to call instead."""
-    if use.form is Form.CHOSEN:
+    if use.is_kept:
         return f'`functools.partial(torch.amp.{use.name}, "{use.device}")` does the same.'
     device = f'"{use.device}"' if use.keywords else f'device_type="{use.device}"'
     return f"`torch.amp.{use.name}({device}, ...)` does the same."
 
 
-def fix(program: Program, names: AmpNames, use: Use) -> Fix | None:
+def fix(script: Script, names: AmpNames, use: Use) -> Fix | None:
     """Return the fix, safe where nothing can tell the new names from the old ones."""
-    renaming = names.renaming(use)
-    if renaming is None:
+    target = script.settings.target
+    uses, rewrites = renaming(script, names, use)
+    if not rewrites:
         return None
-    scaler = any(one.name == "GradScaler" for one in renaming.uses)
-    newest = max(SINCE[one.name] for one in renaming.uses)
-    if program.is_named_below(newest):
-        return None
+    scaler = any(one.name == "GradScaler" for one in uses)
+    newest = max(SINCE[one.name] for one in uses)
     doubts = (
-        (f"torch below {newest} does not have it", program.target is None),
-        ("TorchScript may not compile it", "torch.jit" in program.text),
-        ("a framework may ask for the old class", scaler and bool(program.frameworks)),
-        ("another file asks for the old class", scaler and names.compared_nearby),
+        (f"torch below {newest} does not have it", target is None),
+        ("TorchScript may not compile it", any(map(script.connected.calls, COMPILES))),
+        ("a framework may ask for the old class", scaler and bool(script.frameworks)),
+        ("another file asks for the old class", scaler and names.is_compared_elsewhere),
         (
             "inside of another autocast it takes the type of that one",
-            any(may_inherit(program, one) for one in renaming.uses),
+            any(may_inherit(script, one) for one in uses),
         ),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
-    safety = Safety.UNSAFE if changes else Safety.SAFE
-    return Fix(f"Use torch.amp.{use.name}", safety, renaming.rewrites, changes)
+    return Fix(f"Use torch.amp.{use.name}", safety(not changes), rewrites, changes)
 
 
-def may_inherit(program: Program, use: Use) -> bool:
+def may_inherit(script: Script, use: Use) -> bool:
     """Whether a call may run inside of another autocast and leave the type to it."""
-    if use.name != "autocast" or use.call is None or is_decorator(program, use.call):
+    if use.name != "autocast" or use.call is None or use.decorates:
         return False
-    given = keywords(use.call)
-    by_place = [arg.value for arg in use.call.args if arg.keyword is None]
-    given.update(zip(use.keywords, by_place, strict=False))
-    enabled = given.get("enabled")
-    if "dtype" in given or (enabled is not None and literal(enabled) == "False"):
+    evaluation = script.connected.evaluation
+    given = given_to(evaluation, use.call, use.keywords)[0]
+    if "dtype" in given or ("enabled" in given and given["enabled"].value == (Truth(False),)):
         return False
-    owner = program.classes.around(use.call)
-    return "set_autocast" in program.text or (owner is not None and owner.is_module)
-
-
-def is_decorator(program: Program, call: cst.Call) -> bool:
-    """Whether a call makes a decorator, which is done before anything runs."""
-    return isinstance(program.parent(call), cst.Decorator)
+    is_inside = unit_around(evaluation, use.call, script.file).is_module_method
+    return is_inside or any(map(script.connected.calls, SETS_TYPE))
