@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import libcst as cst
 import pytest
-from probing import HEAD, parsed, probed, probes
+from probing import HEAD, parsed, probed
 
-from torchlint.analysis.batches import (
-    changed_later,
-    collates_plainly,
-    handed_on_later,
-    origin,
-    pinned,
-)
+from torchlint.analysis.batches import origin, pinned
 from torchlint.analysis.values import Kind
 
 
@@ -52,20 +45,6 @@ def loader(arguments: str, before: str = "") -> tuple:
 )
 def test_pinned(arguments, before, expected):
     assert pinned(*loader(arguments, before)).name == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        pytest.param("", True, id="absent"),
-        pytest.param("collate_fn=None", True, id="None"),
-        pytest.param("collate_fn=torch.utils.data.default_collate", True, id="PyTorch's own"),
-        pytest.param("collate_fn=collate", False, id="another"),
-        pytest.param("**options", False, id="not seen"),
-    ],
-)
-def test_collates_plainly(arguments, expected):
-    assert collates_plainly(*loader(arguments)) is expected
 
 
 def step(body: str, head: str = "for x, y in DataLoader(data):") -> str:
@@ -136,30 +115,3 @@ def test_origin(source, member, passed):
     assert program.value(node).kind is Kind.BATCH
     found = origin(program, node)
     assert (found.member, found.passed) == (member, passed)
-
-
-@pytest.mark.parametrize(
-    ("body", "changed", "handed"),
-    [
-        pytest.param("probe(x.cuda())", False, False, id="not used again"),
-        pytest.param("x.add_(1)\nprobe(x.cuda())", False, False, id="changed before"),
-        pytest.param("probe(x.cuda())\nx.add_(1)", True, False, id="changed"),
-        pytest.param("probe(x.cuda())\nx += 1", True, False, id="changed by an operator"),
-        pytest.param("probe(x.cuda())\nx[0] = 1", True, False, id="changed in a part"),
-        pytest.param("x = probe(x.cuda())\nx.add_(1)", False, False, id="the copy is changed"),
-        pytest.param("probe(x.cuda())\nx.cuda().add_(1)", False, False, id="another copy is"),
-        pytest.param("probe(x.cuda())\nx.add(1)", False, False, id="only read"),
-        pytest.param("probe(x.cuda())\nf(x)", False, True, id="handed on"),
-        pytest.param("probe(x.cuda())\ntorch.sum(x)", False, False, id="given to torch"),
-        pytest.param("probe(x.cuda())\nf.x(x=3)", False, False, id="another x"),
-    ],
-)
-def test_later_on_the_host(body, changed, handed):
-    program = parsed(step(body))
-    (probe,) = probes(program)
-    copy = probe.args[0].value
-    assert isinstance(copy, cst.Call)
-    assert isinstance(copy.func, cst.Attribute)
-    source = origin(program, copy.func.value)
-    assert changed_later(program, copy, source) is changed
-    assert handed_on_later(program, copy, source) is handed

@@ -8,13 +8,7 @@ from textwrap import dedent, indent
 import pytest
 from probing import probed
 
-from torchlint.analysis.debugging import (
-    catches_backward,
-    in_test,
-    is_caught,
-    on_request,
-    runs_backward,
-)
+from torchlint.analysis.debugging import in_test, is_caught, on_request
 from torchlint.analysis.program import Program
 from torchlint.projects import Projects
 
@@ -191,42 +185,6 @@ STEP = dedent("""\
         for x in xs:
             step(x)
 """)
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("with a:\n    x.backward()", True),
-        ("with a:\n    self.manual_backward(x)", True),
-        (STEP + "with a:\n    epoch()", True),
-        (STEP + "with a:\n    other()\nepoch()", False),
-        ("with a:\n    def f():\n        f()\n        x.backward()", True),
-    ],
-)
-def test_a_block_runs_a_backward_pass(source, found):
-    program = Program(source)
-    block = next(node for node in program.index.nodes if type(node).__name__ == "With")
-    assert runs_backward(program, block) is found
-
-
-@pytest.mark.parametrize(
-    ("handler", "caught"),
-    [
-        ("except:", True),
-        ("except Exception:", True),
-        ("except (OSError, RuntimeError) as e:", True),
-        ("except torch.cuda.OutOfMemoryError:", False),
-        ("finally:", False),
-    ],
-)
-def test_errors_are_caught(handler, caught):
-    program = Program(f"try:\n    probe(x.backward())\n{handler}\n    pass")
-    assert is_caught(program, probed(program)) is caught
-    assert catches_backward(program) is caught
-
-
-def test_errors_are_caught_around_a_call():
-    assert catches_backward(Program(STEP + "try:\n    epoch()\nexcept Exception:\n    pass"))
 
 
 def test_an_error_of_a_function_is_not_caught_around_its_definition():

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.early_ends import ends_early, sees_few
-from torchlint.analysis.project import Project
-from torchlint.imports import Imports
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from torchlint.analysis.early_ends import ends_early
 
 MODULE = """
 from argparse import ArgumentParser
@@ -91,20 +84,3 @@ def test_ends_early(end: str, calls: str) -> None:
 def test_one_caller_asks_for_many() -> None:
     lines = "for i, x in enumerate(loader):\n    if i > samples:\n        break"
     assert not found(lines, "show(loader, model, 4)\nshow(loader, model, 400)")
-
-
-def test_the_number_of_another_file(tmp_path: Path) -> None:
-    (tmp_path / "hparams.py").write_text("samples = 5\n")
-    (tmp_path / "show.py").write_text(
-        "def show(loader, samples):\n    for i, x in enumerate(loader, 1):\n"
-        "        if i > samples:\n            break\n"
-    )
-    (tmp_path / "main.py").write_text(
-        "import hparams as hp\nfrom show import show\nfrom torch.utils.data import DataLoader\n"
-        "def main():\n    loader = DataLoader(data)\n    show(loader, hp.samples)\n"
-    )
-    project = Project(Imports(tmp_path, lambda _: False))
-    program = project.program(str(tmp_path / "main.py"))
-    assert program is not None
-    (call,) = program.loaders.calls
-    assert sees_few(program, call)

@@ -14,7 +14,6 @@ from torchlint.analysis.reach import callee, callers, class_of, forward_of
 from torchlint.analysis.values import Kind
 from torchlint.imports import Imports
 from torchlint_rules.eval_without_no_grad import eval_without_no_grad
-from torchlint_rules.item_accumulate_in_train_loop import item_accumulate_in_train_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -325,24 +324,6 @@ HANDED = """
         for epoch in range(9):
             fit(trainer, loader)
     """
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        pytest.param("", "", 1, id="of an object that is handed over"),
-        pytest.param("trainer = Trainer", "trainer = Other", 0, id="of another class"),
-        pytest.param(".cuda()", "", 0, id="on the host"),
-        pytest.param("fit(trainer, loader)", "fit(spare, loader)", 0, id="of another object"),
-    ],
-)
-def test_a_method_that_is_called_where_its_class_is_not_imported(project, old, new, found):
-    """Whether the step, its model and the GPU are known in a file that imports none of them."""
-    opened = project(trainer=TRAINER, fit=FIT, main=HANDED.replace(old, new))
-    trainer = opened("trainer")
-    (owner,) = trainer.classes
-    assert len(list(callers(trainer, owner.methods["do"]))) == (found or old == ".cuda()")
-    assert len(list(item_accumulate_in_train_loop(opened("fit")))) == found
 
 
 PARTS = """

@@ -6,34 +6,7 @@ import libcst as cst
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.scaling import clips, exclusive, scaler_calls
-
-
-def found(source: str) -> list[str]:
-    program = parsed(source, HEAD)
-    return [f"{one.method}({one.optimizer})" for one in scaler_calls(program)]
-
-
-@pytest.mark.parametrize(
-    ("made", "calls"),
-    [
-        pytest.param("torch.amp.GradScaler()", ["scale(loss)", "step(o)"], id="on"),
-        pytest.param(
-            "torch.cuda.amp.GradScaler(enabled=amp)",
-            ["scale(loss)", "step(o)"],
-            id="on by an option",
-        ),
-        pytest.param("torch.amp.GradScaler('cuda', enabled=False)", [], id="off"),
-        pytest.param("StandardScaler()", [], id="of somebody else"),
-    ],
-)
-def test_scaler_calls(made, calls):
-    assert found(f"s = {made}\ns.scale(loss).backward()\ns.step(o)\n") == calls
-
-
-def test_a_parameter_that_is_used_as_a_scaler():
-    assert found("def f(s, loss, o):\n    s.scale(loss).backward()\n    s.step(o)\n")
-    assert not found("def f(s, loss, o):\n    s.step(o)\n")
+from torchlint.analysis.scaling import clips, exclusive
 
 
 @pytest.mark.parametrize(

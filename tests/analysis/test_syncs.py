@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from probing import HEAD, parsed
 
-from torchlint.analysis.syncs import every_step
-
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
@@ -181,28 +179,6 @@ for x, y in DataLoader(data):
     optimizer.zero_grad(); loss.backward(); optimizer.step()
     everyone = gather(names)
 """
-
-
-@pytest.mark.parametrize(
-    ("gathers", "made", "count"),
-    [
-        pytest.param("all_gather", "pickle.loads", 0, id="objects"),
-        pytest.param("all_gather", "bytes", 2, id="no objects"),
-        pytest.param("get_rank", "pickle.loads", 2, id="nothing gathered"),
-    ],
-)
-def test_objects_that_are_gathered_are_needed_on_the_host(
-    gathers: str, made: str, count: int
-) -> None:
-    program = parsed(GATHERS.format(gathers=gathers, made=made), HEAD)
-    assert len(list(every_step(program))) == count
-
-
-def test_a_step_beside_objects_that_are_gathered_still_waits() -> None:
-    step = "dist.all_gather(parts, mine); names = pickle.loads(kept); print(loss.item())"
-    source = "import pickle\nimport torch.distributed as dist\ndef train(data, optimizer, kept):\n"
-    program = parsed(HEAD + source + textwrap.indent(SCRIPT.format(step), "    "))
-    assert len(list(every_step(program))) == 1
 
 
 @pytest.mark.parametrize(

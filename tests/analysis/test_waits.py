@@ -9,7 +9,7 @@ import pytest
 from probing import HEAD, parsed
 
 from torchlint.analysis.project import Project
-from torchlint.analysis.waits import is_futile, reads_again, waited, waits_anyway
+from torchlint.analysis.waits import reads_again, waited
 from torchlint.imports import Imports
 
 if TYPE_CHECKING:
@@ -319,23 +319,6 @@ def test_what_is_read_may_have_waited_itself(line: str, before: str) -> None:
     assert of_last(line) == before
 
 
-@pytest.mark.parametrize(
-    ("branch", "futile"),
-    [
-        pytest.param("if not torch.isnan(top):\n    loss = loss + top", True, id="left out"),
-        pytest.param("if torch.isfinite(top).all():\n    loss += top", True, id="added to"),
-        pytest.param("if torch.isnan(top):\n    print('NaN')", False, id="told alone"),
-        pytest.param("if top > 3:\n    loss = loss + top", False, id="a limit, for a mask"),
-    ],
-)
-def test_what_is_not_finite_is_left_out_by_a_branch(branch: str, futile: bool) -> None:
-    program = parsed(SCRIPT + textwrap.indent(f"{branch}\nb = top.item()\n", "    "), HEAD)
-    sync = max(program.syncs, key=lambda s: program.index.order(s.node))
-    before = waited(program, sync)
-    assert before is not None
-    assert is_futile(program, sync, before, None) is futile
-
-
 ATTACK = """
 def attack(net, x, y):
     for _ in {turns}:
@@ -353,32 +336,6 @@ def evaluate(loader, net):
             total += F.mse_loss(net(x), y).item()
     return total
 """
-
-
-@pytest.mark.parametrize(
-    ("changed", "futile"),
-    [
-        pytest.param({}, True, id="counts in each turn"),
-        pytest.param({"turns": "range(2)"}, False, id="of which there are two"),
-        pytest.param({"runs": "x * 2"}, False, id="runs no model"),
-        pytest.param({"waits": "wrong = out"}, False, id="counts nothing"),
-        pytest.param({"waits": "if go: wrong = torch.where(out)"}, False, id="now and then"),
-        pytest.param({"calls": "if step % 9 == 0: attack(net, x, y)"}, False, id="called seldom"),
-        pytest.param({"calls": "pass"}, False, id="not called"),
-    ],
-)
-def test_an_evaluation_that_calls_what_waits_in_its_own_turns(
-    changed: dict[str, str], futile: bool
-) -> None:
-    lines = {
-        "turns": "range(steps)",
-        "runs": "net(x)",
-        "waits": "wrong = torch.where(out)",
-        "calls": "x = attack(net, x, y)",
-    }
-    program = parsed(ATTACK.format(**{**lines, **changed}), HEAD)
-    sync = max(program.syncs, key=lambda s: program.index.order(s.node))
-    assert is_futile(program, sync, None, None) is futile
 
 
 @pytest.mark.parametrize(
@@ -432,40 +389,6 @@ def train():
     assert [one and program.code(one) for one in found] == [None, "show(loss)"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "after"),
-    [
-        pytest.param("a = top.item()", "", id="nothing"),
-        pytest.param("torch.cuda.synchronize()\na = top.item()", "", id="a wait before it"),
-        pytest.param("a = top.item()\nnet(x)\ntorch.cuda.synchronize()", "", id="a pass between"),
-        pytest.param(
-            "a = top.item()\nif step % 9 == 0:\n    torch.cuda.synchronize()", "", id="seldom"
-        ),
-        pytest.param(
-            "if y.ndim:\n    a = top.item()\nelse:\n    torch.cuda.synchronize()", "", id="or else"
-        ),
-        pytest.param(
-            "a = top.item()\nfor i in known:\n    torch.cuda.synchronize()", "", id="any turns"
-        ),
-        pytest.param(
-            "a = top.item()\nmeter.update(a)\ntorch.cuda.synchronize()",
-            "torch.cuda.synchronize()",
-            id="right after it",
-        ),
-        pytest.param(
-            "a = top.item()\nif torch.cuda.is_available():\n    torch.cuda.synchronize()",
-            "torch.cuda.synchronize()",
-            id="where there is a GPU",
-        ),
-    ],
-)
-def test_what_waits_for_the_gpu_after_a_read(lines: str, after: str) -> None:
-    program = parsed(SCRIPT + textwrap.indent(lines, "    "), HEAD)
-    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "top.item()"]
-    found = waits_anyway(program, sync)
-    assert ("" if found is None else program.code(found)) == after
-
-
 SCORED = """
 from sklearn.metrics import f1_score
 
@@ -502,30 +425,6 @@ for x, y in DataLoader(data):
     optimizer.step()
     {}
 """
-
-
-@pytest.mark.parametrize(
-    ("lines", "after"),
-    [
-        pytest.param("loss.item(); score_of_few(out, y)", "", id="in some calls"),
-        pytest.param("loss.item(); score_again(out, y)", "", id="after a pass"),
-        pytest.param("loss.item(); count(out, y)", "", id="another read: both may go"),
-        pytest.param("loss.item(); mean(out, y)", "", id="a copy that may go"),
-        pytest.param("loss.item(); net(x); score(out, y)", "", id="a pass in between"),
-        pytest.param("loss.item(); score(net(x), y)", "", id="a pass for it"),
-        pytest.param("loss.item(); score([1], [2])", "", id="of nothing on the GPU"),
-        pytest.param("loss.item(); score(out, y) if ready else 0", "", id="now and then"),
-        pytest.param("show(loss.item(), score(out, y))", "score(out, y)", id="beside it"),
-        pytest.param("a = loss.item(); b = score(out, y)", "score(out, y)", id="after it"),
-        pytest.param("loss.item(); score(out.abs(), y)", "score(out.abs(), y)", id="little work"),
-        pytest.param("loss.item(); clear(out, y)", "clear(out, y)", id="a wait for all"),
-    ],
-)
-def test_a_function_that_waits_first_after_a_read(lines: str, after: str) -> None:
-    program = parsed(SCORED.replace("{}", lines), HEAD)
-    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "loss.item()"]
-    found = waits_anyway(program, sync)
-    assert ("" if found is None else program.code(found)) == after
 
 
 METERS = """
@@ -620,51 +519,6 @@ def with_head(lines: str, head: str = "pass") -> str:
     return INDEXED.replace("{head}", head) + textwrap.indent(textwrap.dedent(lines), "    ")
 
 
-@pytest.mark.parametrize(
-    ("lines", "after"),
-    [
-        pytest.param("top.item()\nb_obs[places]", "", id="an index on the GPU"),
-        pytest.param("top.item()\nkept[mb_inds]", "", id="a tensor on the host"),
-        pytest.param("top.item()\nb_obs[start]", "", id="a number"),
-        pytest.param("top.item()\nb_obs[2:5]", "", id="a slice"),
-        pytest.param("top.item()\nnet(b_obs)\nb_obs[mb_inds]", "", id="a pass in between"),
-        pytest.param("top.item()\nif start > 4:\n    b_obs[mb_inds]", "", id="not always"),
-        pytest.param("b_obs[mb_inds].mean().item()", "", id="in the read itself"),
-        pytest.param("for i in range(3):\n    top.item()\nb_obs[mb_inds]", "", id="many reads"),
-        pytest.param("top.item()\nsettle()", "", id="another name"),
-        pytest.param("top.item()\nb_obs[mb_inds]", "b_obs[mb_inds]", id="an array"),
-        pytest.param("top.item()\nb_obs[:, [0, 2]]", "b_obs[:, [0, 2]]", id="a list"),
-        pytest.param(
-            "a = torch.randperm(9)\nb = a[2:]\ntop.item()\nb_obs[b]", "b_obs[b]", id="part"
-        ),
-        pytest.param("top.item()\nsync()", "sync()", id="a name for the wait"),
-        pytest.param("top.item()\nwait()", "wait()", id="a function that waits"),
-        pytest.param("if net.bias is None:\n    top.item()\nsync()", "sync()", id="in a branch"),
-    ],
-)
-def test_what_waits_like_a_read(lines: str, after: str) -> None:
-    program = parsed(with_head(lines))
-    found = waits_anyway(program, program.syncs[-1])
-    assert ("" if found is None else program.code(found)) == after
-
-
-@pytest.mark.parametrize(
-    ("head", "lines", "after"),
-    [
-        pytest.param("net(b_obs); sync()", "top.item()", "", id="a pass before it"),
-        pytest.param("sync()", "top.item()\nnet(b_obs)", "", id="a pass after the read"),
-        pytest.param("sync()", "net(top.item())", "", id="what takes the number"),
-        pytest.param("if start % 9 == 0: sync()", "top.item()", "", id="now and then"),
-        pytest.param("sync()", "top.item()", "sync()", id="at the head of the next turn"),
-        pytest.param("b_obs[b_inds]", "end = time.time()\ntop.item()", "b_obs[b_inds]", id="index"),
-    ],
-)
-def test_what_waits_at_the_head_of_the_next_turn(head: str, lines: str, after: str) -> None:
-    program = parsed(with_head(lines, head))
-    found = waits_anyway(program, program.syncs[-1])
-    assert ("" if found is None else program.code(found)) == after
-
-
 def test_an_index_that_is_copied_comes_before_a_read() -> None:
     program = parsed(with_head("part = b_obs[mb_inds]\ntop.item()"))
     found = waited(program, program.syncs[-1])
@@ -688,36 +542,3 @@ def evaluate(loader, log, words, gaps):
         gaps.append(loss.item())
 """
 )
-
-
-@pytest.mark.parametrize(
-    ("lines", "after"),
-    [
-        pytest.param("for word in words:\n    print(out.item())", "", id="any turns"),
-        pytest.param("for j in range(len(words)):\n    print(out[j].item())", "", id="of no batch"),
-        pytest.param("for a in x[x > 2]:\n    print(a.item())", "", id="what a mask leaves"),
-        pytest.param("for j in range(2, size):\n    print(out[j].item())", "", id="but for a few"),
-        pytest.param("for word in names[step]:\n    print(out.item())", "", id="of one sample"),
-        pytest.param("print(out[torch.tensor(x, device=device)].item())", "", id="no upload"),
-        pytest.param("print(out[torch.zeros(3, device=device)].item())", "", id="filled there"),
-        pytest.param("for j in range(size):\n    print(out[j].item())", "out[j].item()", id="size"),
-        pytest.param("for j in range(x.size(0)):\n    print(out[j].item())", "out[j].item()",
-                     id="of a tensor"),
-        pytest.param("for j in range(x.shape[0]):\n    print(out[j].item())", "out[j].item()",
-                     id="of its shape"),
-        pytest.param("for one in names:\n    print(out.item())", "out.item()", id="each"),
-        pytest.param("for i, one in enumerate(x):\n    print(one.item())", "one.item()",
-                     id="counted"),
-        pytest.param("for one, name in zip(x, words):\n    print(one.item())", "one.item()",
-                     id="with another"),
-        pytest.param("few = torch.tensor(words, device=device)\nprint(out.item())", "out.item()",
-                     id="an upload"),
-        pytest.param("few = out.gather(0, torch.tensor(words, device=x.device)).ne(3)\n"
-                     "print(few.sum().item())", "few.sum().item()", id="little work"),
-    ],
-)  # fmt: skip
-def test_what_an_evaluation_waits_for_after_a_read(lines: str, after: str) -> None:
-    program = parsed(EACH + textwrap.indent(lines, " " * 8))
-    (sync,) = [sync for sync in program.syncs if program.code(sync.node) == "loss.item()"]
-    found = waits_anyway(program, sync)
-    assert ("" if found is None else program.code(found)) == after

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from probing import parsed, probes
+from probing import parsed
 
-from torchlint.analysis.workers import Workers, runs_on_import, unpicklable, workers_of
+from torchlint.analysis.workers import Workers, unpicklable, workers_of
 
 HEAD = """\
 import argparse, multiprocessing, os, sys, torch
@@ -104,28 +104,3 @@ def test_what_cannot_be_pickled(source: str, expected: str) -> None:
     (loader,) = program.loaders.calls
     found = unpicklable(program, loader, program.datasets.of_loader(loader))
     assert ("" if found is None else found.text) == expected
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        pytest.param("probe()", True, id="at the module's level"),
-        pytest.param("for x in y:\n    probe()", True, id="in a loop there"),
-        pytest.param("if __name__ == '__main__':\n    probe()", False, id="of the main module"),
-        pytest.param("if cuda:\n    probe()", True, id="under another condition"),
-        pytest.param("def f():\n    probe()", False, id="in a function"),
-        pytest.param("def f():\n    probe()\nf()", True, id="in a function that is called"),
-        pytest.param("def f():\n    probe()\ndef g():\n    f()\ng()", True, id="by another one"),
-        pytest.param("def f():\n    probe()\n    f()", False, id="calls itself"),
-        pytest.param(
-            "def f():\n    probe()\nif __name__ == '__main__':\n    f()", False, id="guarded call"
-        ),
-        pytest.param(
-            "class A:\n    def f(self):\n        probe()\na = A()\na.f()", True, id="in a method"
-        ),
-        pytest.param("f = lambda: probe()", False, id="in a lambda"),
-    ],
-)
-def test_runs_on_import(source: str, expected: bool) -> None:
-    program = parsed(source, HEAD)
-    assert runs_on_import(program, probes(program)[0]) is expected

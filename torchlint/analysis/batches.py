@@ -15,10 +15,9 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.conditions import asks_for_device
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.ownership import Effect, Fate, Ownership, effect_of
+from torchlint.analysis.ownership import Fate, Ownership
 from torchlint.analysis.uses import is_label
 from torchlint.analysis.values import Kind
-from torchlint.syntax.chains import root_of
 from torchlint.syntax.scopes import Bind, Binding
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _DEPTH = 8  # names that stand for names
 # Methods that give the same memory: what was pinned still is.
 _VIEWS = frozenset({"view", "unsqueeze", "squeeze", "view_as", "detach", "requires_grad_"})
-_COLLATES = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
 
 
 class Pinned(enum.IntEnum):
@@ -81,23 +79,6 @@ def _pins_by_default(program: Program, param: cst.Param, depth: int) -> Pinned:
     ):
         return Pinned.MAYBE
     return _pins(program, param.default, depth + 1)
-
-
-def unviewed(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return what an expression is a view of: ``x`` for ``x.unsqueeze(1)``."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value not in _VIEWS:
-            break
-        node = node.func.value
-    return node
-
-
-def collates_plainly(program: Program, loader: cst.Call) -> bool:
-    """Whether PyTorch itself makes the batches, whose members are tensors then."""
-    given = program.argument(loader, "collate_fn", LOADER)
-    if given.absent or given.literal() == "None":
-        return True
-    return bool(given.values) and all(program.qualified(v) in _COLLATES for v in given.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +161,6 @@ def _element(node: cst.Tuple, place: int) -> cst.CSTNode | None:
 
 
 # -- what becomes of the batch on the host --------------------------------------------------------
-
-
-def changed_later(program: Program, copy: cst.Call, source: Origin) -> bool:
-    """Whether a batch is changed in place on the host after it was copied."""
-    return any(_changes(program, use) for use in _later(program, copy, source.bindings))
-
-
-def handed_on_later(program: Program, copy: cst.Call, source: Origin) -> bool:
-    """Whether a function that may change it is given the copied tensor of the host afterwards."""
-    root = root_of(copy.func)
-    nearest = [b for b in source.bindings if isinstance(root, cst.Name) and b.name == root.value]
-    return any(
-        effect_of(program, use) in (Effect.SHARE, Effect.KEEP) and _is_given(program, use)
-        for use in _later(program, copy, tuple(nearest))
-    )
 
 
 def _later(program: Program, copy: cst.Call, bindings: tuple[Binding, ...]) -> Iterator[cst.Name]:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.hoisting import loops_around, unchanged_in
-from torchlint.analysis.uses import uses_of
 from torchlint.syntax.scopes import Bind, ScopeKind
 
 if TYPE_CHECKING:
@@ -39,28 +37,6 @@ def constant(program: Program, node: cst.BaseExpression) -> Constant | None:
             return _imported(program, node)
         case _:
             return None
-
-
-def is_of_kept(program: Program, made: cst.Call) -> bool:
-    """Whether a tensor is made of what is there before the loop of the steps, which only reads it.
-
-    A sequence or an array of the caller, or one that the function has made itself.
-    """
-    name = made.args[0].value if made.args and not made.args[0].star else None
-    if not isinstance(name, cst.Name) or program.qualified(made.func) not in MAKERS:
-        return False
-    steps = (one for one in loops_around(program, made) if program.loops.has_steps(one))
-    loop = next(steps, None)
-    if loop is None or not unchanged_in(program, name, loop):
-        return False
-    bound = program.flow.reaching(name)
-    return all(map(_is_own, bound)) and all(
-        _is_looked_at(program, use)
-        if program.index.inside(use, loop)
-        else program.function(use) is program.function(loop)
-        for binding in bound
-        for use in uses_of(program, binding)
-    )
 
 
 def _is_own(binding: Binding) -> bool:

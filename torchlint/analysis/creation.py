@@ -158,19 +158,6 @@ def _may_be_setting(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name)
 
 
-def is_spread(move: cst.Call, made: cst.Call) -> bool:
-    """Whether a tensor gets more rows in the memory of one before it is moved.
-
-    ``torch.arange(n).expand(m, -1).to(device)``: without the move its rows would share memory.
-    """
-    return any(method in SPREAD for method in _between(move, made))
-
-
-def is_drawn(move: cst.Call, made: cst.Call) -> bool:
-    """``torch.empty(n).uniform_().to(device)``: filled with random numbers before it is moved."""
-    return any(method in DRAWS for method in _between(move, made))
-
-
 def _between(move: cst.Call, made: cst.Call) -> Iterator[str]:
     """Yield the methods from a move down to what made the tensor."""
     node: cst.BaseExpression = move

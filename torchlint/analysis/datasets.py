@@ -112,19 +112,6 @@ _HF_SAME = frozenset(
 )  # fmt: skip
 
 
-def made_outside(program: Program, loader: cst.Call) -> bool:
-    """Whether code that is not in the project makes the dataset of a loader, one with a length.
-
-    A loader refuses a sampler, or shuffling, for an ``IterableDataset``.
-    """
-    orders = (program.argument(loader, name, LOADER) for name in _ORDERS)
-    if all(order.absent or order.literal() == "False" for order in orders):
-        return False
-    given = program.argument(loader, "dataset", LOADER).values
-    made = [one for node in given for one in origins(program, node)]
-    return bool(made) and all(_is_outside(program, one) for one in made)
-
-
 def _is_outside(program: Program, node: cst.CSTNode) -> bool:
     """Whether an expression calls something of a module that the project does not have."""
     name = program.qualified(node.func) if isinstance(node, cst.Call) else ""

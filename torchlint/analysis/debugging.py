@@ -190,17 +190,7 @@ def _asks(program: Program, test: cst.BaseExpression) -> bool:
 
 # -- the backward passes of a file ----------------------------------------------------------------
 
-_BACKWARD = ("backward", "manual_backward")
 _CATCHES = frozenset({"Exception", "BaseException", "RuntimeError"})
-
-
-def runs_backward(program: Program, block: cst.CSTNode) -> bool:
-    """Whether a backward pass runs inside a statement, or in functions that it calls."""
-    return any(
-        leads_to(home, call, part)
-        for home, part in parts_run(program, block)
-        for call, _ in home.method_calls(*_BACKWARD)
-    )
 
 
 def parts_run(
@@ -217,20 +207,6 @@ def parts_run(
         target = None if passes_over(call) else program.calls.elsewhere(call)
         if target is not None:
             yield target.program, target.function
-
-
-def leads_to(program: Program, node: cst.CSTNode, block: cst.CSTNode) -> bool:
-    """Whether a node runs where a block of the same file does: it is inside, or is called there."""
-    return any(program.index.inside(place, block) for place in ways_to(program, node))
-
-
-def catches_backward(program: Program) -> bool:
-    """Whether the file would catch the error of a backward pass."""
-    return any(
-        is_caught(program, place)
-        for call, _ in program.method_calls(*_BACKWARD)
-        for place in ways_to(program, call)
-    )
 
 
 def is_caught(program: Program, node: cst.CSTNode) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.arguments import literal
-from torchlint.analysis.device_names import moved_openly
 from torchlint.analysis.importing import importers
 from torchlint.analysis.options import option_default
 from torchlint.analysis.values import Device, Kind, join_devices
@@ -117,15 +116,6 @@ class Devices:
         return self._mentions_cuda() or self._is_asked_of_options
 
     @cached_property
-    def maybe_mps(self) -> bool:
-        """Whether the GPU may be Apple's: the file names MPS, or leaves the device to others."""
-        text = self._program.text
-        named = "cuda" in text or self._is_asked_of_options
-        if not named or "torch.accelerator" in text or _MPS.search(text):
-            return True
-        return moved_openly(self._program)
-
-    @cached_property
     def _is_asked_of_options(self) -> bool:
         """``torch.device(args.device)``, an option of another file that names CUDA by default."""
         program = self._program
@@ -143,26 +133,6 @@ class Devices:
             if _CUDA_STRING.match(literal(found[1]) or ""):
                 return True
         return False
-
-    @cached_property
-    def sole(self) -> str:
-        """The one device name that everything in the file is moved to, or "" if there are several.
-
-        Whatever is on a GPU is then where that name says.
-        """
-        program, found = self._program, set[str]()
-        for call, _ in program.method_calls("cuda"):
-            found.add(program.code(call.func))
-        for call in program.index.of(cst.Call):
-            for arg in call.args:
-                moves = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
-                keyword = arg.keyword is not None and arg.keyword.value == "device"
-                if (moves and arg.keyword is None) or keyword:
-                    named = program.values.device(arg.value) is not Device.CPU
-                    if named and program.value(arg.value).kind is not Kind.DTYPE:
-                        found.add(program.code(arg.value))
-        name = found.pop() if len(found) == 1 else ""
-        return name if len(program.index.root.bindings.get(name, ())) == 1 else ""
 
     @cached_property
     def single(self) -> bool:

@@ -18,15 +18,6 @@ _DEPTH = 6
 _WHOLE = "batch_size=len("
 
 
-def sees_few(program: Program, loader: cst.Call) -> bool:
-    """Whether every loop over a loader ends after a few of its batches, or waits for a person."""
-    loops = program.loaders.loops_everywhere(loader)
-    looks = bool(loops) and all(
-        only_looks(home, loop) or has_one_turn(home, loop) for home, loop in loops
-    )
-    return looks and not program.loaders.runs_everywhere(loader)
-
-
 def only_looks(program: Program, loop: cst.For) -> bool:
     """Whether nothing is gained by faster batches: a few are looked at, or one after a key."""
     return ends_early(program, loop) or waits_for_person(program, loop)

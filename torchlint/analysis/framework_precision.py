@@ -43,7 +43,6 @@ class Unset:
     switch: Switch
 
 
-_FABRIC = ("lightning", "lightning.fabric", "lightning_fabric")
 _LIGHTNING = ("lightning", "lightning.pytorch", "pytorch_lightning")
 _CONFIG = frozenset({"deepspeed", "deepspeed_plugin", "deepspeed_plugins"})
 SWITCHES = (

@@ -28,24 +28,6 @@ def loops_around(program: Program, node: cst.CSTNode) -> Iterator[Loop]:
         child = above
 
 
-def unchanged_in(program: Program, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
-    """Whether a name, attribute or item is there before a loop, and the loop does not store it.
-
-    What functions do that the loop calls is not looked at.
-    """
-    root = _root(node)
-    if root is None or program.index.scope(root) is not program.index.scope(loop):
-        return False  # a name of a comprehension or lambda in the loop
-    owner = program.index.scope(root).owner(root.value)
-    if owner is None or any(program.index.inside(b.node, loop) for b in owner.bindings[root.value]):
-        return False
-    if not program.flow.before(loop, root.value):
-        return False
-    text = program.brief(node, 10_000)
-    stored = (program.brief(target, 10_000) for target in _stores(program, loop))
-    return not any(_is_part(part, text) for part in stored)
-
-
 def mentions(
     program: Program, node: cst.BaseExpression, inside: cst.CSTNode
 ) -> Iterator[cst.BaseExpression]:

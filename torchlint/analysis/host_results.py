@@ -45,9 +45,7 @@ _CHAINS = re.compile(r"generat|sampl|_loop$|beam|translat", re.IGNORECASE)
 # What is said of decoding alone.
 _DECODING = frozenset({"num_beams", "max_new_tokens", "do_sample", "num_return_sequences"})
 _MODEL = re.compile(r"(^|_)(model|net|network|forward|decoder|generator)(_|$)", re.IGNORECASE)
-_ACROSS = ("torch.distributed.all_reduce", "torch.distributed.broadcast")
 _GATHERS = re.compile(r"torch\.distributed\.(\w*gather|broadcast|i?recv|all_to_all)")
-_UNPICKLES = ("pickle.loads", "dill.loads", "cloudpickle.loads", "torch.load")
 _ENDS = (cst.Break, cst.Return)
 _IMAGES = ("cv2.", "PIL.", "skimage.", "imageio.")
 _ARRAYS = (*_IMAGES, "scipy.", "sklearn.")
@@ -304,28 +302,6 @@ def _decodes(call: cst.Call) -> bool:
     return any(arg.keyword is not None and arg.keyword.value in _DECODING for arg in call.args)
 
 
-def decides_for_all(program: Program, sync: Sync) -> bool:
-    """Whether a read tells every process whether to stop: each of them has to know in that turn.
-
-    The flag was brought together from all processes, and the loop ends by it.
-    """
-    index, tensor = program.index, sync.tensor
-    if not isinstance(tensor, cst.Name) or not any(
-        isinstance(call.args[0].value, cst.Name)
-        and call.args[0].value.value == tensor.value
-        and program.function(call) is program.function(sync.node)
-        for call in program.calls_of(*_ACROSS)
-        if call.args
-    ):
-        return False
-    return any(
-        index.inside(use, branch.test) and _ends(branch)
-        for use in (sync.node, *_uses(program, sync))
-        for branch in index.ancestors(use)
-        if isinstance(branch, cst.If)
-    )
-
-
 def _ends(branch: cst.If) -> bool:
     return isinstance(_last(branch), _ENDS)
 
@@ -334,18 +310,6 @@ def _last(branch: cst.If) -> cst.CSTNode | None:
     """Return the last statement of a branch."""
     last = branch.body.body[-1] if branch.body.body else None
     return last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-
-
-def unpickles(program: Program, sync: Sync) -> bool:
-    """Whether a function gathers pickled objects: it makes buffers of the sizes that it reads.
-
-    ``pickle.loads`` needs the bytes on the host.
-    """
-    function = program.function(sync.node)
-    if function is None or _has_own_loop(program, sync, function):
-        return False
-    names = [program.qualified(call.func) for call in program.index.below(function, cst.Call)]
-    return any(name in _UNPICKLES for name in names) and any(_GATHERS.match(n) for n in names)
 
 
 def gathers(program: Program, sync: Sync) -> bool:
@@ -407,40 +371,6 @@ def _picked(program: Program, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, 
             pass
     if skipped is not None:
         yield skipped, program.index.end(branch)
-
-
-def delays_backward(program: Program, sync: Sync) -> bool:
-    """Whether the host reads a loss to decide whether to queue the backward pass of that very loss.
-
-    ``if loss.item() < 9: loss.backward()``: the GPU has nothing to do from the forward pass on.
-    """
-    if sync.copies or sync.context.role is not Role.TRAIN or was_uploaded(program, sync.tensor):
-        return False
-    index = program.index
-    losses = {
-        id(binding)
-        for name in index.below(sync.tensor, cst.Name)
-        if program.value(name).kind is Kind.TENSOR
-        for binding in program.flow.reaching(name)
-        if index.order(binding.node) < index.order(sync.node)  # else it is of the turn before
-    }
-    return any(
-        index.inside(call, place)
-        and start <= index.order(call)
-        and _is_made_of(program, call, losses)
-        for use in (sync.node, *_uses(program, sync))
-        for place, start in _picked(program, use)
-        for call, _ in program.method_calls("backward")
-    )
-
-
-def _is_made_of(program: Program, node: cst.CSTNode, bindings: set[int]) -> bool:
-    """Whether a name in an expression may stand for what some bindings gave it."""
-    return any(
-        id(binding) in bindings
-        for name in program.index.below(node, cst.Name)
-        for binding in program.flow.reaching(name)
-    )
 
 
 def feeds_arrays(program: Program, sync: Sync) -> bool:
@@ -554,25 +484,6 @@ def _spares_memory(program: Program, sync: Sync) -> bool:
 
 
 # -- what the calls of a helper give it -----------------------------------------------------------
-
-
-def is_given_gpu(program: Program, sync: Sync) -> bool:
-    """Whether a call gives a helper what it reads from a GPU; true as well where nobody can tell.
-
-    Of several calls, one may pass a tensor of the GPU now and then, and the others, in each step,
-    what is on the host already.
-    """
-    function = program.function(sync.node)
-    if function is None or _has_own_loop(program, sync, function):
-        return True
-    params = _sources(program, sync.tensor)
-    if params is None or len(params) != 1:
-        return True
-    sites = program.sites_everywhere(function)
-    return not sites or any(
-        _gives(home, site, program.calls.passed(function, params[0], site), sync)
-        for home, site in sites
-    )
 
 
 def _has_own_loop(program: Program, sync: Sync, function: cst.FunctionDef | None) -> bool:

@@ -51,21 +51,6 @@ def programs_above(program: Program, word: str) -> Iterator[Program]:
                 yield other
 
 
-def programs_importing_by_name(program: Program, word: str) -> Iterator[Program]:
-    """Yield the files with a word that import one whose name is only known as they run.
-
-    That may be any: ``import_module(args.model)``.
-    """
-    project = program.project
-    having = frozenset() if project is None else project.imports.having((word,))
-    if project is None or not having:
-        return
-    for path in sorted(having & project.imports.having(IMPORTERS)):
-        other = None if path == str(program.path) else project.program(path)
-        if other is not None:
-            yield other
-
-
 def _may_import(text: str, program: Program) -> bool:
     """``import_module("models." + name)``, of a file in a folder ``models``."""
     folder = () if program.path is None else program.path.parent.parts

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.analysis.chosen_layers import choices
 from torchlint.analysis.layer_reader import Reader
 
 if TYPE_CHECKING:
@@ -38,14 +37,6 @@ class Link:
 def links(program: Program) -> Iterator[Link]:
     """Find all links of a file, in the order of their producers: one for each producer."""
     yield from _links(program, None)
-
-
-def chosen_links(program: Program) -> Iterator[Link]:
-    """Find the links in functions to which an argument adds norms, for the calls that ask so."""
-    for choice in choices(program):
-        for link in _links(program, choice):
-            if program.function(link.producer) is choice.function:
-                yield link
 
 
 def _links(program: Program, choice: Choice | None) -> Iterator[Link]:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.gpu_samples import gives_from_gpu, moves_inside
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.values import Kind
-from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,27 +16,6 @@ if TYPE_CHECKING:
     from torchlint.analysis.program import Program
     from torchlint.analysis.targets import Target
     from torchlint.analysis.values import Value
-
-
-def yields_gpu_tensors(program: Program, call: cst.Call) -> bool:
-    """Whether the dataset or ``collate_fn`` of a loader gives tensors that are on a GPU already."""
-    for argument in ("dataset", "collate_fn"):
-        given = program.argument(call, argument, LOADER).values
-        for node in (arm for one in given for arm in _arms(program, one)):
-            value = program.value(node)
-            if value.device.gpu or _holds_gpu_tensors(program, node):
-                return True
-            function = _function_of(program, node)
-            if function is not None and moves_inside(program, function):
-                return True
-            home, owner = class_of(program, value)
-            if owner is not None and gives_from_gpu(home, owner):
-                return True
-            target = _function_elsewhere(program, node)
-            if target is not None and moves_inside(target.program, target.function):
-                return True
-    taken = [one.method("__getitem__") for one in program.datasets.of_loader(call)]
-    return any(one is not None and moves_inside(*one) for one in taken)
 
 
 def class_of(program: Program, value: Value) -> tuple[Program, Class | None]:
@@ -62,14 +39,6 @@ def _called_elsewhere(program: Program, node: cst.BaseExpression) -> Target | No
     if program.project is None or value.kind is not Kind.INSTANCE or ":" not in value.type:
         return None
     return program.project.method(value.type, "__call__")
-
-
-def _holds_gpu_tensors(program: Program, node: cst.BaseExpression) -> bool:
-    """``TensorDataset(x.cuda(), y.cuda())``."""
-    made = program.value(node).made
-    if not isinstance(made, cst.Call):
-        return False
-    return any(program.value(arg.value).device.gpu for arg in made.args)
 
 
 def _function_of(program: Program, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
@@ -119,23 +88,3 @@ def _arms(program: Program, node: cst.BaseExpression) -> list[cst.BaseExpression
             return [inner]
         case _:
             return [node]
-
-
-def keeps_type(program: Program, call: cst.Call) -> bool:
-    """Whether a batch is what it was when pinned: old versions of torch made lists of tuples."""
-    collate = program.argument(call, "collate_fn", LOADER)
-    if collate.absent or collate.literal() == "None":
-        return True
-    loops = program.loaders.loops_everywhere(call)
-    return bool(loops) and all(_is_taken_apart(loop) for _, loop in loops)
-
-
-def _is_taken_apart(loop: cst.For) -> bool:
-    """``for x, y in loader`` or ``for i, (x, y) in enumerate(loader)``."""
-    target: cst.BaseExpression = loop.target
-    node = loop.iter
-    while isinstance(node, cst.Call) and node.args:
-        if dotted(node.func) == "enumerate" and isinstance(target, cst.Tuple):
-            target = target.elements[-1].value
-        node = node.args[0].value
-    return isinstance(target, cst.Tuple)

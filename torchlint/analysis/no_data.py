@@ -39,18 +39,6 @@ def lacks_data(program: Program, branch: cst.If, block: cst.CSTNode) -> bool:
     return isinstance(block, cst.Else) and _compares(program, branch.test, _FILLED)
 
 
-def is_without_data(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node of a function stands in such a block."""
-    child = node
-    for above in program.index.ancestors(node):
-        if isinstance(above, cst.FunctionDef):
-            return False
-        if isinstance(above, cst.If) and lacks_data(program, above, child):
-            return True
-        child = above
-    return False
-
-
 def _is_empty(program: Program, test: cst.BaseExpression) -> bool:
     match test:
         case cst.BooleanOperation(left=left, operator=cst.And(), right=right):

@@ -19,7 +19,6 @@ _TESTED = frozenset(
     {cst.If, cst.While, cst.IfExp, cst.BooleanOperation, cst.ListComp, cst.SetComp,
      cst.GeneratorExp, cst.DictComp, cst.IndentedBlock, cst.Module, cst.Try}
 )  # fmt: skip
-_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
 
 def checked(program: Program, node: cst.Attribute) -> bool:
@@ -62,15 +61,6 @@ def _is_test(program: Program, node: cst.Attribute) -> bool:
             return True
         case _:
             return False
-
-
-def never_runs(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node stands behind a test for an argument that is ``None`` in every call seen."""
-    function = program.function(node)
-    return function is not None and any(
-        behind_test(program, node, param.name.value) and _is_none(program, function, param)
-        for param in function.params.params
-    )
 
 
 def _is_none(program: Program, function: cst.FunctionDef, param: cst.Param, depth: int = 0) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis import torch_api
 from torchlint.analysis.arguments import literal
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.handed_moves import moves_argument, to_host
@@ -56,12 +55,6 @@ def saves(program: Program) -> bool:
         or "opt" in dotted(func.value).rpartition(".")[2].lower()
         for _, func in program.method_calls("state_dict")
     )
-
-
-def never_steps(program: Program) -> bool:
-    """Whether a file makes optimizers, and steps with none of them."""
-    made = list(program.calls_of(*torch_api.OPTIMIZERS))
-    return bool(made) and all(is_never_stepped(program, one) for one in made)
 
 
 def is_never_stepped(program: Program, made: cst.Call) -> bool:

@@ -141,14 +141,6 @@ def constant(program: Program, node: cst.BaseExpression) -> object:
         return UNKNOWN
 
 
-def is_held_to_one(program: Program, name: str) -> bool:
-    """``assert args.accumulate == 1``, or an error where it is more."""
-    if not name:
-        return False
-    more = rf"\b{name}\s*(>|!=)\s*1\b[^\n]*:\s*(#[^\n]*)?\n?\s*raise\b"
-    return re.search(rf"\bassert\b[^\n]*\b{name}\s*(==|<=)\s*1\b|{more}", program.text) is not None
-
-
 def _defaults(program: Program, flags: tuple[str, ...]) -> list[cst.BaseExpression | None]:
     """Return the default in each place where a file adds an option, or None where it gives none."""
     return [

@@ -6,38 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.host_results import loop_around
 from torchlint.analysis.origins import origins
 
 if TYPE_CHECKING:
     from torchlint.analysis.program import Program
 
 _COPIES = frozenset({"cpu", "cuda", "detach", "float", "long", "numpy", "to"})
-
-
-def is_over_batch(program: Program, loop: cst.For) -> bool:
-    """Whether a loop has a turn for each sample of a batch, so that it has one."""
-    outer = loop_around(program, loop)
-    made: list[cst.CSTNode | None] = []
-    match loop.iter:
-        case cst.Call(func=cst.Name(value="range") as func, args=[only]):
-            if program.is_builtin(func):
-                made += [_sized(one) for one in origins(program, only.value)]
-        case cst.Call(func=cst.Name(value="enumerate" | "zip") as func, args=[first, *_]):
-            if program.is_builtin(func):
-                made.append(first.value)
-        case needed:
-            made.append(needed)
-    return bool(made) and all(
-        one is not None and isinstance(outer, cst.For) and _is_taken(program, one, outer)
-        for one in made
-    )
-
-
-def _sized(node: cst.CSTNode) -> cst.CSTNode | None:
-    """``x`` of ``len(x)``, ``x.size(0)`` and ``x.shape[0]``."""
-    found = measured(node)
-    return None if found is None or found[1] != "0" else found[0]
 
 
 def measured(node: cst.CSTNode) -> tuple[cst.BaseExpression, str] | None:

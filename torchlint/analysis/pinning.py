@@ -9,12 +9,8 @@ import libcst as cst
 
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.evaluations import evaluations
-from torchlint.analysis.loaded import functions_given
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.loops import Role, ends_script
-from torchlint.analysis.mentions import words
-from torchlint.analysis.once import runs_once
-from torchlint.analysis.origins import origins
 from torchlint.analysis.sample_dtypes import is_float
 from torchlint.analysis.values import Kind
 from torchlint.syntax.chains import dotted
@@ -34,13 +30,7 @@ _LABEL = re.compile(
 )
 # `batch_data_label` holds both.
 _BOTH = re.compile(r"(?:^|_)data_(?:and_)?[a-z]+$", re.IGNORECASE)
-_NO_MAKERS = ("torch.utils.", "torch.device", "torch.cuda.", "torch.no_grad")
 # 3 KB a sample and less.
-_SMALL = frozenset(
-    f"torchvision.datasets.{name}"
-    for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "USPS", "CIFAR10",
-                 "CIFAR100", "SVHN")
-)  # fmt: skip
 _CONVERTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"})
 _VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
                     "detach", "contiguous"})  # fmt: skip
@@ -51,53 +41,14 @@ _GATHERS = frozenset({"gather", "take", "take_along_dim", "index_select", "maske
                       "vstack", "sort", "argsort", "topk", "flip", "roll"})  # fmt: skip
 _INDICES = frozenset({Kind.TENSOR, Kind.NDARRAY, Kind.LIST})
 _DEPTH = 6  # names and calls that a tensor goes through
-_GROWN = re.compile(rf"Resize|Resample|Upsample|interpolate|{words('resize', then='[(]')}")
 _TEXT = re.compile(r"vocab|tokenize|input_ids|\bword2|\bstoi\b", re.IGNORECASE)
-_MEDIA = re.compile(r"image|img|video|audio|wav|\bmels?\b|spec|feat|pixel", re.IGNORECASE)
 _OF_LISTS = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "numpy.array")
 _ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")
-
-
-def moves_labels_only(program: Program, moves: list[Move]) -> bool:
-    """Whether all that goes to the GPU as it was loaded is labels: of the rest a copy goes."""
-    return bool(moves) and all(moves_label(move.program or program, move.node) for move in moves)
 
 
 def is_called_label(name: str) -> bool:
     """Whether a name is one for labels: a number a sample, as a rule."""
     return _LABEL.search(name) is not None and _BOTH.search(name) is None
-
-
-def moves_label(program: Program, move: cst.Call) -> bool:
-    """Whether what a call moves is a label or an index, by its name or the key it is taken by.
-
-    A part is one where the whole is: ``{k: v.to(device) for k, v in target.items()}``.
-    """
-    if is_called_label(_moved(move)):
-        return True
-    moved = move.func.value if isinstance(move.func, cst.Attribute) else None
-    for _ in range(_DEPTH):
-        match _taken_from(program, moved):
-            case cst.Name(value=name) as moved if not is_called_label(name):
-                pass
-            case found:
-                return found is not None
-    return False
-
-
-def _taken_from(program: Program, node: cst.CSTNode | None) -> cst.Name | None:
-    """Return what a comprehension goes through that gives a name its value."""
-    match program.flow.reaching(node) if isinstance(node, cst.Name) else ():
-        case (Binding(kind=Bind.FOR, value=whole),):
-            pass
-        case _:
-            return None
-    match whole:
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("items" | "values"))):
-            whole = inner
-        case _:
-            pass
-    return whole if isinstance(whole, cst.Name) else None
 
 
 def is_converted(program: Program, loader: cst.Call, move: Move) -> bool:
@@ -264,44 +215,6 @@ def _stored_above(program: Program, node: cst.Subscript) -> cst.BaseExpression |
     return found
 
 
-def is_of_one_sample(move: Move) -> bool:
-    """``batch["focal"][0]``: of a batch of named tensors, what one sample has."""
-    return bool(move.parts) and all(
-        len(path) > 1 and isinstance(path[0], str) and isinstance(path[1], int)
-        for path in move.parts
-    )
-
-
-def walked_once(program: Program, loader: cst.Call, moves: list[Move]) -> bool:
-    """Whether all moves stand in evaluations that run once, beside the epochs of a training."""
-    once = [
-        (home, loop)
-        for home, loop in program.loaders.loops_everywhere(loader)
-        if _has_epochs(home)
-        and runs_once(home, loop)
-        and _evaluates(home, loop)
-        and not _is_all_that_runs(home, loop)
-    ]
-    return all(
-        any(
-            home is (move.program or program) and home.index.inside(move.node, loop)
-            for home, loop in once
-        )
-        for move in moves
-    )
-
-
-def _is_all_that_runs(program: Program, loop: cst.For) -> bool:
-    """``if args.predict: predict(model, loader); return``: the epochs after it are not reached."""
-    function = program.function(loop)
-    sites = [] if function is None else program.calls.sites(function)
-    return any(
-        isinstance(above, cst.If) and _ends(above.body) and program.index.inside(site, above.body)
-        for site in (loop, *sites)
-        for above in program.index.ancestors(site)
-    )
-
-
 def _ends(body: cst.BaseSuite) -> bool:
     match body.body:
         case [*_, cst.SimpleStatementLine(body=[*_, cst.Return()])]:
@@ -310,24 +223,11 @@ def _ends(body: cst.BaseSuite) -> bool:
             return ends_script(body)
 
 
-def walked_in_epochs(program: Program, loader: cst.Call) -> bool:
-    """Whether a loader is gone through again and again in a script that trains."""
-    return any(
-        not runs_once(home, loop) and any(map(_has_epochs, _callers(home, loop)))
-        for home, loop in program.loaders.loops_everywhere(loader)
-    )
-
-
 def _callers(program: Program, loop: cst.For) -> list[Program]:
     """Return the file of a loop, and those that call the function it stands in."""
     function = program.function(loop)
     sites = [] if function is None else program.sites_everywhere(function)
     return [program, *(home for home, _ in sites)]
-
-
-def _has_epochs(program: Program) -> bool:
-    loops: list[cst.For | cst.While] = [*program.index.of(cst.For), *program.index.of(cst.While)]
-    return any(program.loops.role(loop) is Role.EPOCH for loop in loops)
 
 
 def _evaluates(program: Program, loop: cst.For) -> bool:
@@ -370,76 +270,6 @@ def _moved(move: cst.Call) -> str:
             return ""
 
 
-def small_samples(program: Program, loader: cst.Call) -> str:
-    """Return the data set whose small images a loader gives, unless they may be made larger."""
-    found = program.datasets.of_loader(loader)
-    kinds = [_image_set(one) for one in found]
-    homes = {one.program for one in found} | {program}
-    grown = any(_GROWN.search(home.text) for home in homes)
-    return kinds[0].rpartition(".")[2] if kinds and all(kinds) and not grown else ""
-
-
-def gives_tokens(program: Program, loader: cst.Call) -> bool:
-    """Whether the samples are seen to be texts: a few hundred numbers each."""
-    found = program.datasets.of_loader(loader)
-    return bool(found) and all(_is_of_text(one) for one in found)
-
-
-def is_written_out(program: Program, loader: cst.Call) -> bool:
-    """Whether the samples stand in the script itself: ``torch.tensor([[1.2, 3.1], [0.5, 1]])``."""
-    found = program.datasets.of_loader(loader)
-    return bool(found) and all(_holds_literals(one) for one in found)
-
-
-def _holds_literals(dataset: Dataset) -> bool:
-    call = dataset.call
-    return (
-        call is not None
-        and bool(call.args)
-        and all(
-            _is_list_of_numbers(dataset.program, one)
-            for arg in call.args
-            for one in origins(dataset.program, arg.value)
-        )
-    )
-
-
-def _is_list_of_numbers(program: Program, node: cst.CSTNode) -> bool:
-    """Whether an expression makes a tensor or an array of numbers in brackets."""
-    match node:
-        case cst.Call(args=[cst.Arg(value=cst.List() as numbers), *_]):
-            named = any(True for _ in program.index.below(numbers, cst.Name))
-            return not named and program.qualified(node.func) in _OF_LISTS
-        case _:
-            return False
-
-
-def _is_of_text(dataset: Dataset) -> bool:
-    taken = dataset.method("__getitem__")
-    if taken is None:
-        return False
-    home, method = taken
-    code = home.code(method)
-    return _TEXT.search(code) is not None and _MEDIA.search(code) is None
-
-
-def _image_set(dataset: Dataset) -> str:
-    """Return the class of torchvision that a dataset is, or is derived from, if it is small."""
-    bases = [base for _, one in dataset.lineage() for base in one.bases]
-    return next((name for name in (dataset.type, *bases) if name in _SMALL), "")
-
-
-def gives_arrays(program: Program, loader: cst.Call) -> bool:
-    """Whether a ``collate_fn`` makes arrays of NumPy, in a file that makes no tensor.
-
-    Only tensors are pinned: of arrays a thread of the loader hands on the list as it is.
-    """
-    return any(
-        not _makes_tensors(home) and any(_makes_arrays(home, one) for one in _run(home, function))
-        for home, function in functions_given(program, loader, "collate_fn")
-    )
-
-
 def _run(
     program: Program, function: cst.FunctionDef | cst.Lambda
 ) -> Iterator[cst.FunctionDef | cst.Lambda]:
@@ -449,19 +279,3 @@ def _run(
         target = program.calls.target(call)
         if target is not None:
             yield target
-
-
-def _makes_arrays(program: Program, function: cst.CSTNode) -> bool:
-    return any(
-        program.qualified(call.func) in _ARRAYS for call in program.index.below(function, cst.Call)
-    )
-
-
-def _makes_tensors(program: Program) -> bool:
-    """Whether a file calls functions of torch other than those that load and place."""
-    names = (program.qualified(call.func) for call in program.index.of(cst.Call))
-    return any(
-        name.startswith(("torch.", "torchvision.", "torchaudio."))
-        and not name.startswith(_NO_MAKERS)
-        for name in names
-    )

@@ -159,11 +159,6 @@ def implied_waits(program: Program) -> list[cst.BaseExpression]:
     return list(_implied(program, lambda node: id(program.function(node)) in reading))
 
 
-def implied_waits_in(program: Program, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield where the host waits by the way at a place, which may read nothing itself."""
-    return _implied(program, lambda node: program.index.inside(node, place))
-
-
 def _implied(
     program: Program, is_asked: Callable[[cst.CSTNode], bool]
 ) -> Iterator[cst.BaseExpression]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.dictionaries import literal
 from torchlint.syntax.places import locate
 
 if TYPE_CHECKING:
@@ -31,22 +30,6 @@ def refused(program: Program, given: Argument, value: str = "False") -> bool:
     if given.arg is None or given.literal() != value or "#" in program.code(given.arg):
         return False
     return not _is_commented(program, given.arg)
-
-
-def refused_by_dictionary(program: Program, call: cst.Call, name: str, value: str) -> bool:
-    """Whether a call gets nothing but this literal from dictionaries of the file, or nothing.
-
-    ``DataLoader(data, **({"num_workers": 0} if cuda else {}))``; a comment beside it explains.
-    """
-    given = program.argument(call, name)
-    unpacked = [arg.value for arg in call.args if arg.star]
-    return (
-        given.arg is None
-        and given.values != ()
-        and all(literal(one) == value for one in given.values)
-        and all(program.arguments.dictionaries.keys(one).complete for one in unpacked)
-        and not any(_is_commented(program, one) for one in given.values)
-    )
 
 
 def _is_commented(program: Program, node: cst.CSTNode) -> bool:

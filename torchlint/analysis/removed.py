@@ -150,11 +150,6 @@ def _is_volatile(program: Program, found: Limit) -> bool:
     )
 
 
-def takes_device(program: Program) -> bool:
-    """Whether code that ends with torch 0.4 is seen to be for it: 0.3 knows no ``device=``."""
-    return program.limit is not None and _is_for_04(program, program.limit)
-
-
 def _is_for_04(program: Program, found: Limit) -> bool:
     """Whether what is gone was in use up to 0.4, and the file or one near it needs that version.
 

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis import torch_api
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.values import Kind
 from torchlint.syntax.chains import dotted
-from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,42 +42,8 @@ class ScaledClip:
     late: ScalerCall | None
 
 
-def scaler_calls(program: Program) -> list[ScalerCall]:
-    """Return the calls of gradient scalers, in the order of the text."""
-    by_name: dict[str, list[tuple[cst.Call, cst.Attribute]]] = {}
-    for call, func in program.method_calls(*_METHODS):
-        name = dotted(func.value)
-        if name:
-            by_name.setdefault(name, []).append((call, func))
-    found = [
-        ScalerCall(call, name, func.attr.value, _first(program, call))
-        for name, calls in by_name.items()
-        if {"scale", "step"} <= {func.attr.value for _, func in calls}
-        for call, func in calls
-        if _is_scaler(program, func.value)
-    ]
-    return sorted(found, key=lambda one: program.index.order(one.call))
-
-
 def _first(program: Program, call: cst.Call) -> str:
     return program.code(call.args[0].value) if call.args else ""
-
-
-def _is_scaler(program: Program, receiver: cst.BaseExpression) -> bool:
-    """Whether an object is a scaler that may be on, or one that the caller gives."""
-    value = program.value(receiver)
-    if value.kind is Kind.SCALER:
-        made = value.made
-        return not isinstance(made, cst.Call) or not any(
-            arg.keyword is not None
-            and arg.keyword.value == "enabled"
-            and literal(arg.value) == "False"
-            for arg in made.args
-        )
-    if value.kind is not Kind.UNKNOWN or not isinstance(receiver, cst.Name):
-        return False
-    bindings = program.flow.reaching(receiver)
-    return bool(bindings) and all(one.kind is Bind.PARAMETER for one in bindings)
 
 
 def clips(program: Program) -> Iterator[cst.Call]:

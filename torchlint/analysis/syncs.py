@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.analysis.branches import without_gpu
-from torchlint.analysis.decided import is_decided_by_callers
 from torchlint.analysis.early_ends import has_one_turn
 from torchlint.analysis.fetched import fetched
-from torchlint.analysis.host_results import (
-    decides_step,
-    delays_backward,
-    handed_on,
-    is_for_drawing,
-    is_given_gpu,
-    unpickles,
-)
 from torchlint.analysis.loops import Context, Role
 from torchlint.analysis.on_host import is_moved_next, of_host_model
 from torchlint.analysis.removed import old_item
@@ -202,54 +193,6 @@ def _is_item_beside(program: Program, node: cst.BaseExpression, tensor: cst.Base
     return False
 
 
-def every_step(program: Program) -> Iterator[Sync]:
-    """Yield the reads that run in each and every step; in a forward pass, if somebody trains."""
-    for sync in program.syncs:
-        needed = decides_step(program, sync) and not delays_backward(program, sync)
-        needed = needed or handed_on(program, sync)
-        needed = needed or unpickles(program, sync) or is_decided_by_callers(program, sync)
-        if not needed and is_frequent(program, sync):
-            yield sync
-
-
-def is_frequent(program: Program, sync: Sync) -> bool:
-    """Whether each and every step reads a value from the GPU, and not merely to draw it."""
-    trains = sync.context.role is not Role.FORWARD or program.loops.trains
-    seldom = sync.context.guarded or _depends_on_data(program, sync) or _is_checked(program, sync)
-    seldom = seldom or is_for_drawing(program, sync.node)
-    return trains and not seldom and is_given_gpu(program, sync)
-
-
-def _depends_on_data(program: Program, sync: Sync) -> bool:
-    """Whether a tensor is only shown where others have certain values: ``if y.max() > 1: ...``."""
-    if sync.read is not Read.SHOWN:
-        return False
-    child: cst.CSTNode = sync.node
-    for above in program.index.ancestors(sync.node):
-        if isinstance(above, cst.FunctionDef | cst.For | cst.While):
-            return False
-        match above:
-            case cst.If(test=test) if child is not test:
-                if program.value(test).kind is Kind.TENSOR:
-                    return True
-            case _:
-                pass
-        child = above
-    return False
-
-
-def _is_checked(program: Program, sync: Sync) -> bool:
-    """Whether a branch is for certain values of what is read there: ``if loss.item() < 0: ...``."""
-    for above in program.index.ancestors(sync.node):
-        if isinstance(above, cst.FunctionDef | cst.For | cst.While):
-            return False
-        if isinstance(above, cst.If) and program.index.inside(sync.node, above.body):
-            compared = program.index.below(above.test, cst.Comparison)
-            if any(_is_limit(program, one) and _holds(program, one.left, sync) for one in compared):
-                return True
-    return False
-
-
 def _holds(program: Program, place: cst.BaseExpression, sync: Sync) -> bool:
     """Whether an expression is or has in it what is read; an option of the same name is another."""
     code = program.code(sync.tensor)
@@ -257,14 +200,6 @@ def _holds(program: Program, place: cst.BaseExpression, sync: Sync) -> bool:
         program.code(one) == code and not is_label(program, one)
         for one in program.index.below(place, type(sync.tensor))
     )
-
-
-def _is_limit(program: Program, test: cst.Comparison) -> bool:
-    """``x < 0.0``, ``x != x``."""
-    to = test.comparisons[0].comparator
-    if isinstance(to, cst.UnaryOperation):
-        to = to.expression
-    return isinstance(to, cst.Integer | cst.Float) or program.same(test.left, to)
 
 
 def _inside_scalar(program: Program, sync: Sync, scalars: set[int]) -> bool:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.host_results import gathers, loop_around, picks_step
+from torchlint.analysis.host_results import loop_around, picks_step
 from torchlint.analysis.loops import Role, ends_script
-from torchlint.analysis.queued import decided_by, implied_waits_in
+from torchlint.analysis.queued import decided_by
 from torchlint.analysis.reach import forward_of
 from torchlint.analysis.sinks import is_sink
-from torchlint.analysis.syncs import Read, is_frequent, sync_of
+from torchlint.analysis.syncs import Read, sync_of
 from torchlint.analysis.uses import uses_of
 from torchlint.analysis.values import Kind
-from torchlint.analysis.waits import keeps_out_nan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +35,6 @@ _OF_ALL = frozenset({"all", "any", "sum", "max", "min", "mean", "norm"})
 _DATA = re.compile(r"\.data\b")
 _ZERO_DIMENSIONS = Version("0.4")  # has tensors without dimensions
 _ONCE = ("__init__", "main")
-_CACHES = re.compile(r"cache|past_key|incremental")
 _STEPS = (Role.TRAIN, Role.FORWARD)
 
 
@@ -209,15 +207,6 @@ def _parts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield from decided_by(test)
 
 
-def every_truth(program: Program) -> Iterator[Sync]:
-    """Yield the questions of each and every step that it could do without, or ask later."""
-    for sync in program.truths:
-        needed = _turns(program, sync) or _selects_next(program, sync) or gathers(program, sync)
-        needed = needed or keeps_out_nan(program, sync.node) or _is_for_cache(program, sync)
-        if not needed and is_frequent(program, sync):
-            yield sync
-
-
 def branch_on(program: Program, sync: Sync) -> cst.If | None:
     """Return the ``if`` that asks."""
     for above in program.index.ancestors(sync.node):
@@ -241,23 +230,6 @@ def _turns(program: Program, sync: Sync) -> bool:
     return inner and branch is not None and _ends_by(branch, (cst.Break, cst.Return, cst.Continue))
 
 
-def _selects_next(program: Program, sync: Sync) -> bool:
-    """Whether what the answer decides on has to wait as well: ``if mask.any(): x = out[mask]``."""
-    asked = {id(one.node) for one in program.truths}
-    for place in _arms(program, sync):
-        if any(id(wait) not in asked for wait in implied_waits_in(program, place)):
-            return True
-        names = {name.value for name in program.index.below(sync.node, cst.Name)}
-        for entry in program.index.below(place, cst.Subscript):
-            match entry.slice:
-                case [cst.SubscriptElement(slice=cst.Index(value=cst.Name(value=index)))]:
-                    if index in names:
-                        return True
-                case _:
-                    pass
-    return False
-
-
 def _arms(program: Program, sync: Sync) -> list[cst.CSTNode]:
     """Return what an answer decides on, but for reports of failures."""
     for above in program.index.ancestors(sync.node):
@@ -271,30 +243,6 @@ def _arms(program: Program, sync: Sync) -> list[cst.CSTNode]:
             case _:
                 pass
     return []
-
-
-def _is_for_cache(program: Program, sync: Sync) -> bool:
-    """``if kv_cache is not None: ...`` around a question: no training has a cache.
-
-    Or ``if kv_cache is not None and x[-1] > 0``.
-    """
-    for above in program.index.ancestors(sync.node):
-        match above:
-            case cst.If(test=first, body=held):
-                pass
-            case cst.BooleanOperation(
-                operator=cst.And(),
-                left=cst.Comparison(
-                    comparisons=[cst.ComparisonTarget(operator=cst.IsNot())]
-                ) as first,
-                right=held,
-            ):
-                pass
-            case _:
-                continue
-        if program.index.inside(sync.node, held) and _CACHES.search(program.code(first)):
-            return True
-    return False
 
 
 # -- what an answer is for ------------------------------------------------------------------------

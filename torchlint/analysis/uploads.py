@@ -10,11 +10,10 @@ from torchlint.analysis.arguments import keywords
 from torchlint.analysis.creation import DRAWS, FILLS, SAME, goal_of
 from torchlint.analysis.derivation import sources
 from torchlint.analysis.host_numbers import on_gpu
-from torchlint.analysis.queued import queues
 from torchlint.analysis.values import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torchlint.analysis.program import Program
 
@@ -22,27 +21,6 @@ _TYPED = ("Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "
           "ShortTensor", "ByteTensor", "BoolTensor")  # fmt: skip
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.from_numpy")
 _MAYBE_LATER = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.CompFor)
-
-
-def upload_follows(program: Program, copy: cst.Call, moves: Callable[[cst.Call], bool]) -> bool:
-    """Whether the host waits for an upload soon after a copy, with nothing queued in between.
-
-    It waits there for the copy as well, whether that itself is waited for or not.  ``moves``: what
-    else is no work behind which Python could go on.
-    """
-    if any(queues(program, one) for one in _around(program, copy)):
-        return False
-    for statement in _from(program, copy):
-        if not isinstance(statement, cst.SimpleStatementLine):
-            return False
-        for call in program.index.below(statement, cst.Call):
-            if program.index.order(call) <= program.index.order(copy):
-                continue
-            if is_upload(program, call):
-                return True
-            if queues(program, call) and not moves(call):
-                return False
-    return False
 
 
 def goes_back(program: Program, copy: cst.CSTNode, loop: cst.CSTNode | None) -> cst.Call | None:

@@ -19,10 +19,8 @@ from torchlint.analysis.host_results import (
     picks_step,
 )
 from torchlint.analysis.loops import Role
-from torchlint.analysis.model_runs import runs_model
 from torchlint.analysis.origins import origins
-from torchlint.analysis.per_sample import is_over_batch
-from torchlint.analysis.queued import OPERATIONS, asks_gpu, implied_waits_in, queues, target_of
+from torchlint.analysis.queued import OPERATIONS, asks_gpu, queues, target_of
 from torchlint.analysis.reached_returns import Way
 from torchlint.analysis.syncs import Read, items
 from torchlint.analysis.uploads import is_upload
@@ -118,40 +116,6 @@ def _waits_first(program: Program, call: cst.Call) -> bool:
     return target is not None and _first_wait(*target) is not None
 
 
-def waits_anyway(program: Program, sync: Sync) -> cst.BaseExpression | None:
-    """Return the wait for the whole GPU after a read, with nothing queued in between.
-
-    What the read waits for, it would wait for in its place.  It may come at the head of the next
-    turn of the loop, or of a function that is called.  Another read is none: both may go.
-    """
-    index, node = program.index, sync.node
-    function, end = program.function(node), index.end(node)
-    found = [one for one in _certain(program) if program.function(one) is function]
-    found += _settling_calls(program, function)
-    found += [call for call in program.calls_that_wait if program.function(call) is function]
-    found += [
-        one.node
-        for one in program.syncs
-        if program.function(one.node) is function and _has_to_stay(program, one)
-    ]
-    loop = loop_around(program, node)
-    for wait in sorted(found, key=lambda one: (index.order(one) < end, index.order(one))):
-        if index.order(wait) >= end:
-            if (
-                _comes_to(program, node, wait)
-                and _runs_where(program, wait, node)
-                and not _queues_between(program, node, wait)
-            ):
-                return wait
-        elif (
-            loop is not None
-            and not index.inside(wait, node)
-            and _heads_next_turn(program, node, wait, loop)
-        ):
-            return wait
-    return _timed(program, sync)
-
-
 def _timed(program: Program, sync: Sync) -> cst.Call | None:
     """``timed(step)``, where a function that ends with a read is called, and then waited for."""
     function = program.function(sync.node)
@@ -220,163 +184,6 @@ def _may_read(home: Program, body: cst.CSTNode) -> bool:
     )
 
 
-def _settling_calls(program: Program, function: cst.FunctionDef | None) -> Iterator[cst.Call]:
-    """Yield the calls of functions of the project that do little but synchronize."""
-    if not _speaks_of_waits(program):
-        return
-    for call in program.index.below(function or program.module, cst.Call):
-        target = target_of(program, call) if program.function(call) is function else None
-        if target is None or not any(target[0].function(w) is target[1] for w in target[0].waits):
-            continue
-        if _ends_waiting(*target, call) and not queues(program, call):
-            yield call
-
-
-def _speaks_of_waits(program: Program) -> bool:
-    """Whether the file, or one that it imports, synchronizes."""
-    project, path = program.project, program.path
-    if "synchronize" in program.text or project is None or path is None:
-        return "synchronize" in program.text
-    return project.imports.is_nearby(str(path), ("synchronize",))
-
-
-def _comes_to(program: Program, node: cst.CSTNode, later: cst.CSTNode) -> bool:
-    """Whether what stands after a node may follow it in the same turn, and only once."""
-    child = node
-    for above in program.index.ancestors(node):
-        around = program.index.inside(later, above)
-        match above:
-            case cst.If(test=test) | cst.IfExp(test=test):
-                if around and child is not test:
-                    return program.index.inside(later, child)
-            case cst.For() | cst.While():
-                return around and program.index.inside(later, child)
-            case (
-                cst.Lambda() | cst.FunctionDef() | cst.ClassDef() | cst.ExceptHandler()
-                | cst.ExceptStarHandler() | cst.MatchCase()
-            ):  # fmt: skip
-                return False
-            case _:
-                pass
-        if around:
-            return True
-        child = above
-    return False
-
-
-def _heads_next_turn(
-    program: Program, node: cst.CSTNode, wait: cst.CSTNode, loop: cst.For | cst.While
-) -> bool:
-    """Whether the next turn of a loop waits before it queues anything, nor did the rest of this."""
-    index, body = program.index, loop.body
-    if not index.inside(wait, body) or not _runs_where(program, wait, body):
-        return False
-    around = [above for above in index.ancestors(node) if index.inside(above, body)]
-    if any(queues(program, above) for above in around):
-        return False
-    first, last = index.order(body), index.end(body)
-    return not (
-        _queues_in(program, body, index.end(node), last, node)
-        or _queues_in(program, body, first, index.end(wait), wait)
-    )
-
-
-def _runs_where(program: Program, later: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Whether a node runs each time that one before it has; where there is a GPU is enough."""
-    child = later
-    for above in program.index.ancestors(later):
-        if program.index.inside(node, above):
-            return True
-        match above:
-            case cst.If(test=test) if child is test:
-                pass
-            case cst.If(test=test) if "cuda" in program.code(test) and child is above.body:
-                pass
-            case cst.For() if child is above.body and is_over_batch(program, above):
-                pass
-            case cst.BaseCompoundStatement() if not isinstance(above, cst.With):
-                return False
-            case cst.IfExp() | cst.BooleanOperation() | cst.Lambda():
-                return False
-            case _:
-                pass
-        child = above
-    return False
-
-
-def is_futile(
-    program: Program,
-    sync: Sync,
-    before: cst.BaseExpression | None,
-    after: cst.BaseExpression | None,
-) -> bool:
-    """Whether nothing is gained without a read, as the wait beside it is one that will not go.
-
-    That one measures, copies or counts what the step needs, or decides whether to take it; in an
-    evaluation, it is whatever nobody reports, or what its turn reads for one sample at a time.
-    """
-    if sync.context.role is Role.EVAL and (
-        runs_what_waits(program, sync.context.loop) or _reads_samples(program, sync)
-    ):
-        return True
-    if before is None:
-        return _is_lasting(program, after) or _begins_after_wait(program, sync.node, sync)
-    return _stays(program, before, sync)
-
-
-def _reads_samples(program: Program, sync: Sync) -> bool:
-    """Whether the turn of an evaluation reads in a loop of its own what it needs there.
-
-    ``for i in range(len(x)): answer = words[best[i].item()]``, beside ``total += loss.item()``.
-    """
-    turn, inside = sync.context.loop, program.index.inside
-    if not isinstance(turn, cst.For | cst.While):
-        return False
-    for other in program.syncs:
-        if other.context.loop is turn and not other.context.guarded and is_due(program, other):
-            loop = loop_around(program, other.node)
-            if loop is not None and inside(loop, turn.body) and not inside(sync.node, loop):
-                return True
-    return False
-
-
-def runs_what_waits(program: Program, turn: cst.CSTNode | None) -> bool:
-    """Whether each turn of a loop calls a function that runs a model, and waits, in its own turns.
-
-    Beside an attack of many steps, each of which has to count samples, one more wait is nothing.
-    """
-    if not isinstance(turn, cst.For | cst.While):
-        return False
-    targets = (
-        target_of(program, call)
-        for call in program.index.below(turn.body, cst.Call)
-        if loop_around(program, call) is turn and not program.context(call).guarded
-    )
-    return any(target is not None and _waits_in_turns(*target) for target in targets)
-
-
-def _waits_in_turns(home: Program, function: cst.FunctionDef) -> bool:
-    """Whether a loop of a function runs a model and waits in each of its turns."""
-    loops: list[cst.For | cst.While] = [*home.index.below(function, cst.For)]
-    loops += home.index.below(function, cst.While)
-    for loop in loops:
-        if runs_model(home, loop.body) and not _is_short(home, loop):
-            waits = implied_waits_in(home, loop.body)
-            if any(_runs_where(home, wait, loop.body) for wait in waits):
-                return True
-    return False
-
-
-def _is_short(home: Program, loop: cst.For | cst.While) -> bool:
-    """``for _ in range(2)``."""
-    match loop:
-        case cst.For(iter=cst.Call(func=cst.Name("range"), args=[arg])):
-            turns = home.arguments.number(arg.value)
-            return turns is not None and turns < _FEW
-        case _:
-            return False
-
-
 def _stays(program: Program, wait: cst.BaseExpression, sync: Sync) -> bool:
     """Whether a wait before a read is one that will not go."""
     if any(one is wait for one in _certain(program)):
@@ -440,15 +247,6 @@ def _follows_wait(home: Program, call: cst.Call, sync: Sync, depth: int) -> bool
 def _is_needed(program: Program, sync: Sync) -> bool:
     """Whether a read that comes first is one that will not go."""
     return needed_now(program, sync) or handed_on(program, sync) or decides_step(program, sync)
-
-
-def _is_lasting(program: Program, after: cst.BaseExpression | None) -> bool:
-    """Whether a wait after a read, in its function or in one that it calls, has to stay."""
-    home, wait = program, after
-    target = target_of(program, after) if isinstance(after, cst.Call) else None
-    if target is not None:
-        home, wait = target[0], _first_wait(*target)
-    return any(one.node is wait and _has_to_stay(home, one) for one in home.syncs)
 
 
 def asked_before(program: Program, sync: Sync) -> str:

@@ -12,7 +12,6 @@ from torchlint.analysis.arguments import Given
 from torchlint.analysis.dictionaries import literal
 from torchlint.analysis.loaders import LOADER
 from torchlint.analysis.options import option_default
-from torchlint.analysis.reasons import explained
 from torchlint.analysis.uses import is_label, uses_of
 from torchlint.syntax.chains import dotted
 from torchlint.syntax.scopes import Bind, Binding, ScopeKind
@@ -46,22 +45,6 @@ def workers_of(program: Program, loader: cst.Call) -> Workers:
     if given.given is not Given.YES:
         return Workers.NONE if given.absent else Workers.UNSURE
     return _joined([_count(program, value, 0) for value in given.values])
-
-
-def unasked_option(program: Program, loader: cst.Call) -> str:
-    """Return the option of the command line that gives a loader no workers unless it is asked to.
-
-    It is "" where a comment stands beside the default, and where the code may change the option.
-    """
-    match program.argument(loader, "num_workers", LOADER).values:
-        case [cst.Attribute(value=cst.Name(value=holder), attr=cst.Name(value=name)) as option]:
-            found = option_default(program, option)
-        case _:
-            return ""
-    if found is None or holder == "self" or _count(program, option, 0) is not Workers.UNASKED:
-        return ""
-    files = {id(one): one for one in (program, found[0])}.values()
-    return "" if explained(*found) or any(_may_change(one, name) for one in files) else name
 
 
 def _may_change(program: Program, name: str) -> bool:
@@ -306,17 +289,6 @@ def _named_locals(program: Program, node: cst.Name, depth: int) -> Iterator[Loca
 # -- when they start --------------------------------------------------------------------------
 
 
-def in_hook(program: Program, loader: cst.Call) -> bool:
-    """Whether a loader is made in ``train_dataloader``, which a framework calls."""
-    function = program.function(loader)
-    return (
-        bool(program.frameworks)
-        and function is not None
-        and program.is_method(function)
-        and function.name.value.endswith("_dataloader")
-    )
-
-
 def start_method(program: Program, loader: cst.Call) -> str:
     """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
     given = program.argument(loader, "multiprocessing_context", LOADER).values
@@ -337,14 +309,6 @@ def _method_named(program: Program, node: cst.CSTNode | None) -> str:
     if isinstance(node, cst.Call) and dotted(node.func).endswith("get_context") and node.args:
         node = node.args[0].value
     return literal(node) or "unknown"
-
-
-def runs_on_import(program: Program, node: cst.CSTNode) -> bool:
-    """Whether importing a file runs a node: it is not under ``if __name__ == "__main__":``.
-
-    Workers that are not forked import the file again, which must not start the training anew.
-    """
-    return started_by_import(program, node) is not None
 
 
 def started_by_import(program: Program, node: cst.CSTNode) -> tuple[Program, cst.CSTNode] | None:
