@@ -43,7 +43,7 @@ def waits(script: Script, read: HostRead) -> str:
     """Say how often the host waits for a read, and for how many others the same step waits."""
     frequency = script.frequency(read.node)
     reads = script.connected.reads_of_steps.get(frequency.loop, 1) if frequency.loop else 1
-    more = f", for one of {reads} reads" if reads > 1 else ""
+    more = f" (one of {reads} reads in it)" if reads > 1 else ""
     return f"waits for the GPU in every {STEPS[frequency.rate]}{more}"
 
 

@@ -211,8 +211,8 @@ def test_reads_of_one_statement_are_one_wait() -> None:
     (found,) = check(loop(lines), CODE)
     assert found.severity.word == "warning"
     assert found.message == (
-        "reading `loss.item()` and 1 more to show it waits for the GPU in every training step, "
-        "for one of 2 reads"
+        "reading `loss.item()` and 1 more to show it waits for the GPU in every training step "
+        "(one of 2 reads in it)"
     )
 
 
