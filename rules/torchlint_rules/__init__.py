@@ -122,6 +122,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL201",

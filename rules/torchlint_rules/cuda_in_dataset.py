@@ -71,313 +71,216 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.batches import Pinned, pinned
-from torchlint.analysis.datasets import TENSOR_DATASET
-from torchlint.analysis.dictionaries import literal
-from torchlint.analysis.loaded import functions_given
-from torchlint.analysis.loaders import LOADER
-from torchlint.analysis.neighbours import loaders_around, texts_around
-from torchlint.analysis.origins import origins
-from torchlint.analysis.values import Device, Kind
-from torchlint.analysis.workers import Workers, workers_of
 from torchlint.rule import Finding, Severity
-from torchlint.syntax.chains import dotted
+from torchlint.semantics.tensors import places_of
+from torchlint.semantics.values import (
+    At,
+    Device,
+    Function,
+    Instance,
+    Library,
+    Nothing,
+    Place,
+    Tensor,
+)
+from torchlint.training.conventions import suggested
+from torchlint.training.datasets import GIVES, MEMORY, datasets_of, reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.classes import Store
-    from torchlint.analysis.datasets import Dataset
-    from torchlint.analysis.program import Program
+    from torchlint.training.loaders import Loader
+    from torchlint.training.script import Script
 
-TAKES = ("__getitem__", "__getitems__", "__iter__")
-HOLDERS = ("self", "cls", "args", "opt", "opts", "cfg", "config", "conf", "hparams", "params",
-           "options")  # fmt: skip
-DEPTH = 3  # functions that a method calls
-
-
-class Part(enum.Enum):
-    """What a function does for a loader."""
-
-    SAMPLE = enum.auto()
-    BATCH = enum.auto()
-    WORKER = enum.auto()  # it starts one
+HELP = (
+    "Return tensors on the CPU, and copy each batch in the training loop: pin_memory=True "
+    "and x.to(device, non_blocking=True)."
+)
 
 
 @dataclass(slots=True, eq=False)
-class Place:
-    """A function that a loader runs; ``workers`` and ``batches``: of any of its loaders."""
+class Run:
+    """A function that loaders run, for samples, "batches" or "workers", and for which of them."""
 
-    function: cst.FunctionDef | cst.Lambda
-    part: Part
-    used: bool = False
-    workers: bool = False
-    batches: bool = False
+    part: str
+    loaders: list[Loader]
 
 
-def cuda_in_dataset(program: Program) -> Iterator[Finding]:
+def cuda_in_dataset(script: Script) -> Iterator[Finding]:
     """Find work on the GPU in datasets and collate functions, and data on it for workers."""
-    for place in places(program):
-        move = first_move(program, place.function, 0)
+    for at, run in functions(script).items():
+        move = first_move(script, at) if at.file == script.file else None
         if move is not None:
-            yield finding(program, place, *move)
-    for loader in program.loaders.calls:
-        held = held_on_gpu(program, loader)
-        if held is not None:
-            yield kept(program, loader, held)
+            yield finding(script, at, run, *move)
+    for loader in script.loaders:
+        held = held_on_gpu(script, loader)
+        if held:
+            yield kept(script, loader, held)
 
 
-def places(program: Program) -> list[Place]:
-    """Return the functions of this file that loaders run, here and in the files around."""
-    found: dict[int, Place] = {}
-    likely = list(likely_functions(program))
-    for home, loader in loaders_around(program) if likely else own_loaders(program):
-        for where, function, part in run_by(home, loader):
-            if where is program:
-                place = found.setdefault(id(function), Place(function, part))
-                place.used = True
-                place.workers |= workers_of(home, loader) is Workers.SOME
-                place.batches |= makes_batches(home, loader)
-    if "DataLoader" in program.text or any("DataLoader" in text for text in texts_around(program)):
-        for function in likely:
-            owner = program.classes.around(function)
-            if owner is not None and owner.is_dataset:
-                found.setdefault(id(function), Place(function, Part.SAMPLE))
-    return list(found.values())
+def functions(script: Script) -> dict[At, Run]:
+    """Return the functions that loaders run, and those of datasets without one that is seen."""
+    found: dict[At, Run] = {}
+    evaluation, effects = script.connected.evaluation, script.connected.frequencies.effects
+    for loader in script.connected.loaders:
+        datasets = datasets_of(effects, loader)
+        starts = [one.at for one in loader.value("worker_init_fn") if isinstance(one, Function)]
+        for part, several in (("samples", datasets.methods(*GIVES)), ("batches", datasets.collates),
+                              ("workers", starts)):  # fmt: skip
+            for at in several:
+                found.setdefault(at, Run(part, [])).loaders.append(loader)
+    modules = evaluation.files.modules
+    is_used = any("DataLoader" in module.index.named for module in modules)
+    for cls in evaluation.classes if is_used else ():
+        for name in GIVES if evaluation.classes.kind(cls.at) == "dataset" else ():
+            if name in cls.methods:
+                at = evaluation.at(cls.methods[name], cls.at.file)
+                found.setdefault(at, Run("samples", []))
+    return found
 
 
-def own_loaders(program: Program) -> Iterator[tuple[Program, cst.Call]]:
-    """Yield the loaders of the file."""
-    return ((program, loader) for loader in program.loaders.calls)
-
-
-def likely_functions(program: Program) -> Iterator[cst.FunctionDef]:
-    """Yield what loaders of other files may run, by its name, and what works on some device."""
-    for function in program.index.of(cst.FunctionDef):
-        name = function.name.value
-        if name in TAKES or name == "__call__" or "collate" in name:
-            calls = program.index.below(function.body, cst.Call)
-            if any(device_of(program, call) is not None for call in calls):
-                yield function
-
-
-def run_by(
-    program: Program, loader: cst.Call
-) -> Iterator[tuple[Program, cst.FunctionDef | cst.Lambda, Part]]:
-    """Yield the functions that a loader runs, with the files that they stand in."""
-    for data in program.datasets.of_loader(loader):
-        for name in TAKES:
-            method = data.method(name)
-            if method is not None:
-                yield *method, Part.SAMPLE
-    for argument, part in (("collate_fn", Part.BATCH), ("worker_init_fn", Part.WORKER)):
-        for home, function in functions_given(program, loader, argument):
-            yield home, function, part
-
-
-def makes_batches(program: Program, loader: cst.Call) -> bool:
-    """Whether the samples of a loader are put together: they are no batches themselves."""
-    size = program.argument(loader, "batch_size", LOADER)
-    batches = program.argument(loader, "batch_sampler", LOADER)
-    if size.absent:
-        return not batches.absent
-    return not any(literal(value) in ("None", "1") for value in size.values)
-
-
-# -- moves ------------------------------------------------------------------------------------
-
-
-def first_move(
-    program: Program, function: cst.FunctionDef | cst.Lambda, depth: int
-) -> tuple[cst.Call, bool] | None:
-    """Return the first call that makes or moves something on a GPU, and whether it surely does."""
-    calls = sorted(program.index.below(function.body, cst.Call), key=program.index.order)
-    for call in calls:
-        target = device_of(program, call)
-        if target is not None:
-            device = Device.CUDA if target is call else known_device(program, target)
-            if device.gpu:
-                return call, device is Device.CUDA and not under_condition(program, call, function)
-    for call in calls:
-        inner = program.calls.target(call)
-        if inner is not None and depth < DEPTH and inner is not function:
-            found = first_move(program, inner, depth + 1)
-            if found is not None:
-                return call, found[1] and not under_condition(program, call, function)
+def first_move(script: Script, function: At) -> tuple[cst.Call, bool] | None:
+    """Return the first call that works on a GPU, by others too, and whether it surely does."""
+    effects = script.connected.frequencies.effects
+    sites = sorted(effects.sites.get(function, ()), key=lambda s: script.module.index.order(s.node))
+    for site in sites:
+        sure = works_on_gpu(script, site.node)
+        if sure is not None:
+            return site.node, sure and not is_conditional(script, site.node)
+    for site in sites:
+        inner = [works_on_gpu(script, one.node) for one, _ in reached(effects, site.targets)]
+        known = [one for one in inner if one is not None]
+        if known:
+            return site.node, any(known) and not is_conditional(script, site.node)
     return None
 
 
-def device_of(program: Program, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the expression that says where a call puts a tensor; the call, if CUDA by its name."""
-    first = next((a.value for a in call.args if a.keyword is None and not a.star), None)
-    named = next((a.value for a in call.args if a.keyword and a.keyword.value == "device"), None)
+def works_on_gpu(script: Script, call: cst.Call) -> bool | None:
+    """Whether a call makes or moves something on a GPU: surely, perhaps, or (None) not at all."""
+    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == "device"]
+    first = [arg.value for arg in call.args if arg.keyword is None][:1]
+    called = script.value(call.func)
+    names = [one.name for one in called if isinstance(one, Library)]
+    if any(name.startswith("torch.cuda.") and name.endswith("Tensor") for name in names):
+        return True
     match call.func:
-        case cst.Attribute(attr=cst.Name(value="cuda")):
-            return call if not program.qualified(call.func) else None
-        case cst.Attribute(attr=cst.Name(value="to")):
-            return named or first
-        case cst.Attribute(attr=cst.Name(value=name)):
-            qualified = program.qualified(call.func)
-            if qualified.startswith("torch.cuda.") and name.endswith("Tensor"):
-                return call
-            return named if qualified.startswith("torch.") else None
+        case cst.Attribute(attr=cst.Name(value="cuda")) if not names:
+            return True
+        case cst.Attribute(attr=cst.Name(value="to")) if not names:
+            wanted = named or first
         case _:
-            return None
+            wanted = named if any(name.startswith("torch.") for name in names) else []
+    for node in wanted:
+        value = [one for one in script.value(node) if not isinstance(one, Nothing)]
+        if not any(isinstance(one, (Tensor, Library)) for one in value) and value:
+            places = places_of(tuple(value))
+            if Device.CUDA in places:
+                return True
+            is_place = all(isinstance(one, Place) for one in value) or is_called_device(
+                script, node
+            )
+            if is_place and places == [Device.UNKNOWN] and not is_of_tensor(script, node):
+                return False
+    return None
 
 
-def known_device(program: Program, node: cst.BaseExpression) -> Device:
-    """Return the device that an expression names: CUDA where that is seen, MAYBE by its name."""
-    if is_of_tensor(node):
-        return Device.UNKNOWN
-    found = {device_at(program, one) for one in origins(program, node)}
-    if Device.UNKNOWN not in found:
-        return Device.CUDA if any(one.gpu for one in found) else Device.CPU
-    guess = program.values.device(node) or Device.UNKNOWN
-    return guess if guess.gpu and program.devices.named else Device.UNKNOWN
+def is_called_device(script: Script, node: cst.BaseExpression) -> bool:
+    """``self.device``, where nothing else is known of it."""
+    match node:
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)):
+            own = any(isinstance(one, Instance) for one in script.value(owner))
+            return own and suggested(name) == "device"
+    return False
 
 
-def device_at(program: Program, node: cst.CSTNode) -> Device:
-    """Return the device that a call or literal names, UNKNOWN if none is seen."""
-    if isinstance(node, cst.Name | cst.Attribute | cst.Param):
-        return Device.UNKNOWN
-    if isinstance(node, cst.Integer):
-        return Device.CUDA
-    value = program.value(node)
-    return value.device if value.kind is Kind.DEVICE else program.devices.of_string(node)
-
-
-def is_of_tensor(node: cst.BaseExpression) -> bool:
+def is_of_tensor(script: Script, node: cst.BaseExpression) -> bool:
     """``x.device``: where another tensor is."""
-    if not (isinstance(node, cst.Attribute) and node.attr.value == "device"):
-        return False
-    return not (isinstance(node.value, cst.Name) and node.value.value in HOLDERS)
+    return isinstance(node, cst.Attribute) and any(
+        isinstance(one, Tensor) for one in script.value(node.value)
+    )
 
 
-def under_condition(program: Program, call: cst.Call, function: cst.CSTNode) -> bool:
-    """Whether a condition decides in a function whether a call is made."""
-    for above in program.index.ancestors(call):
-        if above is function:
+def is_conditional(script: Script, call: cst.Call) -> bool:
+    """Whether a condition decides in its function whether a call is made."""
+    for above in script.module.index.ancestors(call):
+        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
             return False
-        if isinstance(above, cst.If | cst.IfExp | cst.Try | cst.ExceptHandler):
+        if isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.ExceptHandler)):
             return True
     return False
 
 
-# -- findings ---------------------------------------------------------------------------------
-
-
-def finding(program: Program, place: Place, move: cst.Call, sure: bool) -> Finding:
+def finding(script: Script, at: At, run: Run, move: cst.Call, sure: bool) -> Finding:
     """Return the finding for work on the GPU in what a loader runs."""
-    where = f"`{name_of(program, place.function)}`"
-    code = f"`{program.brief(move)}`"
+    code, where = f"`{script.module.brief(move)}`", f"`{name_of(script, at)}`"
     does = "works on the GPU" if sure else "may work on the GPU"
-    if place.workers or place.part is Part.WORKER:
+    workers = run.part == "workers" or any(one.has_workers for one in run.loaders)
+    if workers:
         text = f"{code} in {where} {does} in worker processes, which cannot if they are forked"
-    elif place.part is Part.SAMPLE:
+    elif run.part == "samples":
         text = f"{code} in {where} {does} for each sample by itself, and rules out workers"
     else:
         text = f"{code} in {where} {does} while training waits, and rules out workers"
-    costs = place.workers or place.part is Part.WORKER
-    costs |= place.part is Part.SAMPLE and place.used and place.batches
-    return Finding(
-        move,
-        text,
-        severity=None if costs and sure and not program.frameworks else Severity.INFO,
-        help="Return tensors on the CPU, and copy each batch in the training loop: pin_memory=True "
-        "and x.to(device, non_blocking=True).",
-    )
+    costs = workers or (run.part == "samples" and any(map(makes_batches, run.loaders)))
+    is_plain = costs and sure and not script.frameworks
+    return Finding(move, text, severity=None if is_plain else Severity.INFO, help=HELP)
 
 
-def name_of(program: Program, function: cst.FunctionDef | cst.Lambda) -> str:
+def makes_batches(loader: Loader) -> bool:
+    """Whether the samples of a loader are put together: they are no batches themselves."""
+    if "batch_size" not in loader.arguments:
+        return "batch_sampler" in loader.arguments
+    return not loader.lacks("batch_size") and not loader.is_told("batch_size", 1)
+
+
+def name_of(script: Script, at: At) -> str:
     """Return the name of a function, with that of its class."""
-    if isinstance(function, cst.Lambda):
-        return program.brief(function)
-    owner = program.classes.around(function)
-    inside = owner is not None and program.is_method(function)
-    return f"{owner.name}.{function.name.value}" if owner and inside else function.name.value
+    evaluation = script.connected.evaluation
+    unit = evaluation.units[at]
+    if not isinstance(unit.node, cst.FunctionDef):
+        return script.module.brief(unit.node)
+    cls = evaluation.class_around(unit)
+    return f"{cls.name}.{unit.node.name.value}" if cls else unit.node.name.value
 
 
-def held_on_gpu(program: Program, loader: cst.Call) -> str | None:
-    """Return what a dataset keeps on the GPU, of a loader with workers or pinned memory."""
-    if (
-        workers_of(program, loader) is not Workers.SOME
-        and pinned(program, loader) is not Pinned.YES
-    ):
-        return None
-    for data in program.datasets.of_loader(loader):
-        if data.type == TENSOR_DATASET and data.call is not None:
-            for arg in data.call.args:
-                if is_on_gpu(data.program, arg.value):
-                    return data.program.brief(arg.value)
-        for name in TAKES:
-            method = data.method(name)
-            held = None if method is None else kept_in(data, *method)
-            if held is not None:
-                return held
-    return None
+def held_on_gpu(script: Script, loader: Loader) -> str:
+    """Return what a dataset keeps on the GPU, of a loader with workers or pinned memory, or ""."""
+    if not loader.has_workers and not loader.is_pinned:
+        return ""
+    evaluation = script.connected.evaluation
+    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    nodes: list[tuple[cst.BaseExpression, int]] = []
+    for one in datasets.found:
+        if getattr(one, "kind", "") == MEMORY and (call := getattr(one, "call", None)):
+            made = evaluation.node(call)
+            assert isinstance(made, cst.Call)
+            nodes += [(arg.value, call.file) for arg in made.args]
+    for at in datasets.methods(*GIVES):
+        index = evaluation.files.modules[at.file].index
+        nodes += [(item.value, at.file) for item in index.below(evaluation.node(at), cst.Subscript)]
+    for node, file in nodes:
+        value = script.value(node)
+        if value and all(isinstance(o, Tensor) and o.device is Device.CUDA for o in value):
+            return evaluation.files.modules[file].brief(node)
+    return ""
 
 
-def kept_in(data: Dataset, program: Program, method: cst.FunctionDef) -> str | None:
-    """Return what a dataset keeps on the GPU and takes samples out of, in a method."""
-    for node in program.index.below(method.body, cst.Subscript):
-        name = dotted(node.value)
-        if name.startswith("self.") and is_on_gpu(program, node.value):
-            given = given_for(data, name.removeprefix("self."))
-            if all(is_on_gpu(data.program, one) for one in given):
-                return program.brief(node.value)
-    return None
-
-
-def given_for(data: Dataset, name: str) -> list[cst.BaseExpression]:
-    """Return what the call that makes a dataset passes for what the dataset keeps, where seen.
-
-    Another call of the class may put other tensors on the GPU.
-    """
-    stores = [(home, one) for home, owner in data.lineage() for one in owner.stores.get(name, ())]
-    passed = [passed_for(data, *store) for store in stores]
-    found = [one for one in passed if one is not None]
-    return found if len(found) == len(passed) else []
-
-
-def passed_for(data: Dataset, program: Program, store: Store) -> cst.BaseExpression | None:
-    """Return what is passed for a parameter that is kept as it is: ``self.x = x.float()``."""
-    node = store.value
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value in ("to", "cuda", "type"):
-            return None
-        node = node.func.value
-    if not isinstance(node, cst.Name) or store.path or data.call is None:
-        return None
-    method = store.method
-    bound = program.flow.reaching(node)
-    params = [one.value for one in bound if isinstance(one.value, cst.Param)]
-    if method.name.value != "__init__" or len(params) != 1 or len(bound) != 1:
-        return None
-    return program.calls.passed(method, params[0], data.call)
-
-
-def is_on_gpu(program: Program, node: cst.BaseExpression) -> bool:
-    """Whether an expression is seen to be a tensor on a GPU, where there is one."""
-    values = [program.value(one) for one in origins(program, node)]
-    return bool(values) and all(v.kind is Kind.TENSOR and v.device.gpu for v in values)
-
-
-def kept(program: Program, loader: cst.Call, held: str) -> Finding:
+def kept(script: Script, loader: Loader, held: str) -> Finding:
     """Return the finding for a dataset on the GPU whose loader cannot use it."""
-    workers = workers_of(program, loader) is Workers.SOME
     why = (
-        "workers that are forked cannot read" if workers else "`pin_memory=True` cannot be done to"
+        "workers that are forked cannot read"
+        if loader.has_workers
+        else "`pin_memory=True` cannot be done to"
     )
     return Finding(
-        loader,
+        loader.node,
         f"the dataset of this DataLoader keeps `{held}` on the GPU, which {why}",
-        severity=Severity.INFO if program.frameworks else None,
+        severity=Severity.INFO if script.frameworks else None,
         help="Keep the data on the GPU without workers and without pin_memory, or on the CPU with "
         "both.",
     )
