@@ -77,19 +77,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import (
     At,
     Device,
     Function,
-    Instance,
-    Library,
-    Nothing,
-    Place,
     Tensor,
 )
-from torchlint.training.conventions import suggested
 from torchlint.training.datasets import GIVES, MEMORY, datasets_of, reached
+from torchlint.training.gpu_work import works_on_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,51 +153,6 @@ def first_move(script: Script, function: At) -> tuple[cst.Call, bool] | None:
         if known:
             return site.node, any(known) and not is_conditional(script, site.node)
     return None
-
-
-def works_on_gpu(script: Script, call: cst.Call) -> bool | None:
-    """Whether a call makes or moves something on a GPU: surely, perhaps, or (None) not at all."""
-    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == "device"]
-    first = [arg.value for arg in call.args if arg.keyword is None][:1]
-    called = script.value(call.func)
-    names = [one.name for one in called if isinstance(one, Library)]
-    if any(name.startswith("torch.cuda.") and name.endswith("Tensor") for name in names):
-        return True
-    match call.func:
-        case cst.Attribute(attr=cst.Name(value="cuda")) if not names:
-            return True
-        case cst.Attribute(attr=cst.Name(value="to")) if not names:
-            wanted = named or first
-        case _:
-            wanted = named if any(name.startswith("torch.") for name in names) else []
-    for node in wanted:
-        value = [one for one in script.value(node) if not isinstance(one, Nothing)]
-        if not any(isinstance(one, (Tensor, Library)) for one in value) and value:
-            places = places_of(tuple(value))
-            if Device.CUDA in places:
-                return True
-            is_place = all(isinstance(one, Place) for one in value) or is_called_device(
-                script, node
-            )
-            if is_place and places == [Device.UNKNOWN] and not is_of_tensor(script, node):
-                return False
-    return None
-
-
-def is_called_device(script: Script, node: cst.BaseExpression) -> bool:
-    """``self.device``, where nothing else is known of it."""
-    match node:
-        case cst.Attribute(value=owner, attr=cst.Name(value=name)):
-            own = any(isinstance(one, Instance) for one in script.value(owner))
-            return own and suggested(name) == "device"
-    return False
-
-
-def is_of_tensor(script: Script, node: cst.BaseExpression) -> bool:
-    """``x.device``: where another tensor is."""
-    return isinstance(node, cst.Attribute) and any(
-        isinstance(one, Tensor) for one in script.value(node.value)
-    )
 
 
 def is_conditional(script: Script, call: cst.Call) -> bool:
