@@ -9,6 +9,7 @@ from torchlint.semantics import builtin_calls, collections_calls, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.callbacks import CALLERS, PARTIAL, called_back, of_partial, partial
 from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
+from torchlint.semantics.loaders import COLLATES, put_together
 from torchlint.semantics.models import of_model
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.run import GRAD
@@ -94,6 +95,8 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
     if name == "torch.utils.data.random_split":
         part = run.one(Object("torch.utils.data.Subset", run.at(node)))
         return run.sets.nested(Sequence("list", None, part, None))
+    if name in COLLATES:
+        return put_together(run, first_of(passed, 0, "batch"))
     if name in NO_GRAD or name in AUTOCASTS or name == "torch.enable_grad":
         return run.one(Object(name, run.at(node)))
     if name == "torch.set_grad_enabled":

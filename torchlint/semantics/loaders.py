@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import given_to
+from torchlint.semantics.operations import element_of
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
@@ -19,6 +20,7 @@ from torchlint.semantics.values import (
     Function,
     Guess,
     Instance,
+    Library,
     Loaded,
     Nothing,
     Number,
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 # Datasets that give samples of others.
 HOLDERS = frozenset({"torch.utils.data.Subset", "torch.utils.data.ConcatDataset"})
 ROWS = "torch.utils.data.TensorDataset"
+# What puts samples together where no `collate_fn` does.
+COLLATES = frozenset(
+    f"torch.utils.data.{place}default_collate" for place in ("", "_utils.collate.")
+)
 PARAMETERS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
     "pin_memory", "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -76,10 +82,18 @@ def _batch(run: Run, call: At) -> Value:
                 value = run.sets.union(value, _put_by(run, one, samples, call))
         if value:
             return run.sets.each(value, lambda one: _marked(run, one, call))
-    is_plain = collate is None or all(isinstance(one, Nothing) for one in collate.value)
+    is_plain = collate is None or all(
+        isinstance(one, Nothing) or (isinstance(one, Library) and one.name in COLLATES)
+        for one in collate.value
+    )
     if not sample or not is_plain:
         return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
     return run.sets.each(sample, lambda one: _collated(run, one, call))
+
+
+def put_together(run: Run, samples: Value) -> Value:
+    """Return what a call of `default_collate` gives, whose samples no loader has drawn."""
+    return _all(run, element_of(run, samples), None) or run.sets.unknown
 
 
 def arguments(evaluation: Evaluation, call: At) -> dict[str, Argument]:
@@ -187,14 +201,15 @@ def _column(run: Run, node: cst.BaseExpression) -> list[Tensor]:
     return [Tensor()]
 
 
-def _collated(run: Run, one: Alternative, call: At) -> Value:
+def _collated(run: Run, one: Alternative, call: At | None) -> Value:
     """Return what `default_collate` makes of a sample's part."""
+    loaded = Loaded.NO if call is None else Loaded.YES
     match one:
         case Tensor(device=device, dtype=dtype):
             where = Device.HOST if device is Device.UNKNOWN else device
-            return run.one(Tensor(where, call, Loaded.YES, dtype=dtype))
+            return run.one(Tensor(where, call, loaded, dtype=dtype))
         case Array() | Number() | Truth():
-            return run.one(Tensor(Device.HOST, call, Loaded.YES))
+            return run.one(Tensor(Device.HOST, call, loaded))
         case Text():
             return run.one(Sequence("list", None, run.one(one), None))
         case Sequence(elements=tuple(elements)):
@@ -203,10 +218,10 @@ def _collated(run: Run, one: Alternative, call: At) -> Value:
         case Dictionary(entries=entries, element=element):
             made = tuple((key, _all(run, value, call)) for key, value in entries)
             return run.sets.nested(Dictionary(made, _all(run, element, call), None))
-    return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
+    return run.one(Tensor(Device.HOST, call, loaded, sure=False))
 
 
-def _all(run: Run, value: Value, call: At) -> Value:
+def _all(run: Run, value: Value, call: At | None) -> Value:
     return run.sets.each(value, lambda one: _collated(run, one, call)) if value else value
 
 
