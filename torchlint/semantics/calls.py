@@ -47,7 +47,7 @@ def call(run: Run, node: cst.Call) -> Value:
         return NEVER
     value = run.sets.each(func, lambda one: apply(run, node, one, passed))
     if value == run.sets.unknown:
-        return run.sets.union(value, _moved(run, node, passed))
+        return run.sets.union(value, _moved(run, node, passed) or _named(run, node))
     if not run.records and all(_computes(one) for one in func):
         return unrecorded(run, value)
     return value
@@ -87,6 +87,14 @@ def _moved(run: Run, node: cst.Call, passed: Sequence[Passed]) -> Value:
         and device_of(where) is Device.CUDA
     )
     return run.one(Tensor(Device.CUDA)) if is_gpu else NEVER
+
+
+def _named(run: Run, node: cst.Call) -> Value:
+    """``x.named_parameters()``: only modules have that, and it gives names and tensors."""
+    match node.func:
+        case cst.Attribute(attr=cst.Name(value=name)) if name in methods.NAMED:
+            return methods.named_tensors(run)
+    return NEVER
 
 
 def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) -> Value:

@@ -272,14 +272,19 @@ def _of_module(
     if name in OF_PARAMETERS:
         return run.one(Parameters(models))
     if name in NAMED:
-        pair = run.one(Text()), run.one(Tensor())
-        return run.sets.nested(Iterator(run.sets.nested(Sequence("tuple", pair, NEVER, None))))
+        return named_tensors(run)
     if name in OF_MODULES:
         held = NEVER
         if name == "children" and isinstance(one, Object) and one.kind in CONTAINERS:
             held = run.evaluation.put_into(run, one.call)
         return run.sets.nested(Iterator(held or run.sets.unknown))
     return run.sets.unknown
+
+
+def named_tensors(run: Run) -> Value:
+    """Return what ``named_parameters()`` gives."""
+    pair = run.one(Text()), run.one(Tensor())
+    return run.sets.nested(Iterator(run.sets.nested(Sequence("tuple", pair, NEVER, None))))
 
 
 def _placed(name: str, passed: Several[Passed]) -> Device:
