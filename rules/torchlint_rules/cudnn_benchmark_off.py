@@ -41,14 +41,14 @@ the shapes stay the same, as in a training on images of one size.
         optimizer.step()
 
 ## Leaves alone
-- Scripts that speak of cuDNN or of determinism, here or in a file that they import, and those
-  that call a function to make runs repeatable which is not seen.
-- Inputs that are not seen to have one size (a data set of such images, a crop, a resize of both
-  sides), or may have several: a `collate_fn`, several scales, detection.
-- Models without convolutions in two or three dimensions, or with the few that cut an image into
-  parts for a transformer.
-- Scripts for the CPU, and files that are not started as a script, or do not train.
-- `benchmark = False` beside `deterministic`, a seed, a condition or a comment: that is meant.
+- Trainings for which cuDNN is told to try, or by an option, here or in a connected file, and those
+  that are told to be deterministic.
+- Models in which no convolution is seen, and those that run on the host.
+- Training loops that no optimizer's step or backward pass shows.
+
+There is no fix where the size of the inputs is not seen to stay: where no loader of torch stacks
+the samples, which it can do with samples of one size only, and with frameworks, which have their
+own switch (`Trainer(benchmark=True)` of Lightning).
 
 ## Fix safety
 Unsafe: which algorithm is the fastest can differ from run to run, and the results with it, by
@@ -68,130 +68,133 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import literal
-from torchlint.analysis.convolutions import convolutional, fixed_shapes
-from torchlint.analysis.debugging import in_test, on_request
-from torchlint.analysis.loops import Role
-from torchlint.analysis.reasons import explained
-from torchlint.analysis.scripts import at_the_top, is_script
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Nothing, Number
+from torchlint.training.datasets import datasets_of
+from torchlint.training.processes import SEEDS
+from torchlint.training.step_models import loader_of
+from torchlint_rules.top_line import at_the_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.loops import Loop
-    from torchlint.analysis.program import Program
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.script import Script
+    from torchlint.training.settings import Setting
+from torchlint.training.step_models import StepModel
 
 SWITCH = "torch.backends.cudnn.benchmark"
+REPEATABLE = ("torch.backends.cudnn.deterministic", "torch.use_deterministic_algorithms")
 LINE = f"{SWITCH} = True"
-CHOSEN = re.compile(r"cudnn|deterministic|max.autotune")
-REPEATABLE = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
+FAMILIES = (
+    "resnet", "resnext", "wide_resnet", "efficientnet", "mobilenet", "densenet", "vgg", "convnext",
+    "regnet", "inception", "googlenet", "alexnet", "squeezenet", "shufflenet", "mnasnet",
+)  # fmt: skip
+TRAINER = ("lightning.Trainer", "pytorch_lightning.Trainer")
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
     "first step with each shape takes longer, as does a smaller last batch; it may need more memory"
 )
 
 
-def cudnn_benchmark_off(program: Program) -> Iterator[Finding]:
+def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     """Find trainings of convolutions for which cuDNN may not look for the fastest algorithm."""
-    if not CHOSEN.search(program.text):
-        yield from left_off(program)
-    elif "deterministic" not in program.text:
-        yield from told(program)
-
-
-def left_off(program: Program) -> Iterator[Finding]:
-    """The script says nothing."""
-    model = model_for_it(program)
-    if model is None or chosen_elsewhere(program):
+    models = script.connected.step_models
+    models = tuple(one for one in models if is_convolutional(script, one))
+    if not models:
         return
-    line = at_the_top(program, LINE)
-    yield Finding(
-        model,
-        f"the convolutions of `{program.brief(model)}` use the algorithms that cuDNN guesses, "
-        "though their inputs have one size",
-        None if line is None else fix(program, f"Set `{LINE}`", line),
-        help=f"{LINE} tries the algorithms once for each shape, and keeps the fastest.",
-    )
+    told = [one for one in script.connected.set_switches if one.written is not None]
+    if any(one.name in REPEATABLE and not one.is_off for one in told):
+        return
+    switches = [one for one in told if one.name == SWITCH and is_run(script, one)]
+    if any(not one.is_off for one in switches) or any(map(script.connected.calls, TRAINER)):
+        return
+    if switches:
+        yield from (told_off(script, one, models) for one in switches if one.file == script.file)
+        return
+    first = {id(model.step): model for model in reversed(models)}
+    nodes = {id(model.node): model for model in first.values() if model.file == script.file}
+    yield from (left_off(script, model) for model in reversed(nodes.values()))
 
 
-def told(program: Program) -> Iterator[Finding]:
-    """``benchmark = False``, and nothing says why."""
-    for node in program.index.of(cst.Attribute):
-        if node.attr.value != "benchmark" or program.qualified(node) != SWITCH:
-            continue
-        target = program.parent(node)
-        statement = None if target is None else program.parent(target)
-        if not isinstance(statement, cst.Assign) or literal(statement.value) != "False":
-            continue
-        if is_meant(program, statement) or (model := model_for_it(program)) is None:
-            continue
-        yield Finding(
-            statement,
-            f"`{program.brief(statement)}` keeps cuDNN from trying which algorithm is the fastest "
-            f"for the convolutions of `{program.brief(model)}`, though their inputs have one size",
-            fix(program, "Set it to True", Replace(statement.value, "True")),
-            help="Say why in a comment beside it, or let cuDNN try.",
-        )
-
-
-def model_for_it(program: Program) -> cst.Call | None:
-    """Return the call that builds a model of convolutions which the script trains on a GPU."""
-    if not (program.devices.named and fixed_shapes(program)):
-        return None
-    model = convolutional(program)
-    if model is None or in_test(program, model):
-        return None
-    return model if trains(program) and is_script(program) and program.devices.gpu else None
-
-
-def trains(program: Program) -> bool:
-    """Whether a loop of the file trains, by itself or by what it calls."""
-    loops: list[Loop] = [*program.index.of(cst.For), *program.index.of(cst.While)]
-    return any(program.loops.role(loop) in (Role.TRAIN, Role.EPOCH) for loop in loops)
-
-
-def chosen_elsewhere(program: Program) -> bool:
-    """Whether another file may make the choice: one of this project near by, or one not seen."""
-    for call in program.index.of(cst.Call):
-        last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        if isinstance(last, cst.Name) and REPEATABLE.search(last.value) and unseen(program, call):
+def is_convolutional(script: Script, model: StepModel) -> bool:
+    """Whether a model has a convolution, or is one of the known models that are made of them."""
+    for part in script.connected.parts.of(model.value):
+        package, _, last = part.name.rpartition(".")
+        if package.startswith("torch.nn") and last.lower().startswith(("conv", "lazyconv")):
             return True
-    if program.project is None or program.path is None:
-        return False
-    imports = program.project.imports
-    return any(CHOSEN.search(imports.text(path)) for path in imports.related(str(program.path)))
+        if package.startswith("torchvision.models") and last.lower().startswith(FAMILIES):
+            return True
+        if part.name == "timm.create_model" and part.call is not None:
+            call = script.connected.evaluation.node(part.call)
+            assert isinstance(call, cst.Call)
+            given = given_to(script.connected.evaluation, call, ("model_name",))[0]
+            names = given["model_name"].value if "model_name" in given else ()
+            if any(str(getattr(one, "value", "")).startswith(FAMILIES) for one in names):
+                return True
+    return False
 
 
-def unseen(program: Program, call: cst.Call) -> bool:
-    """Whether a call runs a function that is neither torch's nor one that can be read."""
-    name = program.qualified(call.func)
-    if not name or name.startswith(("torch.", "numpy.", "random.", ".")):
-        return False
-    return program.calls.target(call) is None and program.calls.elsewhere(call) is None
-
-
-def is_meant(program: Program, statement: cst.Assign) -> bool:
-    """Whether the switch was turned off for a reason."""
-    function = program.function(statement)
-    place: cst.CSTNode = program.module if function is None else function
-    seeds = any(
-        REPEATABLE.search(program.code(call.func)) for call in program.index.below(place, cst.Call)
+def left_off(script: Script, model: StepModel) -> Finding:
+    """The script says nothing."""
+    is_stacked = stacks(script, model)
+    line = at_the_top(script, LINE) if is_stacked and is_run(script, model) else None
+    return Finding(
+        model.node,
+        f"the convolutions of `{script.module.brief(model.node)}` use the algorithms that cuDNN "
+        f"guesses{', though their inputs have one size' if is_stacked else ''}",
+        None if line is None else fix(script, f"Set `{LINE}`", line),
+        help=f"{LINE} tries the algorithms once for each shape, and keeps the fastest"
+        f"{'.' if is_stacked else ': that pays where the inputs keep their size.'}",
     )
-    named = function is not None and REPEATABLE.search(function.name.value) is not None
-    return seeds or named or on_request(program, statement) or explained(program, statement)
 
 
-def fix(program: Program, title: str, rewrite: Rewrite) -> Fix | None:
+def is_run(script: Script, one: StepModel | Setting) -> bool:
+    """Whether the script is seen to make a model or to set a switch."""
+    return script.connected.frequencies.of(one.node, one.file).ways[0].known
+
+
+def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> Finding:
+    """``benchmark = False``."""
+    is_stacked = all(stacks(script, one) for one in models)
+    is_literal = switch.written is not None and script.module.code(switch.written) == "False"
+    frequency = script.frequency(switch.node)
+    is_seeded = any(map(script.connected.calls, SEEDS))
+    can_fix = is_stacked and is_literal and frequency.certain and not is_seeded
+    assert switch.written is not None
+    model = models[0]
+    name = script.connected.evaluation.files.modules[model.file].brief(model.node)
+    return Finding(
+        switch.node,
+        f"`{script.module.brief(switch.node)}` keeps cuDNN from trying which algorithm is the "
+        f"fastest for the convolutions of `{name}`"
+        f"{', though their inputs have one size' if is_stacked else ''}",
+        fix(script, "Set it to True", Replace(switch.written, "True")) if can_fix else None,
+        help="Let cuDNN try where the inputs keep their size.",
+    )
+
+
+def stacks(script: Script, model: StepModel) -> bool:
+    """Whether a loader stacks the samples that a model gets: that needs samples of one size."""
+    loader = loader_of(script.connected.loaders, model.step)
+    if loader is None:
+        return False
+    if datasets_of(script.connected.frequencies.effects, loader).is_in_memory:
+        return True
+    size = loader.arguments.get("batch_size")
+    is_one = size is None or any(each in (Nothing(), Number(1.0)) for each in size.value)
+    return loader.lacks("collate_fn", "batch_sampler") and not is_one
+
+
+def fix(script: Script, title: str, rewrite: Rewrite) -> Fix | None:
     """Return the fix; a framework has its own switch."""
-    if program.frameworks:
+    if script.frameworks:
         return None
     return Fix(title, Safety.UNSAFE, (rewrite,), CHANGES)

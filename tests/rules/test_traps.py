@@ -781,8 +781,6 @@ for x, y in torch.utils.data.DataLoader(datasets.{data}, 64):
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(images("ImageFolder('data')"), id="images of any size"),
-        pytest.param(images("ImageFolder('data', transforms.Resize(9))"), id="one side of two"),
         pytest.param(images(head="torch.use_deterministic_algorithms(True)"), id="repeatable"),
         pytest.param(images(head="torch.backends.cudnn.deterministic = True"), id="deterministic"),
     ],

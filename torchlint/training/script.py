@@ -31,8 +31,11 @@ from torchlint.training.layers import Layers
 from torchlint.training.loaders import Loader, loaders
 from torchlint.training.model_calls import ModelCalls
 from torchlint.training.models import Uses
+from torchlint.training.parts import Parts
 from torchlint.training.passes import Passes
 from torchlint.training.read_uses import Use, uses
+from torchlint.training.settings import Setting, settings
+from torchlint.training.step_models import StepModel, step_models
 from torchlint.training.steps import Steps
 
 if TYPE_CHECKING:
@@ -219,6 +222,21 @@ class Connected:
     def asked(self) -> Asked:
         """What gradients are asked of."""
         return Asked(self.evaluation, self.frequencies.effects)
+
+    @cached_property
+    def step_models(self) -> tuple[StepModel, ...]:
+        """The models that their training steps run."""
+        return step_models(self.steps) if self.uses_gpu else ()
+
+    @cached_property
+    def set_switches(self) -> tuple[Setting, ...]:
+        """The switches of torch that they set or read."""
+        return settings(self.evaluation)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What their models are made of."""
+        return Parts(self.evaluation)
 
     @cached_property
     def model_calls(self) -> ModelCalls:

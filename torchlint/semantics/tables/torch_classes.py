@@ -67,6 +67,15 @@ MODULES = frozenset({
     "torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel",
     "lightning.LightningModule", "torch.nn._Loss", "torch.nn._WeightedLoss",
 })  # fmt: skip
+# Functions of libraries that make models, by how their names begin.
+MAKES_MODELS = ("timm.create_model", *(
+    f"torchvision.models.{name}"
+    for name in """
+    alexnet convnext densenet efficientnet googlenet inception_v3 maxvit mnasnet mobilenet_v2
+    mobilenet_v3 regnet resnet1 resnet3 resnet5 resnext shufflenet_v2 squeezenet1 swin_ vgg1 vit_
+    wide_resnet
+    """.split()
+))  # fmt: skip
 SCHEDULERS = "torch.optim.lr_scheduler."
 
 KINDS: dict[str, str] = {
@@ -82,6 +91,8 @@ KINDS: dict[str, str] = {
 
 def kind_of(name: str) -> str:
     """Return what a class of a library makes: a "module", an "optimizer" ..., or ""."""
+    if name.startswith(MAKES_MODELS):
+        return "module"
     return "scheduler" if name.startswith(SCHEDULERS) else KINDS.get(name, "")
 
 
