@@ -362,7 +362,18 @@ def test_graphs_are_pinned_by_their_own_class():
         ("for key in batch:\n    batch[key] = batch[key].to(device)", 1),
         ("x = batch['x'].to(device) if n else batch['x'].cuda(non_blocking=True)", 1),
         ("x = batch['x'].cuda(non_blocking=True) if n else batch['x'].to(device)", 0),
+        (
+            """
+            x = batch["x"]
+            if n and device.type == "cuda":
+                x = x.cuda(n, non_blocking=True)
+            else:
+                x = x.to(device)
+            """,
+            1,
+        ),
     ],
 )
 def test_what_comes_before_and_beside(body, count):
-    assert len(check(script(body, loop="for batch in loader:"), CODE)) == count
+    source = script(textwrap.dedent(body).strip(), loop="for batch in loader:")
+    assert len(check(source, CODE)) == count

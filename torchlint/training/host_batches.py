@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
 from torchlint.training.copies import flat
 from torchlint.training.effects import unit_around
+from torchlint.training.guards import asks_for_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,9 +38,21 @@ def has_other_way(evaluation: Evaluation, copy: DeviceCopy, others: Iterable[Dev
         if isinstance(above, cst.FunctionDef):
             return False
         is_other = isinstance(above, (cst.If, cst.IfExp)) and around is above.orelse
-        if is_other and any(index.inside(one, above.body) for one in flagged):  # type: ignore[attr-defined]
+        if (
+            is_other
+            and any(index.inside(one, above.body) for one in flagged)  # type: ignore[attr-defined]
+            and not _asks_more(evaluation, above.test)  # type: ignore[attr-defined]
+        ):
             return True
         around = above
+    return False
+
+
+def _asks_more(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
+    """``gpu is not None and device.type == "cuda"``: there may be a GPU where that is false."""
+    match test:
+        case cst.BooleanOperation(operator=cst.And(), left=left, right=right):
+            return asks_for_device(evaluation, left) is not asks_for_device(evaluation, right)
     return False
 
 
