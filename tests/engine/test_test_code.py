@@ -57,6 +57,7 @@ class TestFits:
 """
 
 
+MADE = "model, loader = torch.nn.Linear(3, 3), DataLoader([])\n"
 TEST = function("test_net", "model, loader")
 
 
@@ -68,7 +69,7 @@ TEST = function("test_net", "model, loader")
         pytest.param("test_net.py", CASE, set(), id="a class that pytest runs"),
         pytest.param("conftest.py", function("net", "model, loader"), set(), id="conftest"),
         pytest.param("tests/net.py", TEST, {"TL201"}, id="a file that pytest does not look into"),
-        pytest.param("test.py", EPOCH, {"TL201"}, id="a script named for its test set"),
+        pytest.param("test.py", MADE + EPOCH, {"TL201"}, id="a script named for its test set"),
         pytest.param(
             "test_net.py", function("test", "model, loader"), {"TL201"}, id="nothing pytest runs"
         ),

@@ -45,7 +45,7 @@ def train(steps):
 # What the rule finds, without the seconds that torch takes.
 QUICK = """
 import os, signal, sys
-if os.path.exists("never"):
+if __name__ == "never":
     import torch
     torch.autograd.set_detect_anomaly(True)
 """

@@ -26,6 +26,7 @@ from torchlint.semantics.values import (
     Nothing,
     Number,
     Object,
+    Parameters,
     Place,
     Sequence,
     Tensor,
@@ -50,6 +51,7 @@ PASSES_ON = frozenset({
 })  # fmt: skip
 PREPARES = "apex.amp.initialize"  # hands back a model and its optimizer
 _UTILS = "torch.nn.utils."
+NORMS = frozenset(f"{_UTILS}{name}" for name in ("clip_grad_norm_", "get_total_norm"))
 HAND_BACK = frozenset({
     "copy.copy", "copy.deepcopy", "torch.compile", "torch.jit.script", "torch.jit.trace",
     "typing.cast", "torch.autograd.Variable", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
@@ -125,6 +127,8 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         return _like(run, node, passed)
     if short.startswith("is_") and short != "is_nonzero":
         return run.one(Truth())
+    if name in NORMS:
+        return run.one(_norm(run, passed))
     if name in tables.NO_TENSOR:
         return run.one(Object(name, run.at(node)))
     if name.startswith(
@@ -132,6 +136,19 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
     ) or (name.count(".") == 1 and short[:1].islower()):
         return of_operation(run, short, passed)
     return run.one(Object(name, run.at(node)))
+
+
+def _norm(run: Run, passed: Several[Passed]) -> Tensor:
+    """Return the norm of gradients: it lives where their model does."""
+    models = [
+        call
+        for one in first_of(passed, 0, "parameters")
+        if isinstance(one, Parameters)
+        for call in one.models
+    ]
+    places = {run.evaluation.placed(run, Object("", call)) for call in models}
+    device = places.pop() if len(places) == 1 else Device.UNKNOWN
+    return Tensor(device, dtype="float", sure=device is not Device.UNKNOWN)
 
 
 def _factory(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
