@@ -395,6 +395,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=((".step()",), Nearby(("lr_scheduler", "transformers"))),
+        takes_script=True,
     ),
     Rule(
         code="TL607",

@@ -37,18 +37,18 @@ that is moved on once in each epoch never gets farther than its warm-up.
             scheduler.step()
 
 ## Leaves alone
-- `ReduceLROnPlateau`, and schedulers that are not torch's: those of other libraries, and classes
-  that have a `step` of their own, or a `get_lr` that does not ask for `self.last_epoch` or begins
-  with a learning rate of 0 (`rate * self.last_epoch / steps`).
-- `step(epoch)`, which sets the learning rate of that epoch.
-- Optimizers that may have stepped before: earlier in the same turn, before the loop, or in a
-  function that is not seen and trains by its name.
-- Steps under a condition that may not hold in the first turn, and those that only catch up with a
-  training that is resumed: a loop of nothing else, or where `last_epoch` is set by hand.
-- Places where the order is not seen, files that import a training framework, and projects that
-  pin a torch older than 1.1 or use what it no longer has.  Where only a README names such a torch,
-  the finding is information.
-- TL605: schedules that something else moves on as well.
+- `ReduceLROnPlateau`, `step(epoch)`, schedulers of other libraries, and classes with a `step` of
+  their own.
+- Optimizers that have stepped before: earlier in the same turn, before the loop, or in a call that
+  gets the optimizer in the same turn and is not seen.
+- Steps under a condition that may not hold in the first turn, loops of nothing else, which catch up
+  with a training that is resumed, and schedulers whose `last_epoch` is set by hand.
+- Projects that pin a torch older than 1.1.
+- TL605: schedules that something else moves on as well, or may.
+
+Information: what is not seen for certain (which scheduler or optimizer it is, whether the caller or
+a framework has its own order), a `get_lr` that begins at 0, steps outside of loops, and projects
+whose README or code is of a torch older than 1.1.
 
 ## Fix safety
 There is no fix: the line has to move behind a loop, and what is logged and saved between the two
@@ -69,72 +69,64 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.loops import Role
-from torchlint.analysis.schedules import counts_batches, moves
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.tables.torch_classes import SCHEDULERS
+from torchlint.semantics.values import Object
+from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.schedules import Early, Schedule
+    from torchlint.semantics.values import Value
+    from torchlint.training.schedules import Early
+    from torchlint.training.script import Script
 
 SINCE = Version("1.1")  # the first learning rate is set as a scheduler is made
+# Each step has another learning rate, and the first one does not come again.
+CHANGING = frozenset(
+    f"{SCHEDULERS}{name}" for name in ("ExponentialLR", "LinearLR", "OneCycleLR", "PolynomialLR")
+)
 
 
-def scheduler_step_frequency(program: Program) -> Iterator[Finding]:
+def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
     """Find schedulers that are moved on before the optimizer has stepped, or too seldom."""
-    if program.frameworks or is_older(program) or sets_count(program):
+    target = script.settings.target
+    if target is not None and target < SINCE and not script.settings.floor:
         return
-    for call, schedule in moves(program):
-        early = schedule.early()
+    schedules = script.connected.schedules
+    for call in schedules.moves(script.file):
+        assert isinstance(call.func, cst.Attribute)
+        value, frequency = script.value(call.func.value), script.frequency(call)
+        early = schedules.early(call, script.file)
         if early is not None:
-            yield finding(program, call, schedule, early)
-        elif is_seldom(program, call, schedule):
+            yield before(script, call, early, value)
+        elif (
+            frequency.rate is Rate.EPOCH
+            and schedules.counts_batches(value)
+            and schedules.is_alone(call, value)
+        ):
             yield Finding(
                 call,
-                f"`{program.brief(call)}` moves a schedule on once an epoch that counts the "
+                f"`{script.module.brief(call)}` moves a schedule on once an epoch that counts the "
                 "batches of a loader",
+                severity=None if frequency.certain and not script.frameworks else Severity.INFO,
                 help="Call it in each step, after the optimizer's.",
             )
 
 
-def is_seldom(program: Program, call: cst.Call, schedule: Schedule) -> bool:
-    """Whether a schedule of as many steps as there are batches is moved on between their loops."""
-    return (
-        program.context(call).role is Role.EPOCH
-        and all(home is program and counts_batches(home, made) for home, made in schedule.made)
-        and schedule.is_alone()
-    )
-
-
-def is_older(program: Program) -> bool:
-    """Whether the project runs on a torch on which schedulers were moved on first."""
-    pinned = program.target is not None and not program.floor and program.target < SINCE
-    return pinned or not program.reaches(SINCE)
-
-
-def sets_count(program: Program) -> bool:
-    """``scheduler.last_epoch = start - 1``: the next step is meant to be the first."""
-    return any(
-        isinstance(above := program.parent(name), cst.Attribute)
-        and above.attr is name
-        and isinstance(program.parent(above), cst.AssignTarget)
-        for name in program.index.named.get("last_epoch", [])
-    )
-
-
-def finding(program: Program, call: cst.Call, schedule: Schedule, early: Early) -> Finding:
-    """Return the finding for a step of a scheduler that comes before the optimizer's."""
-    older = program.is_named_below(SINCE)
-    where = "right after the optimizer's" if early.each_step else "at the end of the epoch"
-    unused = ", and its first learning rate is never used" if schedule.changes_at_once() else ""
-    note = "; the README names an older torch, where this order was right" if older else ""
+def before(script: Script, call: cst.Call, early: Early, value: Value) -> Finding:
+    """TL605b: a step of a scheduler that comes before the optimizer's."""
+    where = "right after the optimizer's" if early.in_step else "at the end of the epoch"
+    is_unused = all(isinstance(one, Object) and one.kind in CHANGING for one in value)
+    is_newer = script.settings.may_be(SINCE)
+    is_known = early.known and is_newer and not script.frameworks
+    note = "" if is_newer else "; before torch 1.1, this order was right"
+    unused = ", and its first learning rate is never used" if is_unused else ""
     return Finding(
         call,
-        f"`{program.brief(call)}` comes before the first step of the optimizer: the schedule runs "
-        f"one step early{unused}{note}",
-        severity=Severity.INFO if older else None,
+        f"`{script.module.brief(call)}` comes before the first step of the optimizer: the schedule "
+        f"runs one step early{unused}{note}",
+        severity=None if is_known else Severity.INFO,
         case="b",
         help=f"Call it {where}.",
     )

@@ -34,6 +34,7 @@ from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
 from torchlint.training.passes import Passes
 from torchlint.training.read_uses import Use, uses
+from torchlint.training.schedules import Schedules
 from torchlint.training.settings import Setting, settings
 from torchlint.training.step_models import StepModel, step_models
 from torchlint.training.steps import Steps
@@ -72,6 +73,10 @@ class Settings:
     floor: bool = False
     every_version: bool = False
     preferences: Preferences = DEFAULT
+
+    def may_be(self, version: Version) -> bool:
+        """Whether the torch in use may be of a version, by what the project declares."""
+        return self.floor or self.target is None or self.target >= version
 
 
 class Connected:
@@ -196,6 +201,11 @@ class Connected:
     def steps(self) -> Steps:
         """Their training steps."""
         return Steps(self.frequencies)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """What moves schedules of learning rates on."""
+        return Schedules(self.steps)
 
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""

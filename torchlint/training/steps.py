@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Library, Unknown
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, loops
@@ -298,8 +299,9 @@ class Steps:
 
 def _is_unseen(one: Alternative) -> bool:
     """Whether calling something runs code that is not seen, and no code of torch."""
-    is_other = isinstance(one, Library) and not one.name.startswith(("torch.", "builtins."))
-    return is_other or isinstance(one, Unknown)
+    if isinstance(one, Library):
+        return not one.name.startswith(("torch.", "builtins.")) and not kind_of(one.name)
+    return isinstance(one, Unknown)
 
 
 def same(one: Member, other: Member) -> bool:

@@ -77,12 +77,22 @@ MAKES_MODELS = ("timm.create_model", *(
     """.split()
 ))  # fmt: skip
 SCHEDULERS = "torch.optim.lr_scheduler."
+SCHEDULES = frozenset(
+    f"transformers.{module}get_{name}"
+    for module in ("", "optimization.")
+    for name in ("scheduler", "constant_schedule", "constant_schedule_with_warmup",
+                 "linear_schedule_with_warmup", "cosine_schedule_with_warmup",
+                 "cosine_with_hard_restarts_schedule_with_warmup",
+                 "polynomial_decay_schedule_with_warmup", "inverse_sqrt_schedule",
+                 "wsd_schedule")
+)  # fmt: skip
 
 KINDS: dict[str, str] = {
     **dict.fromkeys(LAYERS | CONTAINERS | MODULES, "module"),
     **dict.fromkeys(LOSSES, "criterion"),
     **dict.fromkeys(OPTIMIZERS, "optimizer"),
     **dict.fromkeys(SCALERS, "scaler"),
+    **dict.fromkeys(SCHEDULES, "scheduler"),
     **dict.fromkeys(LOADERS, "loader"),
     **dict.fromkeys(DATASETS, "dataset"),
     **dict.fromkeys(WRAPPERS, "module"),
