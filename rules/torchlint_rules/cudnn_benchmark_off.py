@@ -78,6 +78,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Nothing, Number
 from torchlint.training.datasets import datasets_of
+from torchlint.training.hoisting import is_unchanged
 from torchlint.training.processes import SEEDS
 from torchlint.training.step_models import loader_of
 from torchlint_rules.top_line import at_the_top
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
     from torchlint.training.settings import Setting
-from torchlint.training.step_models import StepModel
+    from torchlint.training.step_models import StepModel
 
 SWITCH = "torch.backends.cudnn.benchmark"
 REPEATABLE = ("torch.backends.cudnn.deterministic", "torch.use_deterministic_algorithms")
@@ -113,9 +114,10 @@ def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     told = [one for one in script.connected.set_switches if one.written is not None]
     if any(one.name in REPEATABLE and not one.is_off for one in told):
         return
-    switches = [one for one in told if one.name == SWITCH and is_run(script, one)]
+    switches = [one for one in told if one.name == SWITCH]
     if any(not one.is_off for one in switches) or any(map(script.connected.calls, TRAINER)):
         return
+    switches = [one for one in switches if is_run(script, one)]
     if switches:
         yield from (told_off(script, one, models) for one in switches if one.file == script.file)
         return
@@ -182,10 +184,18 @@ def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> 
 
 
 def stacks(script: Script, model: StepModel) -> bool:
-    """Whether a loader stacks the samples that a model gets: that needs samples of one size."""
+    """Whether what a model gets is seen to have one size.
+
+    Samples that a loader stacks have; so has what a loop leaves as it is.
+    """
     loader = loader_of(script.connected.loaders, model.step)
     if loader is None:
-        return False
+        loop, call = model.step.node, model.run
+        if not isinstance(loop, (cst.For, cst.While)) or model.step.file != call.file:
+            return False
+        module = script.connected.evaluation.files.modules[call.file]
+        given = [arg.value for arg in call.node.args]
+        return bool(given) and all(is_unchanged(module, one, loop) for one in given)
     if datasets_of(script.connected.frequencies.effects, loader).is_in_memory:
         return True
     size = loader.arguments.get("batch_size")

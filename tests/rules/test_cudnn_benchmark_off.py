@@ -38,6 +38,9 @@ def script(
     "source",
     [
         pytest.param(script(f"{SWITCH} = True"), id="on"),
+        pytest.param(
+            script(f"def setup():\n    {SWITCH} = True"), id="on in a function that others call"
+        ),
         pytest.param(script(f"{SWITCH} = args.benchmark"), id="an option decides"),
         pytest.param(script("cudnn = torch.backends.cudnn\ncudnn.benchmark = True"), id="alias"),
         pytest.param(
@@ -113,6 +116,10 @@ def test_one_finding_for_each_training_step():
         pytest.param(
             script(net=NET + "        self.more = nn.Conv2d(8, 8, 1), Attention(8)"),
             id="convolutions and attention",
+        ),
+        pytest.param(
+            script().replace("for x, y in loader", "x, y = mine.batch()\nfor _ in range(100)"),
+            id="the same batch each turn",
         ),
         pytest.param(script("torch.manual_seed(0)"), id="a seed alone"),
         pytest.param(script("def set_seed():\n    torch.manual_seed(0)\nset_seed()"), id="its own"),

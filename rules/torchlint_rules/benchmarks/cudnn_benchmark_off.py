@@ -40,10 +40,10 @@ thread = ThreadPoolExecutor(1)
 
 
 def train(steps):
+    x, y = images[:32]
     losses = []
     with torch.autograd.set_multithreading_enabled(False):
         for _ in range(steps):
-            x, y = images[:32]
             loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
