@@ -80,7 +80,7 @@ from torchlint.semantics.values import Nothing, Number
 from torchlint.training.datasets import datasets_of
 from torchlint.training.hoisting import is_unchanged
 from torchlint.training.processes import SEEDS
-from torchlint.training.step_models import loader_of
+from torchlint.training.step_models import firsts, loader_of
 from torchlint_rules.top_line import at_the_top
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     if switches:
         yield from (told_off(script, one, models) for one in switches if one.file == script.file)
         return
-    first = {id(model.step): model for model in reversed(models)}
-    nodes = {id(model.node): model for model in first.values() if model.file == script.file}
-    yield from (left_off(script, model) for model in reversed(nodes.values()))
+    yield from (left_off(script, model) for model in firsts(models, script.file))
 
 
 def is_convolutional(script: Script, model: StepModel) -> bool:

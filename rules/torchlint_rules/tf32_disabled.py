@@ -37,18 +37,21 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
         optimizer.step()
 
 ## Leaves alone
-- Scripts that choose a precision, by whatever name, and those that use autocast, half precision or
-  double precision, as far as this file shows.
-- Scripts for the CPU, and files that are not started as a script or do not train.
-- Models that are made in other files, and those that are convolutions for the most part: these use
-  TensorFloat-32 already, and what is multiplied at their end is small.
-- Models of linear layers none of which is seen to hold half a million weights, or to be wider than
-  512: a GPU takes longer to start such a product than to compute it.
+- Trainings for which a precision of matrix products is set, by an option as well, here or in a
+  connected file.
+- Those in which autocast, a scaler or a framework's switch for mixed precision is seen, or another
+  default type.
+- Models that are cast to half or double precision, that run on the host, or in which no layer or
+  function is seen to multiply matrices.
 
-Full precision that is asked for (`allow_tf32 = False`, `"highest"`) is reported as TL507b where
-nothing beside it says why, and without a fix.  TL507c is a file that sets the precision both by the
-old names (`allow_tf32`, `set_float32_matmul_precision`) and by those of torch 2.9
-(`fp32_precision`): torch raises when it is asked for the one after the other was set.
+There is no fix where no product is seen to be large, where the layers are convolutions, which use
+TensorFloat-32 already, and linear ones of which none is seen to hold half a million weights; where
+nothing is seen to call what makes the model; and with frameworks.
+
+TL507b is full precision that is asked for (`allow_tf32 = False`, `"highest"`), without a fix: it
+may be meant.  TL507c is a file that sets the precision both by the old names (`allow_tf32`,
+`set_float32_matmul_precision`) and by those of torch 2.9 (`fp32_precision`): torch raises when it
+is asked for the one after the other was set.
 
 ## Fix safety
 Unsafe: products are rounded to about three decimal digits, which training bears and other
@@ -68,122 +71,142 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
+import math
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.debugging import in_test
-from torchlint.analysis.float32 import NEW, OLD, Switch, product, switches, turns_off
-from torchlint.analysis.mentions import words
-from torchlint.analysis.reasons import explained
-from torchlint.analysis.scripts import at_the_top, is_script
 from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Number
+from torchlint.training.settings import apart
+from torchlint.training.step_models import firsts
+from torchlint_rules.top_line import at_the_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
+    from torchlint.training.parts import Part
+    from torchlint.training.script import Script
+    from torchlint.training.settings import Setting
+    from torchlint.training.step_models import StepModel
 
 FIRST = Version("1.12")  # before it, matrix products used TensorFloat-32 by default
-CHOSEN = ("float32_matmul_precision", "fp32_precision", "tf32")
-OTHER = re.compile(
-    rf"autocast|scaler|{words('apex', 'amp')}|f(loat)?16|\.half\(|mixed_precision|precision="
-    r"|\.double\((?<!\.detach\(\)\.double\()|torch\.(float64|double|complex)|set_default_dtype"
-)
+# The older switches and those of torch 2.9, by what they hold for; "" is both.
+OLD = {
+    "torch.set_float32_matmul_precision": "matmul",
+    "torch.get_float32_matmul_precision": "matmul",
+    "torch.backends.cuda.matmul.allow_tf32": "matmul",
+    "torch.backends.cudnn.allow_tf32": "cudnn",
+}
+NEW = {
+    "torch.backends.fp32_precision": "",
+    "torch.backends.cuda.matmul.fp32_precision": "matmul",
+    "torch.backends.cudnn.fp32_precision": "cudnn",
+    "torch.backends.cudnn.conv.fp32_precision": "cudnn",
+    "torch.backends.cudnn.rnn.fp32_precision": "cudnn",
+}
+FAMILIES = OLD | NEW
+PRODUCTS = frozenset({
+    "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "scaled_dot_product_attention",
+    "multi_head_attention_forward", "MultiheadAttention", "Transformer", "TransformerEncoder",
+    "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer",
+})  # fmt: skip
+LINEAR = "torch.nn.Linear"
+# Weights of a layer from which on the product takes longer than its launch, and the larger side.
+LARGE, WIDE = 512 * 1024, 512
 LINE = 'torch.set_float32_matmul_precision("high")'
 CHANGES = "matrix products are rounded to about three decimal digits on GPUs from Ampere on"
 
 
-def tf32_disabled(program: Program) -> Iterator[Finding]:
+def tf32_disabled(script: Script) -> Iterator[Finding]:
     """Find scripts that leave TensorFloat-32 off, turn it off, or mix its switches."""
-    if any(word in program.lowered for word in CHOSEN):
-        found = list(switches(program))
-        yield from mixed(program, found)
-        yield from asked_for(program, found)
-    elif not OTHER.search(program.lowered) and (program.target is None or program.target >= FIRST):
-        yield from left_off(program)
+    found = [one for one in script.connected.set_switches if one.name in FAMILIES]
+    yield from mixed(script, [one for one in found if one.file == script.file])
+    told = [one for one in found if one.written is not None]
+    yield from asked_for(script, told)
+    is_told = any(FAMILIES[one.name] != "cudnn" for one in told)
+    if not is_told and (script.settings.target is None or script.settings.target >= FIRST):
+        yield from left_off(script)
 
 
-def left_off(program: Program) -> Iterator[Finding]:
+def left_off(script: Script) -> Iterator[Finding]:
     """The script says nothing: matrix products are computed in full float32."""
-    if not (program.devices.gpu and program.devices.named and program.loops.leads):
-        return
-    node = product(program) if is_script(program) else None
-    if node is None or in_test(program, node) or not program.reaches(FIRST):
-        return
-    since = " (from torch 1.12 on)" if program.target is None else ""
-    yield Finding(
-        node,
-        f"`{program.brief(node)}` and the other matrix products of this training are computed in "
-        f"full float32: TensorFloat-32 is off by default{since}",
-        None if program.frameworks else fix(program),
-        help=f"For GPUs from Ampere on: {LINE} or, with the Trainer of transformers, "
-        "TrainingArguments(tf32=True).",
-    )
+    precisions = script.connected.precisions
+    multiply = [one for one in script.connected.step_models if products(script, one)]
+    since = " (from torch 1.12 on)" if script.settings.target is None else ""
+    for model in firsts(filter(precisions.in_float32, multiply), script.file):
+        is_large = any(is_large_product(script, part) for part in products(script, model))
+        is_run = script.frequency(model.node).ways[0].known
+        yield Finding(
+            model.node,
+            f"the matrix products of `{script.module.brief(model.node)}` are computed in "
+            f"full float32: TensorFloat-32 is off by default{since}",
+            fix(script) if is_large and is_run and not script.frameworks else None,
+            help=f"For GPUs from Ampere on: {LINE} or, with the Trainer of transformers, "
+            "TrainingArguments(tf32=True).",
+        )
 
 
-def fix(program: Program) -> Fix | None:
+def products(script: Script, model: StepModel) -> list[Part]:
+    """Return what multiplies matrices in a model."""
+    parts = [one for one in script.connected.parts.of(model.value) if one.name.startswith("torch.")]
+    return [p for p in parts if p.name == LINEAR or p.name.rpartition(".")[2] in PRODUCTS]
+
+
+def is_large_product(script: Script, part: Part) -> bool:
+    """Whether a linear layer is seen to be large; other products mostly are."""
+    if part.name != LINEAR or part.call is None:
+        return part.name != LINEAR
+    call, names = script.connected.evaluation.node(part.call), ("in_features", "out_features")
+    assert isinstance(call, cst.Call)
+    given = given_to(script.connected.evaluation, call, names)[0]
+    values = [one for name in names if name in given for one in given[name].value]
+    sides = [one.value or 0 for one in values if isinstance(one, Number)]
+    return len(sides) == len(names) and math.prod(sides) >= LARGE and max(sides) > WIDE
+
+
+def fix(script: Script) -> Fix | None:
     """Return the line below the imports; None where torch has no plain name there."""
-    line = at_the_top(program, LINE)
+    line = at_the_top(script, LINE)
     if line is None:
         return None
     return Fix('Set the precision to "high"', Safety.UNSAFE, (line,), CHANGES)
 
 
-def asked_for(program: Program, found: list[Switch]) -> Iterator[Finding]:
-    """TL507b: full precision is asked for, and nothing beside it says why."""
-    if OTHER.search(program.lowered) or not program.loops.leads:
+def asked_for(script: Script, told: list[Setting]) -> Iterator[Finding]:
+    """TL507b: full precision is asked for, and nothing else is."""
+    off = [one for one in told if one.is_off and one.file == script.file]
+    if not off or script.connected.precisions.are_mixed or not any(script.connected.steps):
         return
-    for switch in found:
-        node = switch.node
-        if turns_off(switch) and always(program, node) and not explained(program, node):
+    for one in off:
+        alike = [two for two in told if FAMILIES[two.name] == FAMILIES[one.name]]
+        if script.frequency(one.node).guard is None and all(two.is_off for two in alike):
             yield Finding(
-                switch.node,
-                f"`{program.brief(switch.node)}` keeps TensorFloat-32 from being used in training",
-                help="Say why in a comment beside it, or let the GPU use it.",
+                one.node,
+                f"`{script.module.brief(one.node)}` keeps TensorFloat-32 from being used in "
+                "training",
+                help="Let the GPU use it where three decimal digits of each factor are enough.",
                 case="b",
             )
 
 
-def always(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node stands under no condition of its module or function."""
-    for above in program.index.ancestors(node):
-        if isinstance(above, cst.FunctionDef):
-            return not in_test(program, node)
-        if isinstance(above, cst.BaseCompoundStatement):
-            return False
-    return not in_test(program, node)
-
-
-def mixed(program: Program, found: list[Switch]) -> Iterator[Finding]:
+def mixed(script: Script, found: list[Setting]) -> Iterator[Finding]:
     """TL507c: the switches of before torch 2.9 beside those of after."""
-    news = [switch for switch in found if switch.name in NEW and switch.value is not None]
+    news = [one for one in found if one.name in NEW and one.written is not None]
     for switch in found:
         family = OLD.get(switch.name)
-        others = [new for new in news if NEW[new.name] in ("", family)]
-        together = [new for new in others if not apart(program, new.node, switch.node)]
-        if family is None or not together:
-            continue
-        yield Finding(
-            switch.node,
-            f"`{program.brief(switch.node)}` beside `{program.brief(together[0].node)}`: torch "
-            "refuses to mix the two ways to set this precision, and raises when it is asked for it",
-            severity=Severity.WARNING,
-            case="c",
-            help="Use one of the two ways in the whole program.",
-        )
-
-
-def apart(program: Program, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Whether only one of two nodes runs: they stand in two branches of a condition."""
-    for above in program.index.ancestors(one):
-        if isinstance(above, cst.If | cst.Try) and program.index.inside(other, above):
-            return not program.index.inside(other, above.body) or not program.index.inside(
-                one, above.body
+        alike = [one for one in news if family is not None and NEW[one.name] in ("", family)]
+        together = [one for one in alike if not apart(script.module, one.node, switch.node)]
+        if together:
+            yield Finding(
+                switch.node,
+                f"`{script.module.brief(switch.node)}` beside "
+                f"`{script.module.brief(together[0].node)}`: torch refuses to mix the two ways to "
+                "set this precision, and raises when it is asked for it",
+                severity=Severity.WARNING,
+                case="c",
+                help="Use one of the two ways in the whole program.",
             )
-        if isinstance(above, cst.FunctionDef) and not program.index.inside(other, above):
-            return True
-    return False

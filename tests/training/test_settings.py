@@ -43,10 +43,11 @@ def test_parts():
         "import torch\nfrom torch import nn\n"
         "class Block(nn.Module):\n"
         "    def __init__(self):\n        self.one = nn.Linear(2, 2)\n"
-        "    def forward(self, x):\n        return torch.matmul(x, x)\n"
+        "    def forward(self, x):\n        return torch.mm(x, x).relu() @ torch.ones(2, 2)\n"
         "model = nn.Sequential(nn.Conv2d(3, 8, 3), Block())\n"
         "reveal(model)\n"
     )
     call = made.files.modules[0].index.of(cst.Call)[-1]
     names = {part.name for part in Parts(made).of(made.values[id(call.args[0].value)])}
-    assert {"torch.nn.Conv2d", "torch.nn.Linear", "torch.matmul"} <= names
+    layers = {"torch.nn.Conv2d", "torch.nn.Linear"}
+    assert layers | {"torch.mm", "torch.Tensor.relu", "torch.matmul"} <= names

@@ -16,6 +16,7 @@ from torchlint.semantics.values import (
     Method,
     Object,
     Sequence,
+    Tensor,
 )
 
 if TYPE_CHECKING:
@@ -88,15 +89,24 @@ class Parts:
                         yield from cell.value
 
     def _of_class(self, cls: At) -> Iterator[Part]:
-        """Yield the functions that a class calls, and the classes of libraries that it extends."""
+        """Yield the functions that a class calls, and the classes of libraries that it extends.
+
+        Methods of tensors and the operator for matrix products are functions too.
+        """
         classes = self.evaluation.classes
         for base in classes.library_bases(cls):
             yield Part(base, None)
         for home in classes.lineage(cls):
-            for call in home.module.index.below(home.node, cst.Call):
+            index, file = home.module.index, home.at.file
+            for call in index.below(home.node, cst.Call):
                 for one in self.evaluation.values.get(id(call.func), ()):
+                    if isinstance(one, Method) and isinstance(one.owner, Tensor):
+                        yield Part(f"torch.Tensor.{one.name}", self.evaluation.at(call, file))
                     if isinstance(one, Library) and _is_function(one.name):
-                        yield Part(one.name, self.evaluation.at(call, home.at.file))
+                        yield Part(one.name, self.evaluation.at(call, file))
+            for node in index.below(home.node, cst.BinaryOperation):
+                if isinstance(node.operator, cst.MatrixMultiply):
+                    yield Part("torch.matmul", self.evaluation.at(node, file))
 
 
 def _is_function(name: str) -> bool:

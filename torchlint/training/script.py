@@ -33,6 +33,7 @@ from torchlint.training.model_calls import ModelCalls
 from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
 from torchlint.training.passes import Passes
+from torchlint.training.precisions import Precisions
 from torchlint.training.read_uses import Use, uses
 from torchlint.training.schedules import Schedules
 from torchlint.training.settings import Setting, settings
@@ -247,6 +248,11 @@ class Connected:
     def parts(self) -> Parts:
         """What their models are made of."""
         return Parts(self.evaluation)
+
+    @cached_property
+    def precisions(self) -> Precisions:
+        """In which precision their models compute."""
+        return Precisions(self.evaluation, self.uses, self.parts)
 
     @cached_property
     def model_calls(self) -> ModelCalls:

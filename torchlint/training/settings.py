@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Value
+    from torchlint.syntax.module import Module
 
 # Attributes of torch's modules that switch something, by their last names.
 ATTRIBUTES = frozenset({"benchmark", "deterministic", "allow_tf32", "fp32_precision"})
@@ -107,3 +108,14 @@ def _calls(evaluation: Evaluation, file: int) -> Iterator[Setting]:
                     case (Library(name=owner),), (Text(value=str(word)),) if word in ATTRIBUTES:
                         value = values.get(id(given[2]), ())
                         yield Setting(f"{owner}.{word}", value, call, given[2], file)
+
+
+def apart(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether only one of two nodes runs, in branches of a condition, or they share no scope."""
+    index = module.index
+    for above in index.ancestors(one):
+        if isinstance(above, (cst.If, cst.Try)) and index.inside(other, above):
+            return not (index.inside(other, above.body) and index.inside(one, above.body))
+        if isinstance(above, cst.FunctionDef) and not index.inside(other, above):
+            return True
+    return False

@@ -11,7 +11,7 @@ from torchlint.semantics.values import Device, Instance, Object, Tensor
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
@@ -45,6 +45,17 @@ def step_models(steps: Steps) -> tuple[StepModel, ...]:
                     seen.add(id(one.node))
                     found.append(one)
     return tuple(found)
+
+
+def firsts(models: Iterable[StepModel], file: int) -> list[StepModel]:
+    """Return the first model of each step, where it is made in a file, each once."""
+    steps: set[int] = set()
+    found: dict[int, StepModel] = {}
+    for one in models:
+        if id(one.step) not in steps and one.file == file:
+            found.setdefault(id(one.node), one)
+        steps.add(id(one.step))
+    return list(found.values())
 
 
 def _models(evaluation: Evaluation, step: Region, run: Member) -> Iterator[StepModel]:
