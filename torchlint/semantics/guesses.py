@@ -1,4 +1,4 @@
-"""What a parameter seems to be that nobody is seen to pass: by annotation, by use, by name."""
+"""What a parameter or an import seems to be that nobody shows: by annotation, by use, by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import (
+    NEVER,
     Class,
     Device,
     Guess,
@@ -18,12 +19,14 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
+    from torchlint.syntax.scopes import Scope
 
 _PLAIN: dict[str, Alternative] = {
     "builtins.int": Number(), "builtins.float": Number(), "builtins.bool": Truth(),
@@ -48,14 +51,31 @@ def guessed(run: Run, param: cst.Param) -> Value:
         if found := _annotated(run, value):
             return found
     name = param.name.value
-    used = run.evaluation.files.methods_called(run.unit.at.file, run.unit.scope, name)
+    return _seeming(run, run.unit.scope, name, name) or run.sets.unknown
+
+
+def guessed_import(run: Run, alias: cst.ImportAlias) -> Value:
+    """Return what a name seems to be that comes from a module which nobody sees; NEVER if nothing.
+
+    It may be anything else as well: a module, even.
+    """
+    binding = run.index.bound(alias)
+    if binding is None:
+        return NEVER
+    found = _seeming(run, binding.scope, binding.name, dotted(alias.name))
+    return run.sets.union(found, run.sets.unknown) if found else NEVER
+
+
+def _seeming(run: Run, scope: Scope, name: str, word: str) -> Value:
+    """Return what a name of a scope seems to be by its use, or by a word that it is known by."""
+    used = run.evaluation.files.methods_called(run.unit.at.file, scope, name)
     if "backward" in used:
         return run.one(Tensor())
     for needed, what in USES:
         if needed <= used:
             return run.one(Guess(what, Means.USE))
-    what = run.evaluation.convention(name)
-    return _of_word(run, what, Means.CONVENTION) if what else run.sets.unknown
+    what = run.evaluation.convention(word)
+    return _of_word(run, what, Means.CONVENTION) if what else NEVER
 
 
 def _annotated(run: Run, value: Value) -> Value:

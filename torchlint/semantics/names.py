@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 # The inner modules in which public names live, by the module that documents them.
 _INNER = {
@@ -26,6 +27,22 @@ _SAME = {
     "torch.autograd.no_grad": "torch.no_grad",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
 }
+
+# Libraries that any table knows names of.
+_LIBRARIES = frozenset(
+    """
+    torch torchvision torchaudio torchtext torchdata torch_xla torch_geometric apex timm lightning
+    pytorch_lightning lightning_fabric accelerate deepspeed fastai ignite composer transformers
+    diffusers datasets bitsandbytes numpy scipy pandas cupy numba triton tqdm rich click typer fire
+    wandb mlflow tensorboard tensorboardX loguru psutil nvtx cv2 PIL skimage sklearn matplotlib
+    """.split()
+)
+
+
+def is_of_library(name: str) -> bool:
+    """Whether a dotted name is one of the standard library, or of a library that tables know."""
+    root = name.partition(".")[0]
+    return root in _LIBRARIES or root in sys.stdlib_module_names
 
 
 @functools.lru_cache(4096)
