@@ -14,7 +14,8 @@ from torchlint.training.conventions import suggested
         ("train_loader dataloader val_dataloader", "loader"),
         ("optimizer opt optimizer_d", "optimizer"),
         ("loss_fn criterion", "criterion"),
-        ("get_model build_optimizer num_loader models use_scaler x data", ""),
+        ("generator generator_a", "model"),
+        ("data_generator get_model build_optimizer num_loader models use_scaler x data", ""),
     ],
 )
 def test_what_names_suggest(names: str, what: str) -> None:

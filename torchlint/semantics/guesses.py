@@ -1,4 +1,4 @@
-"""What a parameter or an import seems to be that nobody shows: by annotation, by use, by name."""
+"""What something seems to be that nothing shows: by annotation, by use, by name."""
 
 from __future__ import annotations
 
@@ -66,16 +66,29 @@ def guessed_import(run: Run, alias: cst.ImportAlias) -> Value:
     return run.sets.union(found, run.sets.unknown) if found else NEVER
 
 
+def guessed_name(run: Run, target: cst.Name) -> Value:
+    """Return what a name seems to be, by its use, that gets a value of which nothing is known."""
+    binding = run.index.bound(target)
+    found = NEVER if binding is None else _used(run, binding.scope, binding.name)
+    return run.sets.union(found, run.sets.unknown)
+
+
 def _seeming(run: Run, scope: Scope, name: str, word: str) -> Value:
     """Return what a name of a scope seems to be by its use, or by a word that it is known by."""
+    if found := _used(run, scope, name):
+        return found
+    what = run.evaluation.convention(word)
+    return _of_word(run, what, Means.CONVENTION) if what else NEVER
+
+
+def _used(run: Run, scope: Scope, name: str) -> Value:
     used = run.evaluation.files.methods_called(run.unit.at.file, scope, name)
     if "backward" in used:
         return run.one(Tensor())
     for needed, what in USES:
         if needed <= used:
             return run.one(Guess(what, Means.USE))
-    what = run.evaluation.convention(word)
-    return _of_word(run, what, Means.CONVENTION) if what else NEVER
+    return NEVER
 
 
 def _annotated(run: Run, value: Value) -> Value:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantics import contexts, imports
 from torchlint.semantics.definitions import define_class, define_function
+from torchlint.semantics.guesses import guessed_name
 from torchlint.semantics.narrowing import decided, narrow
 from torchlint.semantics.operations import combined, element_of, is_endless, part_of
 from torchlint.semantics.run import MODES, Loop
@@ -27,7 +28,8 @@ def bind_target(run: Run, target: cst.BaseExpression, value: Value) -> None:
     """Give a target its value: a name, an attribute, an item, or parts to several of them."""
     match target:
         case cst.Name():
-            run.bind(target, value)
+            is_unknown = value is run.sets.unknown
+            run.bind(target, guessed_name(run, target) if is_unknown else value)
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
             starred = (isinstance(one, cst.StarredElement) for one in elements)
             rest = next((place for place, is_rest in enumerate(starred) if is_rest), None)

@@ -18,6 +18,7 @@ _WORDS = {
     "scaler": "scaler", "grad_scaler": "scaler",
     "device": "device",
 }  # fmt: skip
+_ALONE = frozenset({"generator"})  # that suggest nothing with another word before them
 _ACTIONS = frozenset("get build make create load save init setup set num use is has n".split())
 
 
@@ -35,7 +36,7 @@ def suggested(name: str) -> str:
     if parts[0] in _ACTIONS or plain.endswith("s"):
         return ""
     for word in (parts[-1], "_".join(parts[-2:])):
-        if word in _WORDS:
+        if word in _WORDS and word not in _ALONE:
             return _WORDS[word]
     is_numbered = len(parts) == 2 and len(parts[1]) == 1
     return _WORDS.get(parts[0], "") if is_numbered else ""
