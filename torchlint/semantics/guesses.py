@@ -69,10 +69,13 @@ def guessed_import(run: Run, alias: cst.ImportAlias) -> Value:
 def guessed_name(run: Run, target: cst.Name) -> Value:
     """Return what a name seems to be, by its use, that gets a value of which nothing is known.
 
-    A scaler that something unknown makes may do by itself what PyTorch's has to be asked for.
+    It gets no other one.  A scaler that something unknown makes may do by itself what PyTorch's
+    has to be asked for.
     """
     binding = run.index.bound(target)
-    found = NEVER if binding is None else _used(run, binding.scope, binding.name)
+    if binding is None or len(binding.scope.bindings[binding.name]) > 1:
+        return run.sets.unknown
+    found = _used(run, binding.scope, binding.name)
     is_own = any(isinstance(one, Guess) and one.what == "scaler" for one in found)
     return run.sets.unknown if is_own else run.sets.union(found, run.sets.unknown)
 
