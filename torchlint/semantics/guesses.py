@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchlint.semantics.names import is_of_library
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import (
     NEVER,
@@ -14,10 +15,12 @@ from torchlint.semantics.values import (
     Library,
     Means,
     Number,
+    Object,
     Place,
     Tensor,
     Text,
     Truth,
+    Unknown,
 )
 from torchlint.syntax.chains import dotted
 
@@ -66,18 +69,25 @@ def guessed_import(run: Run, alias: cst.ImportAlias) -> Value:
     return run.sets.union(found, run.sets.unknown) if found else NEVER
 
 
-def guessed_name(run: Run, target: cst.Name) -> Value:
-    """Return what a name seems to be, by its use, that gets a value of which nothing is known.
+def guessed_name(run: Run, target: cst.Name, value: Value) -> Value:
+    """Return what a name may be, by its use as well, that gets a value of which nothing is known.
 
     It gets no other one.  A scaler that something unknown makes may do by itself what PyTorch's
     has to be asked for.
     """
+    match value:
+        case (Unknown(),):
+            pass
+        case (Object(kind=name),) if not is_of_library(name):
+            pass
+        case _:
+            return value
     binding = run.index.bound(target)
     if binding is None or len(binding.scope.bindings[binding.name]) > 1:
-        return run.sets.unknown
+        return value
     found = _used(run, binding.scope, binding.name)
     is_own = any(isinstance(one, Guess) and one.what == "scaler" for one in found)
-    return run.sets.unknown if is_own else run.sets.union(found, run.sets.unknown)
+    return value if is_own else run.sets.union(found, value)
 
 
 def _seeming(run: Run, scope: Scope, name: str, word: str) -> Value:

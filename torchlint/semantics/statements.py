@@ -28,8 +28,7 @@ def bind_target(run: Run, target: cst.BaseExpression, value: Value) -> None:
     """Give a target its value: a name, an attribute, an item, or parts to several of them."""
     match target:
         case cst.Name():
-            is_unknown = value is run.sets.unknown
-            run.bind(target, guessed_name(run, target) if is_unknown else value)
+            run.bind(target, guessed_name(run, target, value))
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
             starred = (isinstance(one, cst.StarredElement) for one in elements)
             rest = next((place for place, is_rest in enumerate(starred) if is_rest), None)
