@@ -112,6 +112,14 @@ def evaluation(keep: str = "total += loss", start: str = "total = 0", after: str
             "    optimizer.step()\n    del probs[:]\n",
             id="the returns of a policy",
         ),
+        pytest.param(
+            training("kept = out.view(kept.size(0), 2)", start="kept = torch.zeros(4, 2)"),
+            id="sized like the one before",
+        ),
+        pytest.param(
+            training("scaled(out, loss)", head="def scaled(a, b):\n    a = a + b\n    log(a)\n\n"),
+            id="a parameter that is bound anew",
+        ),
         pytest.param(evaluation("total += loss.item()"), id="an evaluation of numbers"),
         pytest.param(
             evaluation().replace("for x", "torch.set_grad_enabled(False)\nfor x"), id="off"

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Dictionary, Instance, Method, Sequence, Tensor
+from torchlint.semantics.values import (
+    Dictionary,
+    Instance,
+    Method,
+    Number,
+    Sequence,
+    Tensor,
+    Truth,
+)
 from torchlint.syntax.scopes import Bind
 from torchlint.training.asked import assignments, passed_to
 from torchlint.training.effects import unit_around
@@ -125,7 +133,7 @@ class Graphs:
                 yield from self._operands(right, file)
             case cst.UnaryOperation(expression=inner):
                 yield from self._operands(inner, file)
-            case cst.Call(func=func, args=args) if self._is_operation(func):
+            case cst.Call(func=func, args=args) if self._is_operation(node):
                 if isinstance(func, cst.Attribute) and not self._is_library(func):
                     yield from self._operands(func.value, file)
                 for arg in args:
@@ -140,9 +148,12 @@ class Graphs:
         return any(hasattr(one, "name") and not isinstance(one, Method)
                    for one in self.evaluation.values.get(id(func), ()))  # fmt: skip
 
-    def _is_operation(self, func: cst.BaseExpression) -> bool:
+    def _is_operation(self, call: cst.Call) -> bool:
         """Whether a call's result has the graph of what it is given: ``torch.cat``, ``a.add``."""
-        found = self.evaluation.values.get(id(func), ())
+        given = self.evaluation.values.get(id(call), ())
+        if given and all(isinstance(one, (Number, Truth)) for one in given):  # ``a.size(0)``
+            return False
+        found = self.evaluation.values.get(id(call.func), ())
         return any(
             isinstance(one.owner, Tensor)
             if isinstance(one, Method)
@@ -271,7 +282,13 @@ class Graphs:
         if owner is not unit.scope or isinstance(unit.node, cst.Module):
             return isinstance(unit.node, cst.Module)
         bindings = owner.bindings.get(root.value, ())
-        return not any(one.kind is Bind.PARAMETER for one in bindings)
+        if not any(one.kind is Bind.PARAMETER for one in bindings):
+            return True
+        is_bound_anew = isinstance(index.parent(root), cst.AssignTarget)
+        return is_bound_anew and not any(
+            isinstance(one.value, cst.Name) and one.value.value == root.value
+            for one in index.below(unit.node, cst.Return)
+        )
 
     def _loop(self, node: cst.CSTNode, file: int, rate: Rate) -> cst.CSTNode | None:
         """Return the outermost loop around a node, in its function, that turns at a rate."""
