@@ -509,6 +509,7 @@ RULES: tuple[Rule, ...] = (
         group=3,
         words=(("profiler", "_record_memory_history", "gradcheck"),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL906",

@@ -73,10 +73,10 @@ from torchlint.edits.rewrites import RemoveArgument, Replace
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Truth
+from torchlint.training.conditions import on_request
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.errors import catches
 from torchlint.training.frequency import Rate
-from torchlint.training.guards import left_before
 from torchlint_rules.judging import safety
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def detect_anomaly_on(script: Script) -> Iterator[Finding]:
     is_kept = all(is_on(argument(script, call, "mode")) for call, _ in switches)
     for call, name in [*switches, *script.calls_of(BLOCK), *script.calls_of(TRAINER)]:
         given = argument(script, call, "detect_anomaly" if name == TRAINER else "mode")
-        if (name != BLOCK and not is_on(given)) or on_request(script, call):
+        if (name != BLOCK and not is_on(given)) or on_request(script.connected, call, script.file):
             continue
         above = script.module.parent(call)
         if name == TRAINER:
@@ -126,18 +126,6 @@ def is_on(given: Argument | None) -> bool:
     """Whether the argument certainly switches it on."""
     return given is not None and all(
         isinstance(one, Truth) and one.value is True for one in given.value or (None,)
-    )
-
-
-def on_request(script: Script, call: cst.Call) -> bool:
-    """Whether something decides that the call runs, or an option that it is on."""
-    frequency = script.frequency(call)
-    evaluation = script.connected.evaluation
-    unit = unit_around(evaluation, call, script.file)
-    return (
-        frequency.guard is not None
-        or not frequency.decided
-        or left_before(evaluation, call, unit.node, script.file)
     )
 
 

@@ -39,14 +39,12 @@ forward passes for each element of its inputs.
 ## Leaves alone
 - A profiler with a `schedule`, whatever it is; one with `enabled=` anything but `True`; one under
   a condition that asks for it.
-- Functions, classes and files that are named after profiling, benchmarks or debugging, and tests.
-- Loops of a few steps: `range(20)`, `islice`, one that is left by `break` or `return`, and calls
-  that say how many steps they want (`train(model, steps=20)`).
-- Blocks and calls in which no training is seen, and memory history that the file ends.
+- Loops of a few steps, 200 at most: `range(20)`, `islice`, `if step == 20: break`.
+- Blocks and calls in which no training is seen, and memory history that the script ends.
 - `record_function` and NVTX ranges, which cost next to nothing; `cudaProfilerStart`, which does
   nothing unless a tool is attached.
-- `gradcheck` in a file that does not train.  Where it runs once before the training it is reported
-  as information.
+
+Information: `gradcheck` that runs once before a training; where a framework runs the training.
 
 ## Fix safety
 There is no fix: taking the profiler away takes away its report, which the code around it uses.
@@ -69,21 +67,23 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from torchlint.analysis.debugging import on_request
-from torchlint.analysis.loops import Role
-from torchlint.analysis.profiling import is_bounded, loops_after, loops_inside
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Nothing, Text, Truth
+from torchlint.training.conditions import on_request
+from torchlint.training.frequency import Rate
+from torchlint.training.profiled import place, trains_after, trains_while_on
+from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.loops import Loop
-    from torchlint.analysis.program import Program
+    import libcst as cst
+
+    from torchlint.semantics.values import Alternative
+    from torchlint.training.script import Script
 
 PROFILERS = (
     "torch.profiler.profile",
@@ -93,129 +93,71 @@ PROFILERS = (
 )
 HISTORY = "torch.cuda.memory._record_memory_history"
 CHECKS = ("torch.autograd.gradcheck", "torch.autograd.gradgradcheck")
-PURPOSE = re.compile(
-    r"profil|bench|perf(_|$)|trace|measur|latenc|throughput|snapshot|memory", re.IGNORECASE
-)
 FEW = (
     "Profile a few steps: pass schedule=torch.profiler.schedule(wait=1, warmup=1, active=3, "
     "repeat=1) and call `step()` of the profiler after each step."
 )
+STOP = "Record a few steps, save the snapshot, and switch it off with enabled=None."
 
 
-def profiler_left_on(program: Program) -> Iterator[Finding]:
+def profiler_left_on(script: Script) -> Iterator[Finding]:
     """Find profilers around whole trainings, and checks of gradients in them."""
-    for call in program.calls_of(*PROFILERS):
-        if is_on(program, call) and not is_meant(program, call):
-            yield from profiler(program, call)
-    histories = list(program.calls_of(HISTORY))
-    if histories and all(records(program, call) for call in histories):
-        yield from (found for call in histories for found in history(program, call))
-    for call in program.calls_of(*CHECKS):
-        yield from gradient_check(program, call)
+    for call, _ in script.calls_of(*PROFILERS):
+        if is_on(script, call) and not on_request(script.connected, call, script.file):
+            made = script.connected.evaluation.at(call, script.file)
+            if trains_while_on(script.connected, made):
+                what = f"`{script.module.brief(call)}` records every step of the training"
+                yield Finding(call, what, None, severity(script), help=FEW)
+    yield from histories(script)
+    for call, _ in script.calls_of(*CHECKS):
+        yield from gradient_check(script, call)
 
 
-def is_on(program: Program, call: cst.Call) -> bool:
-    """Whether a profiler records everything, from its start to its end."""
-    schedule, enabled = (program.argument(call, name) for name in ("schedule", "enabled"))
-    if not schedule.absent and schedule.literal() != "None":
-        return False
-    return enabled.absent or enabled.literal() == "True"
+def is_on(script: Script, call: cst.Call) -> bool:
+    """Whether a profiler, or the history, records everything from its start to its end."""
+    given, is_sure = given_to(script.connected.evaluation, call, ("enabled",))
+    schedule, enabled = given.get("schedule"), given.get("enabled")
+    return (
+        is_sure
+        and (schedule is None or all(isinstance(one, Nothing) for one in schedule.value))
+        and (enabled is None or (bool(enabled.value) and all(map(is_true, enabled.value))))
+    )
 
 
-def is_meant(program: Program, call: cst.Call) -> bool:
-    """Whether profiling is what the code is for, or somebody asked for it."""
-    names = [
-        above.name.value
-        for above in program.index.ancestors(call)
-        if isinstance(above, cst.FunctionDef | cst.ClassDef)
-    ]
-    stem = "" if program.path is None else program.path.stem
-    return any(PURPOSE.search(name) for name in (stem, *names)) or on_request(program, call)
+def is_true(one: Alternative) -> bool:
+    """Whether something switches on, for certain."""
+    return isinstance(one, (Truth, Text)) and bool(one.value) and one.option is None
 
 
-def profiler(program: Program, call: cst.Call) -> Iterator[Finding]:
-    """Report a profiler that is on in all steps of a training."""
-    loops = profiled(program, call)
-    if loops and not all(is_bounded(home, loop) for home, loop in loops):
-        what = f"`{program.brief(call)}` records every step of the training"
-        yield Finding(call, what, None, severity(program), help=FEW)
-
-
-def profiled(program: Program, call: cst.Call) -> list[tuple[Program, Loop]]:
-    """Return the training loops that run while a profiler is on, each with its file."""
-    found: list[tuple[Program, Loop]] = []
-    starts: list[cst.Call] = []
-    stops: list[cst.Call] = []
-    for use in uses(program, call):
-        above = program.parent(use)
-        if isinstance(above, cst.WithItem):
-            found += entered(program, above)
-        elif isinstance(above, cst.Attribute) and isinstance(
-            made := program.parent(above), cst.Call
-        ):
-            match above.attr.value:
-                case "start" | "__enter__" if not on_request(program, made):
-                    starts.append(made)
-                case "stop" | "__exit__":
-                    stops.append(made)
-                case _:
-                    pass
-    for start in starts:
-        found += [(program, loop) for loop in loops_after(program, start, stops)]
-    return found
-
-
-def uses(program: Program, call: cst.Call) -> Iterator[cst.CSTNode]:
-    """Yield the call itself and the names that stand for what it made."""
-    yield call
-    match program.parent(call):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            for use in program.index.named[name]:
-                if any(binding.value is call for binding in program.flow.reaching(use)):
-                    yield use
-        case _:
-            pass
-
-
-def entered(program: Program, item: cst.WithItem) -> list[tuple[Program, Loop]]:
-    """Return the training loops inside a block; around it, where it stands in each step."""
-    statement = program.parent(item)
-    assert isinstance(statement, cst.With)
-    context = program.context(statement)
-    if context.per_step and isinstance(context.loop, cst.For | cst.While):
-        return [(program, context.loop)]
-    return loops_inside(program, statement)
-
-
-def records(program: Program, call: cst.Call) -> bool:
-    """Whether a call switches the history of memory on."""
-    enabled = program.argument(call, "enabled")
-    return enabled.absent or enabled.literal() in ("all", "True")
-
-
-def history(program: Program, call: cst.Call) -> Iterator[Finding]:
+def histories(script: Script) -> Iterator[Finding]:
     """Report memory history that no call of the file ends."""
-    if is_meant(program, call):
-        return
-    if any(not is_bounded(program, loop) for loop in loops_after(program, call)):
-        message = f"`{program.brief(call)}` notes the stack of every allocation of the training"
-        help_ = "Record a few steps, save the snapshot, and switch it off with enabled=None."
-        yield Finding(call, message, None, severity(program), help=help_)
+    connected = script.connected
+    calls = [call for call, _ in script.calls_of(HISTORY)]
+    if all(is_on(script, call) for call in calls):
+        for call in calls:
+            start = place(connected, call, script.file)
+            asked = on_request(connected, call, script.file)
+            if not asked and trains_after(connected, start):
+                what = "notes the stack of every allocation of the training"
+                message = f"`{script.module.brief(call)}` {what}"
+                yield Finding(call, message, None, severity(script), help=STOP)
 
 
-def gradient_check(program: Program, call: cst.Call) -> Iterator[Finding]:
+def gradient_check(script: Script, call: cst.Call) -> Iterator[Finding]:
     """TL902b: gradients compared with finite differences in a script that trains."""
-    context = program.context(call)
-    repeated = context.role in (Role.TRAIN, Role.EPOCH, Role.FORWARD)
-    once = program.function(call) is None and bool(program.loops.training)
-    if on_request(program, call) or not (repeated or once):
+    connected, frequency = script.connected, script.frequency(call)
+    is_once = frequency.rate is Rate.ONCE
+    if on_request(connected, call, script.file) or (
+        is_once
+        and not (frequency.known and trains_after(connected, place(connected, call, script.file)))
+    ):
         return
-    when = "in the training" if repeated else "before each training"
-    message = f"`{program.brief(call)}` compares gradients with finite differences, {when}"
-    level = severity(program) if repeated else Severity.INFO
+    when = " before the training" if is_once else often(frequency)
+    message = f"`{script.module.brief(call)}` compares gradients with finite differences{when}"
+    level = severity(script) if frequency.certain and not is_once else Severity.INFO
     yield Finding(call, message, None, level, case="b", help="Check gradients in a test.")
 
 
-def severity(program: Program) -> Severity | None:
+def severity(script: Script) -> Severity | None:
     """Information where a framework runs the training."""
-    return Severity.INFO if program.frameworks else None
+    return Severity.INFO if script.frameworks else None

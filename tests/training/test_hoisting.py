@@ -45,6 +45,8 @@ def test_is_unchanged(body: str, unchanged: bool) -> None:
         ("for i in x:\n    if i: continue\n    break", None),
         ("while True: f()", None),
         ("for i in itertools.islice(x, 5): f()", 5),
+        ("for i, y in enumerate(x):\n    if i == 9: break\n    f()", 11),
+        ("for y in x:\n    if y.n > 9: break\n    f()", None),
     ],
 )
 def test_most_turns(loop: str, turns: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What stands under nothing but a question for the device: it runs as often as what is around."""
+"""Conditions around code: whether something decides that it runs, or only asks for the device."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.guards import asks_for_device
+from torchlint.training.effects import unit_around
+from torchlint.training.guards import asks_for_device, left_before
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from torchlint.training.script import Script
+    from torchlint.training.script import Connected, Script
+
+
+def on_request(connected: Connected, node: cst.CSTNode, file: int) -> bool:
+    """Whether something decides that a node runs: a condition around it, or one that leaves."""
+    frequency = connected.frequencies.of(node, file)
+    evaluation = connected.evaluation
+    return (
+        frequency.guard is not None
+        or not frequency.decided
+        or left_before(evaluation, node, unit_around(evaluation, node, file).node, file)
+    )
 
 
 def whole_statement(

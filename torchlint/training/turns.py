@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Library, Number, Sequence
+from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
@@ -18,10 +19,39 @@ def most_turns(evaluation: Evaluation, loop: cst.CSTNode, file: int) -> int | No
 
     The default of an option is no bound: another may be asked for.
     """
-    if isinstance(loop, (cst.For, cst.While)) and _ends(evaluation, loop, file):
-        return 1
+    found: list[int | None] = []
+    if isinstance(loop, (cst.For, cst.While)):
+        if _ends(evaluation, loop, file):
+            return 1
+        found = [_left_at(evaluation, loop, one, file) for one in loop.body.body]
     over = getattr(loop, "iter", None)
-    return None if over is None else _length(evaluation, over)
+    found.append(None if over is None else _length(evaluation, over))
+    return min((one for one in found if one is not None), default=None)
+
+
+def _left_at(
+    evaluation: Evaluation, loop: cst.For | cst.While, statement: cst.CSTNode, file: int
+) -> int | None:
+    """``if step >= 100: break``, of a name that counts the turns."""
+    match statement:
+        case cst.If(
+            test=cst.Comparison(
+                left=cst.Name() as name,
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=bound)],
+            ),
+            body=cst.BaseSuite(body=[*_, last]),
+        ) if isinstance(operator, (cst.Equal, cst.GreaterThan, cst.GreaterThanEqual)):
+            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+            number = _number(evaluation.values.get(id(bound), ()))
+            index = evaluation.files.modules[file].index
+            owner = index.scope(name).owner(name.value)
+            counts = owner is not None and any(
+                one.kind in (Bind.FOR, Bind.AUGMENT) and index.inside(one.node, loop)
+                for one in owner.bindings[name.value]
+            )
+            is_left = isinstance(small, (cst.Break, cst.Return)) and counts
+            return number + 2 if is_left and number is not None else None
+    return None
 
 
 def _ends(evaluation: Evaluation, loop: cst.For | cst.While, file: int) -> bool:
