@@ -269,10 +269,10 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=6,
         words=(
-            (".eval(", ".train(False", "backward", "volatile", ".cpu()", ".numpy()", ".item()"),
-            ("for ", "while ", "volatile", "def "),
+            ("torch", ".eval(", ".train(", "backward", ".detach(", ".cpu(", ".item(", "argmax"),
         ),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL402",

@@ -16,6 +16,7 @@ from torchlint.training.conventions import suggested
         ("loss_fn criterion", "criterion"),
         ("generator generator_a", "model"),
         ("data_generator get_model build_optimizer num_loader models use_scaler x data", ""),
+        ("evaluate_model compile_net", ""),
     ],
 )
 def test_what_names_suggest(names: str, what: str) -> None:

@@ -31,6 +31,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.scopes import Bind
 from torchlint.training.effects import BACKWARDS, Effect
+from torchlint.training.keeping import keeps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -169,7 +170,7 @@ class Asked:
         function = next(one for one in index.ancestors(param) if isinstance(one, _FUNCTIONS))
         unit = self.evaluation.units[self.evaluation.at(function, file)]
         for caller, call in unit.callers.values():
-            if unit.is_module_method:
+            if unit.is_module_method and keeps(self.evaluation, unit):
                 self._add(call, caller.at.file)
             for node in passed_to(self.evaluation, unit, call, param.name.value):
                 self._add(node, caller.at.file)

@@ -19,7 +19,9 @@ _WORDS = {
     "device": "device",
 }  # fmt: skip
 _ALONE = frozenset({"generator"})  # that suggest nothing with another word before them
-_ACTIONS = frozenset("get build make create load save init setup set num use is has n".split())
+_ACTIONS = frozenset("""get build make create load save init setup set num use is has n evaluate
+    validate run fit prepare define construct wrap freeze export convert restore update compile
+    print predict plot profile benchmark""".split())  # fmt: skip
 
 
 @lru_cache(4096)

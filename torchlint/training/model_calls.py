@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.arguments import given_to
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS
 from torchlint.semantics.values import (
@@ -79,9 +80,10 @@ class ModelCalls:
 
     def keeps(self, tensor: Tensor) -> bool:
         """Whether autograd would go back from a tensor, through a model with parameters."""
-        return any(self._is_recorded(call) for call in tensor.graph)
+        return any(self.records(call) for call in tensor.graph)
 
-    def _is_recorded(self, call: At) -> bool:
+    def records(self, call: At) -> bool:
+        """Whether what a call runs has parameters that gradients are recorded for, or may have."""
         if call not in self._keeps:
             node = self.evaluation.node(call)
             value = self.evaluation.values.get(id(getattr(node, "func", node)), ())
@@ -134,7 +136,10 @@ class ModelCalls:
             for call in home.module.index.below(home.node, cst.Call):
                 value = evaluation.values.get(id(call.func), ())
                 if any(isinstance(v, Library) and v.name == "torch.nn.Parameter" for v in value):
-                    return True
+                    told = given_to(evaluation, call, ("data", "requires_grad"))[0]
+                    one = told.get("requires_grad")
+                    if one is None or one.value != (Truth(False),):
+                        return True
                 match call.func:
                     case cst.Attribute(attr=cst.Name(value="register_parameter" | "add_module")):
                         return True

@@ -39,6 +39,8 @@ from torchlint.training.schedules import Schedules
 from torchlint.training.settings import Setting, settings
 from torchlint.training.step_models import StepModel, step_models
 from torchlint.training.steps import Steps
+from torchlint.training.untrained import Untrained
+from torchlint.training.unused_graphs import UnusedGraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -263,6 +265,11 @@ class Connected:
     def graphs(self) -> Graphs:
         """What keeps the graph of every step alive."""
         return Graphs(self.evaluation, self.frequencies, self.asked, self.model_calls)
+
+    @cached_property
+    def unused_graphs(self) -> UnusedGraphs:
+        """The runs of models whose graph nothing uses."""
+        return UnusedGraphs(self.evaluation, self.asked, self.model_calls, Untrained(self.uses))
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""

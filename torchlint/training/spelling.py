@@ -30,3 +30,18 @@ def are_free(script: Script, place: cst.CSTNode, home: str, names: Iterable[str]
         if owner is not None and (cell is None or cell.value != (Library(f"{home}.{name}"),)):
             return False
     return True
+
+
+def name_at(script: Script, place: cst.CSTNode, home: str, name: str) -> str:
+    """Return how a place can call what a library has, as the file imports it; "" where it cannot.
+
+    An import of the library by its own name may have to be added.
+    """
+    root, scope = script.module.index.root, script.module.index.scope(place)
+    for wanted, code in ((f"{home}.{name}", "{}"), (home, f"{{}}.{name}")):
+        for word in root.bindings:
+            cell = script.connected.evaluation.global_name(script.file, word)
+            is_meant = cell is not None and cell.value == (Library(wanted),)
+            if is_meant and scope.owner(word) is root:
+                return code.format(word)
+    return f"{home}.{name}" if scope.owner(home) is None else ""
