@@ -74,7 +74,7 @@ from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import Device, Place, Tensor, Text
 from torchlint.training.host_reads import How
 from torchlint.training.pending import host_copies
-from torchlint_rules.judging import STEPS, safety, severity, waits
+from torchlint_rules.judging import STEPS, every, safety, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,11 +117,11 @@ def is_copy(script: Script, read: HostRead) -> bool:
 def finding(script: Script, read: HostRead) -> Finding:
     """Say what is copied, and drop it where it goes straight back."""
     frequency = script.frequency(read.node)
-    code, step = script.module.brief(read.tensor), STEPS[frequency.rate]
+    code = script.module.brief(read.tensor)
     level = severity(frequency, read.sure, not script.frameworks)
     back = returning_move(script, read)
     if back is not None:
-        message = f"`{code}` is copied to the host and back to its device in every {step}"
+        message = f"`{code}` is copied to the host and back to its device in {every(frequency)}"
         return Finding(back, message, drop(script, back, read), level)
     message = f"copying `{code}` to the host {waits(script, read)}"
     return Finding(read.node, message, severity=level, help=KEEP)

@@ -78,6 +78,7 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.sets import is_known
 from torchlint.training.conditions import whole_statement
 from torchlint.training.frequency import Rate
+from torchlint_rules.judging import every
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +110,7 @@ def empty_cache_in_loop(script: Script) -> Iterator[Finding]:
     """Find calls that clean up memory in every step."""
     for call, name in script.calls_of(*EMPTIES, COLLECTS, SHARES):
         frequency = script.frequency(call)
-        step = STEPS.get(frequency.rate)
-        if step is None or frequency.guard or not script.is_statement(call):
+        if frequency.rate not in STEPS or frequency.guard or not script.is_statement(call):
             continue
         needed = is_needed(script, call, name)
         if needed:
@@ -119,7 +119,7 @@ def empty_cache_in_loop(script: Script) -> Iterator[Finding]:
         is_plain = may_go and frequency.in_every_step and name != SHARES
         yield Finding(
             call,
-            f"`{script.module.brief(call)}` {DOES.get(name, GIVES)}, in every {step}",
+            f"`{script.module.brief(call)}` {DOES.get(name, GIVES)}, in {every(frequency, STEPS)}",
             fix(script, call, name) if may_go else None,
             None if is_plain else Severity.INFO,
             help="PyTorch uses freed memory again by itself; clean up between phases, "

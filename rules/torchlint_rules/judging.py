@@ -12,16 +12,18 @@ from torchlint.rule import Severity
 from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torchlint.training.frequency import Frequency
     from torchlint.training.host_reads import HostRead
     from torchlint.training.script import Script
 
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
 COSTLY = (Rate.STEP, Rate.SAMPLE, Rate.BATCH)
-OFTEN = {
-    Rate.STEP: " in every training step", Rate.EVAL_STEP: " in every step of an evaluation",
-    Rate.BATCH: " for every batch", Rate.SAMPLE: " for every sample", Rate.EPOCH: " in every epoch",
+TURNS = {
+    Rate.STEP: "training step", Rate.EVAL_STEP: "step of an evaluation", Rate.EPOCH: "epoch"
 }  # fmt: skip
+OTHERS = {Rate.BATCH: "for every batch", Rate.SAMPLE: "for every sample"}
 
 
 def severity(frequency: Frequency, *proved: bool) -> Severity | None:
@@ -39,14 +41,22 @@ def safety(*proved: bool) -> Safety:
     return Safety.SAFE if all(proved) else Safety.UNSAFE
 
 
+def every(frequency: Frequency, steps: Mapping[Rate, str] = STEPS) -> str:
+    """Say of which steps something is a part."""
+    which = "all but every n-th" if frequency.misses else "every"
+    return f"{which} {steps[frequency.rate]}"
+
+
 def waits(script: Script, read: HostRead) -> str:
     """Say how often the host waits for a read, and for how many others the same step waits."""
     frequency = script.frequency(read.node)
     reads = script.connected.reads_of_steps.get(frequency.loop, 1) if frequency.loop else 1
-    more = f" (one of {reads} reads in it)" if reads > 1 else ""
-    return f"waits for the GPU in every {STEPS[frequency.rate]}{more}"
+    more = f" (one of {reads} reads in it)" if reads > 1 and not frequency.misses else ""
+    return f"waits for the GPU in {every(frequency)}{more}"
 
 
 def often(frequency: Frequency) -> str:
     """Return how often something runs, to end a sentence with; "" where that is not certain."""
-    return OFTEN.get(frequency.rate, "") if frequency.certain else ""
+    if not frequency.certain or frequency.rate is Rate.ONCE:
+        return ""
+    return f" {OTHERS.get(frequency.rate) or 'in ' + every(frequency, TURNS)}"

@@ -152,7 +152,7 @@ def remedy(script: Script, read: HostRead, uses: tuple[Use, ...]) -> str:
 def fix(script: Script, read: HostRead, reading: set[int]) -> Fix | None:
     """Return the fix: what only logs does so every n steps, where the loop counts its steps."""
     frequency, line = script.frequency(read.node), script.module.statement(read.node)
-    if script.frameworks or read.is_old or frequency.rate is not Rate.STEP:
+    if script.frameworks or read.is_old or frequency.rate is not Rate.STEP or frequency.misses:
         return None
     if read.how is How.COUNT or frequency.loop is None or frequency.loop.file != script.file:
         return None

@@ -104,17 +104,16 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 NOW_AND_THEN = (Guard.PERIODIC, Guard.CLOCK)
-STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
 
 
 def next_iter_in_loop(script: Script) -> Several[Finding]:
     """Find iterators over a loader that are made in every step."""
     found = [(draw, script.frequency(draw.made)) for draw in draws(script)]
-    every = [draw for draw, often in found if often.rate in STEPS and often.guard is None]
+    every = [draw for draw, often in found if often.rate in judging.STEPS and often.guard is None]
     for draw, often in found:
         made = loaders_in(script.value(draw.source))
         loaders = [one for one in script.connected.loaders if one.at in made]
-        is_rare = often.rate in STEPS and often.guard in NOW_AND_THEN
+        is_rare = often.rate in judging.STEPS and often.guard in NOW_AND_THEN
         counts = draw in every or (is_rare and any(map(starts_workers, loaders)))
         if counts and not any(has_reason(script, draw, often, one) for one in loaders):
             yield finding(script, draw, often, loaders, every)
@@ -151,7 +150,7 @@ def finding(
     workers = max((one.workers or 0 for one in loaders), default=0)
     started = f" and {workers} worker process{'es' if workers > 1 else ''}" if workers else ""
     is_certain = frequency.guard is None and frequency.decided
-    when = f"{'every' if is_certain else 'some'} {STEPS[frequency.rate]}{'' if is_certain else 's'}"
+    when = judging.every(frequency) if is_certain else f"some {judging.STEPS[frequency.rate]}s"
     first = loaders and all(in_order(script, one) for one in loaders)
     is_known = is_known_to_be(script.value(draw.source))
     may_go = draw in every and not script.frameworks

@@ -64,7 +64,7 @@ from torchlint.rule import Finding
 from torchlint.training.conditions import whole_statement
 from torchlint.training.frequency import Rate
 from torchlint.training.waits import WAITS, Reason, synchronizations
-from torchlint_rules.judging import severity
+from torchlint_rules.judging import every, severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,16 +89,15 @@ def synchronize_in_loop(script: Script) -> Iterator[Finding]:
     """Find waits for the whole GPU in every step."""
     for wait in synchronizations(script):
         frequency = script.frequency(wait.call)
-        step = STEPS.get(frequency.rate)
-        if step is None or frequency.guard or wait.reason not in MEASURES:
+        if frequency.rate not in STEPS or frequency.guard or wait.reason not in MEASURES:
             continue
         what, advice = MEASURES[wait.reason]
         is_needless = wait.reason is None and not script.frameworks
         may_go = is_needless and frequency.decided and script.is_statement(wait.call)
         yield Finding(
             wait.call,
-            f"`{script.module.brief(wait.call)}` stops the host until the GPU is idle, in every "
-            f"{step}{what}",
+            f"`{script.module.brief(wait.call)}` stops the host until the GPU is idle, in "
+            f"{every(frequency, STEPS)}{what}",
             fix(script, wait.call) if may_go else None,
             severity(frequency, is_needless),
             help=advice,

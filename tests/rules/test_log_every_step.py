@@ -126,6 +126,13 @@ def test_what_a_condition_asks_is_checked(statement: str, word: str) -> None:
     assert found.help == f"{word} it every n steps (`if step % n == 0:`)"
 
 
+def test_the_steps_between_those_that_log() -> None:
+    source = loop("if step % 10 == 0:\n    save()\nelse:\n    print(loss.item())")
+    (finding,) = check(source, CODE)
+    assert "in all but every n-th training step" in finding.message
+    assert finding.fix is None
+
+
 def test_one_finding_a_statement() -> None:
     (found,) = check(loop("print(loss.item(), out.mean().item(), out.max().item())"), CODE)
     assert "and 2 more" in found.message

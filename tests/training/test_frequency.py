@@ -27,6 +27,7 @@ def rates(files: dict[str, str]) -> list[str]:
                 frequency = frequencies.of(call, file)
                 words = [frequency.rate.name.lower().replace("_", " ")]
                 words += [frequency.guard.name.lower()] if frequency.guard else []
+                words += ["but some"] if frequency.misses else []
                 words += [] if frequency.known else ["unknown"]
                 found.append(" ".join(words))
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.training.effects import unit_around
-from torchlint.training.guards import asks_for_device, left_before
+from torchlint.training.undecided import asks_for_device, left_before
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -18,7 +18,8 @@ from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
 from torchlint.training.effects import Effect, Effects, unit_around
-from torchlint.training.guards import Guard, guard_between, undecided_between
+from torchlint.training.guards import Guard, guard_between, misses_turns
+from torchlint.training.undecided import undecided_between
 
 if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
@@ -48,6 +49,7 @@ class Way:
 
     ``loop`` is the loop that says so.  ``known`` is False where no call is seen that leads here
     and no loop shows the rate, ``decided`` where a condition lies between that may be either.
+    ``misses`` is True where every so many turns do without it.
     """
 
     rate: Rate
@@ -55,6 +57,7 @@ class Way:
     known: bool = True
     decided: bool = True
     loop: At | None = None
+    misses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,11 @@ class Frequency:
     def decided(self) -> bool:
         """Whether no condition lies between that may be either."""
         return self.ways[0].decided
+
+    @property
+    def misses(self) -> bool:
+        """Whether every so many turns of the loop do without it."""
+        return self.ways[0].misses
 
     @property
     def certain(self) -> bool:
@@ -141,11 +149,21 @@ class Frequencies:
                 if rate is not None:
                     guard = guard_between(self.evaluation, node, above, file)
                     open_ = undecided_between(self.evaluation, node, above, file)
-                    return [Way(rate, guard, decided=not open_, loop=at)]
+                    misses = misses_turns(self.evaluation, node, above, file)
+                    return [Way(rate, guard, decided=not open_, loop=at, misses=misses)]
             child = above
         guard = guard_between(self.evaluation, node, unit.node, file)
         open_ = undecided_between(self.evaluation, node, unit.node, file)
-        return [_under(way, guard, decided=not open_) for way in self.of_unit(unit, depth)]
+        misses = misses_turns(self.evaluation, node, unit.node, file)
+        return [
+            replace(
+                way,
+                guard=way.guard or guard,
+                decided=way.decided and not open_,
+                misses=way.misses or misses,
+            )
+            for way in self.of_unit(unit, depth)
+        ]
 
     def of_unit(self, unit: Unit, depth: int = 0) -> tuple[Way, ...]:
         """Return how often the body of a function or module runs."""
@@ -255,14 +273,16 @@ def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
     return None
 
 
-def _under(way: Way, guard: Guard | None, *, decided: bool) -> Way:
-    return replace(way, guard=way.guard or guard, decided=way.decided and decided)
-
-
 def _ranked(ways: list[Way]) -> tuple[Way, ...]:
     """Return ways without copies, the most frequent and least guarded first."""
     ordered = sorted(
         dict.fromkeys(ways),
-        key=lambda way: (-way.rate, way.guard is not None, not way.decided, not way.known),
+        key=lambda way: (
+            -way.rate,
+            way.guard is not None,
+            not way.decided,
+            not way.known,
+            way.misses,
+        ),
     )
     return tuple(ordered)

@@ -25,7 +25,8 @@ from torchlint.syntax.scopes import Bind
 from torchlint.training.asked import assignments, passed_to
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import Rate
-from torchlint.training.guards import guard_between, undecided_between
+from torchlint.training.guards import guard_between
+from torchlint.training.undecided import undecided_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

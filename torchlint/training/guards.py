@@ -8,33 +8,20 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import (
-    RANK,
     Library,
-    Method,
     Nothing,
     Number,
-    Object,
-    Place,
     Text,
     Truth,
 )
 from torchlint.syntax.chains import dotted
+from torchlint.training.undecided import is_device
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Value
-
-
-SETTLED = frozenset({
-    "torch.distributed.is_initialized", "torch.distributed.is_available", "builtins.isinstance",
-    "builtins.hasattr", "builtins.callable", "torch.is_tensor",
-})  # fmt: skip
-AVAILABLE = frozenset(
-    f"torch.{device}.{asks}"
-    for device in ("cuda", "xpu", "mps", "backends.mps", "accelerator")
-    for asks in ("is_available", "device_count")
-)
-DEVICES = frozenset({"cuda", "cpu", "mps", "xpu"})
 
 
 class Guard(enum.Enum):
@@ -54,159 +41,66 @@ def guard_between(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> Guard | None:
     """Return the first guard between a node and something around it, from the inside out."""
-    index = evaluation.files.modules[file].index
-    child = node
-    for above in index.ancestors(node):
+    for above, child in _around(evaluation, node, outer, file):
         found = _guard(evaluation, above, child)
-        if found is None and isinstance(above, cst.IndentedBlock):
-            found = _skipped(evaluation, above, child)
         if found is not None:
             return found
-        if above is outer:
-            return None
-        child = above
     return None
 
 
-def _skipped(evaluation: Evaluation, block: cst.IndentedBlock, child: cst.CSTNode) -> Guard | None:
-    """``if step % 10: continue``: what comes after it in the block runs every so many turns."""
-    for statement in block.body:
-        if statement is child:
-            return None
-        if isinstance(statement, cst.If) and statement.orelse is None and statement.body.body:
-            last = statement.body.body[-1]
-            if isinstance(last, cst.SimpleStatementLine) and last.body:
-                last = last.body[-1]
-            if isinstance(last, (cst.Continue, cst.Return)):
-                found = _of_test(evaluation, statement.test, truth=False)
-                if found is not None:
-                    return found
-    return None
+def misses_turns(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
+    """Whether every so many turns do without a node: the others run it."""
+    return any(
+        _of_test(evaluation, test, truth=not truth) is Guard.PERIODIC
+        for above, child in _around(evaluation, node, outer, file)
+        for test, truth in _conditions(above, child)
+    )
 
 
-def undecided_between(
+def _around(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> bool:
-    """Whether something unknown decides if a node runs each time what is around it does.
-
-    Conditions on a device, None, a type, a number or the rank of a process are no such thing: they
-    hold in every turn, or in none.
-    """
-    index = evaluation.files.modules[file].index
+) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """Yield what is around a node up to something, each with its child that holds the node."""
     child = node
-    for above in index.ancestors(node):
-        test = _decides(above, child)
-        if test is not None and not _is_settled(evaluation, test):
-            return True
+    for above in evaluation.files.modules[file].index.ancestors(node):
+        yield above, child
         if above is outer:
-            return False
+            return
         child = above
-    return False
 
 
-def left_before(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
-    """Whether something unknown decides earlier in the blocks around a node to leave them."""
-    index = evaluation.files.modules[file].index
-    child = node
-    for above in index.ancestors(node):
-        if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            for statement in above.body:
-                if statement is child:
-                    break
-                if (
-                    isinstance(statement, cst.If)
-                    and _leaves(statement.body)
-                    and not _is_settled(evaluation, statement.test)
-                ):
-                    return True
-        if above is outer:
-            return False
-        child = above
-    return False
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine) and last.body:
-        last = last.body[-1]
-    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
-
-
-def _decides(above: cst.CSTNode, child: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition that decides whether a child of a node is evaluated."""
+def _conditions(
+    above: cst.CSTNode, child: cst.CSTNode
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Yield the conditions that have to hold, or not to hold, for a child to be reached."""
     match above:
-        case cst.If(test=test) | cst.IfExp(test=test) if child is not test:
-            return test
-        case cst.BooleanOperation(left=left, right=right) if child is right:
-            return left
-    return None
-
-
-def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
-    """Whether a condition only asks which device there is."""
-    match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return asks_for_device(evaluation, inner)
-        case cst.BooleanOperation(left=left, right=right):
-            return asks_for_device(evaluation, left) and asks_for_device(evaluation, right)
-        case cst.Comparison(left=left, comparisons=[target]):
-            return any(_is_device(evaluation, side) for side in (left, target.comparator))
-        case cst.Call(func=func):
-            asked = evaluation.values.get(id(func), ())
-            return any(isinstance(one, Library) and one.name in AVAILABLE for one in asked)
-    return False
-
-
-def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
-    """Whether a condition is the same in every turn, by what it asks."""
-    match test:
-        case cst.UnaryOperation(expression=inner):
-            return _is_settled(evaluation, inner)
-        case cst.BooleanOperation(left=left, right=right):
-            return _is_settled(evaluation, left) and _is_settled(evaluation, right)
-        case cst.Comparison(left=cst.Name(value="__name__")):
-            return True
-        case cst.Comparison(left=left, comparisons=[target]):
-            if isinstance(target.operator, (cst.Is, cst.IsNot)):
-                return True
-            sides = (left, target.comparator)
-            return any(_is_device(evaluation, side) or _is_rank(evaluation, side) for side in sides)
-        case cst.Call(func=func):
-            asked = evaluation.values.get(id(func), ())
-            return any(
-                isinstance(one, Library) and one.name in SETTLED | AVAILABLE for one in asked
-            )
-    value = evaluation.values.get(id(test), ())
-    return bool(value) and all(isinstance(one, (Truth, Number, Nothing)) for one in value)
-
-
-def _is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    """``device``, ``device.type``, ``"cuda"``, ``str(device)``."""
-    value = evaluation.values.get(id(node), ())
-    if any(
-        isinstance(one, Place) or (isinstance(one, Text) and one.value in DEVICES) for one in value
-    ):
-        return True
-    return any(isinstance(one, Method) and isinstance(one.owner, Place) for one in value)
-
-
-def _is_rank(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    value = evaluation.values.get(id(node), ())
-    return any(isinstance(one, Object) and one.kind == RANK for one in value)
+        case (
+            cst.If(test=test, body=body, orelse=orelse)
+            | cst.IfExp(test=test, body=body, orelse=orelse)
+        ) if child is body or child is orelse:
+            yield test, child is body
+        case cst.BooleanOperation(left=left, operator=operator, right=right) if child is right:
+            yield left, isinstance(operator, cst.And)
+        case cst.IndentedBlock(body=statements):
+            for statement in statements:
+                if statement is child:
+                    return
+                match statement:
+                    case cst.If(test=test, body=body, orelse=None) if isinstance(
+                        _last(body), (cst.Continue, cst.Return)
+                    ):
+                        yield test, False
 
 
 def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Guard | None:
+    for test, truth in _conditions(above, child):
+        found = _of_test(evaluation, test, truth=truth)
+        if found is not None:
+            return found
     match above:
-        case cst.If(test=test, body=body, orelse=orelse):
-            if child is body:
-                return _of_test(evaluation, test, truth=True) or _ending(body) or _kept(test, body)
-            if child is orelse:
-                return _of_test(evaluation, test, truth=False)
-        case cst.IfExp(test=test, body=body, orelse=orelse):
-            if child is body or child is orelse:
-                return _of_test(evaluation, test, truth=child is body)
-        case cst.BooleanOperation(left=left, operator=operator, right=right) if child is right:
-            return _of_test(evaluation, left, truth=isinstance(operator, cst.And))
+        case cst.If(test=test, body=body) if child is body:
+            ends = isinstance(_last(body), (cst.Raise, cst.Break))  # it runs once at most
+            return Guard.ABORT if ends else _kept(test, body)
         case cst.Raise():
             return Guard.ABORT
         case cst.Assert(msg=message) if child is message:
@@ -214,6 +108,12 @@ def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Gu
         case cst.ExceptHandler() | cst.ExceptStarHandler():
             return Guard.EXCEPTION
     return None
+
+
+def _last(body: cst.BaseSuite) -> cst.CSTNode | None:
+    """Return the last small statement of a block, or its last statement."""
+    last = body.body[-1] if body.body else None
+    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
 
 
 def _kept(test: cst.BaseExpression, body: cst.BaseSuite) -> Guard | None:
@@ -251,14 +151,6 @@ def _asked_for(test: cst.BaseExpression) -> str:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
             return dotted(inner)
     return ""
-
-
-def _ending(body: cst.BaseSuite) -> Guard | None:
-    """A branch that ends the loop or raises runs once at most."""
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine) and last.body:
-        last = last.body[-1]
-    return Guard.ABORT if isinstance(last, (cst.Raise, cst.Break)) else None
 
 
 def _of_test(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -> Guard | None:
@@ -326,7 +218,7 @@ def _of_comparison(evaluation: Evaluation, test: cst.Comparison, *, truth: bool)
         names = {"cpu": True, "cuda": False}
         for one, other in ((left, right), (right, left)):
             match evaluation.values.get(id(other), ()):
-                case (Text(value=str(word)),) if word in names and _is_device(evaluation, one):
+                case (Text(value=str(word)),) if word in names and is_device(evaluation, one):
                     return Guard.NO_GPU if (names[word] is is_equal) is truth else None
     if isinstance(operator, (cst.Is, cst.IsNot)):
         value = evaluation.values.get(id(left), ())

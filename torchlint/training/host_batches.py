@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
 from torchlint.training.copies import flat
 from torchlint.training.effects import unit_around
-from torchlint.training.guards import asks_for_device
+from torchlint.training.undecided import asks_for_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
