@@ -348,8 +348,9 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=7,
         level=Level.E1,
-        words=(("Adam", "SGD", "Adagrad"), ("optim",)),
+        words=(Nearby(("Adam", "SGD", "Adagrad")), Nearby(("optim",))),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL602",

@@ -101,16 +101,16 @@ def device_copies(evaluation: Evaluation, file: int) -> Several[DeviceCopy]:
         methods = evaluation.values.get(id(func), ())
         if not any(isinstance(one, Method) and isinstance(one.owner, Tensor) for one in methods):
             continue
-        found = _targets(evaluation, call, func.attr.value)
+        found = targets_of(evaluation, call, func.attr.value)
         if found is not None:
             flag, value = _non_blocking(evaluation, call), evaluation.values.get(id(func.value), ())
             yield DeviceCopy(call, file, func.value, value, *found, flag)
 
 
-def _targets(
+def targets_of(
     evaluation: Evaluation, call: cst.Call, name: str
 ) -> tuple[frozenset[Device], cst.BaseExpression | None] | None:
-    """Return where a call copies to, None where it only changes the type of the numbers."""
+    """Return where a move goes to, and what says so; None where it only changes the type."""
     if name == "cpu":
         return frozenset({Device.HOST}), None
     if name == "type":

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics.arguments import bound, passed_with
 from torchlint.semantics.tables.torch_classes import kind_of
-from torchlint.semantics.values import Guess, Object, Parameters, Tensor
+from torchlint.semantics.values import (
+    Dictionary,
+    Guess,
+    Object,
+    Parameters,
+    Sequence,
+    Tensor,
+)
 from torchlint.training.steps import Role, same
 
 if TYPE_CHECKING:
@@ -45,11 +52,24 @@ def models_of(evaluation: Evaluation, owner: Value) -> frozenset[At] | None:
 
 
 def _parameters(value: Value) -> set[At] | None:
+    """Return the models of parameters, of lists of them and of groups; None where not seen."""
     found: set[At] = set()
     for one in value:
-        if not isinstance(one, Parameters) or not one.models:
-            return None
-        found |= set(one.models)
+        match one:
+            case Parameters(models=models) if models:
+                found |= set(models)
+            case Sequence(elements=elements, element=element):
+                held = [_parameters(part) for part in (*(elements or ()), element) if part]
+                if not held or None in held:
+                    return None
+                found.update(*(one for one in held if one))
+            case Dictionary(entries=entries):
+                inner = _parameters(dict(entries).get("params", ()))
+                if not inner:
+                    return None
+                found |= inner
+            case _:
+                return None
     return found
 
 
