@@ -438,11 +438,11 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         needs=Needs.GPU,
         words=(
-            ("cuda", "torch.accelerator", "TrainingArguments", "Accelerator"),
-            ("optim", "TrainingArguments"),
-            ("backward", "TrainingArguments", "Accelerator"),
+            Nearby(("cuda", "accelerator", "TrainingArguments", "Accelerator")),
+            Nearby(("backward", ".step(", "zero_grad", "TrainingArguments")),
         ),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL713",

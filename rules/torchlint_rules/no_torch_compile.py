@@ -51,21 +51,15 @@ many small operations, little where large products and convolutions take the tim
         optimizer.step()
 
 ## Leaves alone
-- Files that speak of compiling, TorchScript, TensorRT or XLA, as an option too, and files near
-  those that call torch.compile.
-- Scripts for the CPU, for torch below 2.0 (as declared, or by what they use: `torch._six`), or
-  with loops of a few steps only, and files that are not started as a script.
-- Models that are not seen to be torch's modules, and those that training calls by a method
-  (`model.loss(x)`).
-- What the compiler stumbles over or gains nothing from: values read in a module (`.item()`), a
-  number that it counts up (`self.calls += 1`), for each value of which it is compiled anew, second
-  derivatives, functions with a backward pass of their own, recurrent layers, hooks (those of
-  `weight_norm` and `spectral_norm` too, and in files that the model's imports), `DataParallel`,
-  sharded, sparse and quantised models, kernels of other libraries.
-- Shapes that change from step to step: a `collate_fn`, buckets of sequences of like length
-  (torchtext), padded sequences and their lengths, graphs, detection, several scales.
+- Trainings on a CPU, and models that are not seen to go to a GPU.
+- Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA, or run in a function
+  that is.
+- torch below 2.0, as declared.
+- What a compiler refuses or gives up on: second derivatives (`create_graph=True`), `DataParallel`,
+  and forward passes that change a number (`self.calls += 1`), which are compiled anew for each.
 
-Training frameworks have their own switch, which is advised where there is one:
+Where an option that is off by default compiles the model, this is said, without a fix.  Training
+frameworks have their own switch, which is advised where there is one:
 `TrainingArguments(torch_compile=True)` of transformers, `Accelerator(dynamo_backend="inductor")` of
 Accelerate.
 
@@ -73,9 +67,14 @@ Accelerate.
 Unsafe: results differ by rounding, and dropout draws other random numbers.  The first steps take
 long, as each new combination of shapes does, and a C++ compiler and Triton have to be there, and a
 GPU of compute capability 7.0 or newer.  Whether it pays has to be measured.  The line goes behind
-what builds and moves the model, before `DistributedDataParallel` wraps it.  There is no fix where
-several models are trained, where the model is not a local name, or for a torch that may be too old
-for the method.
+what builds and moves the model, before `DistributedDataParallel` wraps it, and asks for the GPU
+where the model may stay on the CPU.
+
+There is a fix where the step runs one model, of a class with a `forward` of its own (in place
+torch compiles nothing of `nn.Sequential`), bound to a local name, with no seen break of its graph:
+values that are read (`.item()`), recurrent layers, hooks, other libraries' kernels, functions with
+a backward pass of their own.  Not with a `collate_fn` or a batch sampler, after which shapes may
+change from step to step, for a few steps, or for a torch that may lack the method.
 
 ## Evidence
 A CPU has nothing to show: on a CPU it needs a C++ compiler, which many machines lack.
@@ -93,30 +92,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.compilation import (
-    compilable,
-    hindered,
-    is_called,
-    place,
-    speaks_of_compiling,
-    trains_long,
-)
-from torchlint.analysis.debugging import in_test
-from torchlint.analysis.scripts import is_script
-from torchlint.analysis.trained import built_by, trained_models
 from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.rewrites import InsertAfter
 from torchlint.rule import Finding
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Device, Method, Object, Tensor
+from torchlint.syntax.line_layout import default_indent
+from torchlint.training.sparse import makes_sparse
+from torchlint.training.step_models import firsts, loader_of
+from torchlint.training.turns import most_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.trained import Trained
+    from torchlint.training.script import Script
+    from torchlint.training.step_models import StepModel
 
 FIRST = Version("2.0")
 METHOD = Version("2.2")  # has `Module.compile` for sure
+FEW = 100  # steps in which the time of the first one is not won back
 OWN = {
     "transformers.TrainingArguments": (("torch_compile", "use_cpu"), "torch_compile=True"),
     "accelerate.Accelerator": (
@@ -127,69 +124,84 @@ OWN = {
 MEASURE = "The first steps take long: measure whether the rest of the training makes up for it."
 
 
-def no_torch_compile(program: Program) -> Iterator[Finding]:
+def no_torch_compile(script: Script) -> Iterator[Finding]:
     """Find models that are trained without a compiler."""
-    if program.target is not None and program.target < FIRST:
+    if script.settings.target is not None and script.settings.target < FIRST:
         return
-    if program.frameworks:
-        yield from advice(program)
-    else:
-        yield from finding(program)
-
-
-def finding(program: Program) -> Iterator[Finding]:
-    """Report the first model that could be compiled."""
-    models = list(trained_models(program))
-    if not models or speaks_of_compiling(program) or not trains_on_gpu(program):
+    if any(map(script.connected.calls, OWN)):
+        yield from advice(script)
         return
-    could = [model for model in models if compilable(program, model) and is_called(program, model)]
-    if not could or in_test(program, could[0].optimizer):
-        return
-    if not program.reaches(FIRST):
-        return
-    built = built_by(program, could[0].node)
-    are = "and the other models are" if len({program.brief(m.node) for m in models}) > 1 else "is"
-    since = " (from torch 2.0 on)" if program.target is None else ""
-    yield Finding(
-        built or could[0].optimizer,
-        f"`{program.brief(built or could[0].node)}` {are} trained kernel by kernel: torch.compile "
-        f"makes few of many{since}",
-        fix(program, models) if len(could) == len(models) else None,
-        help=MEASURE,
-    )
+    compilation = script.connected.compilation
+    models = [
+        one
+        for one in script.connected.step_models
+        if trains_on_gpu(script, one) and not compilation.is_refused(one)
+    ]
+    since = " (from torch 2.0 on)" if script.settings.target is None else ""
+    for model in firsts(models, script.file):
+        compiles = compilation.compiles(model)
+        if compiles is not True:
+            yield Finding(
+                model.node,
+                f"`{script.module.brief(model.node)}` runs kernel by kernel in training: "
+                f"torch.compile makes few of many{since}",
+                fix(script, model) if compiles is False else None,
+                help=MEASURE if compiles is False else f"An option compiles it. {MEASURE}",
+            )
 
 
-def trains_on_gpu(program: Program) -> bool:
-    """Whether the file is a script that trains on a GPU, for more than a few steps."""
-    if not (program.devices.named and trains_long(program) and is_script(program)):
-        return False
-    return program.devices.gpu
+def trains_on_gpu(script: Script, model: StepModel) -> bool:
+    """Whether a model, or what it is given, goes to where there may be a GPU."""
+    values = script.connected.evaluation.values
+    given = [one for arg in model.run.node.args for one in values.get(id(arg.value), ())]
+    is_given = any(isinstance(one, Tensor) and one.device is Device.CUDA for one in given)
+    return is_given or bool(script.connected.compilation.moves(model))
 
 
-def fix(program: Program, models: list[Trained]) -> Fix | None:
+def fix(script: Script, model: StepModel) -> Fix | None:
     """Return the line that compiles the model in place."""
-    line = place(program, models)
-    if line is None or (program.target is not None and program.target < METHOD):
+    target = script.settings.target
+    models = {id(one.node) for one in script.connected.step_models if one.step is model.step}
+    loader = loader_of(script.connected.loaders, model.step)
+    turns = most_turns(script.connected.evaluation, model.step.node, model.step.file)
+    if (
+        script.frameworks
+        or makes_sparse(script.connected.evaluation)
+        or (target is not None and target < METHOD)
+        or len(models) != 1
+        or not script.connected.compilation.is_whole(model)
+        or (loader is not None and not loader.lacks("collate_fn", "batch_sampler"))
+        or (turns is not None and turns < FEW)
+    ):
         return None
+    place = script.connected.compilation.place(model)
+    if place is None:
+        return None
+    statement, code, condition = place
+    line = f"if {condition}:\n{default_indent(script.module)}{code}" if condition else code
     changes = "rounding, the random numbers of dropout, and the time of the first steps"
-    if program.target is None:
+    if target is None:
         changes += "; old versions of torch have no such method"
-    return Fix(f"Call `{line.code}`", Safety.UNSAFE, (line,), changes)
+    return Fix(f"Call `{code}`", Safety.UNSAFE, (InsertAfter(statement, line),), changes)
 
 
-def advice(program: Program) -> Iterator[Finding]:
+def advice(script: Script) -> Iterator[Finding]:
     """Name the switch that a framework has for it."""
-    calls = list(program.calls_of(*OWN))
-    if not calls or hindered(program) or speaks_of_compiling(program):
+    connected = script.connected
+    is_trained = any(True for _ in connected.steps) or any(
+        isinstance(one, Method) and one.name == "train" and isinstance(one.owner, Object)
+        for call in script.module.index.of(cst.Call)
+        for one in script.value(call.func)
+    )
+    if connected.compilation.compiles_anything or not is_trained:
         return
-    trains = program.loops.training or any(program.method_calls("train"))
-    for call in calls if trains else ():
-        names, switch = OWN[program.qualified(call.func)]
-        given = [program.argument(call, name) for name in names]
-        if all(one.absent for one in given) and not in_test(program, call):
+    for call, name in script.calls_of(*OWN):
+        words, switch = OWN[name]
+        given, is_sure = given_to(connected.evaluation, call, ())
+        if is_sure and not given.keys() & set(words):
             yield Finding(
                 call,
-                f"`{program.brief(call.func)}` trains the model kernel by kernel: it compiles it "
-                f"where it is told to by `{switch}`",
+                f"`{script.module.brief(call.func)}` runs the model kernel by kernel: it compiles "
+                f"it where it is told to by `{switch}`",
                 help=MEASURE,
             )

@@ -722,7 +722,8 @@ for x, y in data:
 
 
 def graphs(source: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often the model of a script is compiled."""
+    """How often the model of a script is compiled, were it on a GPU."""
+    source = source.replace('if device.type == "cuda":', "if True:")
     found = []
     compile_with = nn.Module.compile
     torch.compiler.reset()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.cells import Cell
+    from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
 
@@ -53,19 +54,29 @@ class Parts:
             self._known[value] = tuple(dict.fromkeys(self._of(value)))
         return self._known[value]
 
+    def classes(self, value: Value) -> list[ClassOf]:
+        """Return the classes of the project that a model and its parts are of."""
+        found = [one.cls for one in self._all(value) if isinstance(one, Instance)]
+        classes = (self.evaluation.classes.of(cls) for cls in dict.fromkeys(found))
+        return [one for one in classes if one is not None]
+
     def _of(self, value: Value) -> Iterator[Part]:
-        waiting = list(value)
-        seen: set[Alternative] = set()
-        while waiting:
-            one = waiting.pop(0)
-            if one in seen:
-                continue
-            seen.add(one)
+        for one in self._all(value):
             if isinstance(one, Object):
                 yield Part(one.kind, one.call)
             if isinstance(one, Instance):
                 yield from self._of_class(one.cls)
-            waiting += self._held(one)
+
+    def _all(self, value: Value) -> Iterator[Alternative]:
+        """Yield a model and all that it holds, each once."""
+        waiting = list(value)
+        seen: set[Alternative] = set()
+        while waiting:
+            one = waiting.pop(0)
+            if one not in seen:
+                seen.add(one)
+                yield one
+                waiting += self._held(one)
 
     def _held(self, one: Alternative) -> Iterator[Alternative]:
         match one:

@@ -21,6 +21,7 @@ from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
+from torchlint.training.compilation import Compilation
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, DeviceCopy, all_copies
 from torchlint.training.effects import Effects
@@ -255,6 +256,11 @@ class Connected:
     def precisions(self) -> Precisions:
         """In which precision their models compute."""
         return Precisions(self.evaluation, self.uses, self.parts)
+
+    @cached_property
+    def compilation(self) -> Compilation:
+        """What is compiled in them."""
+        return Compilation(self.evaluation, self.frequencies, self.uses, self.parts)
 
     @cached_property
     def model_calls(self) -> ModelCalls:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class StepModel:
     """A model that a step runs: ``made`` is the call that makes it, None where that is not known.
 
-    ``node`` is that call, else the call that runs the model.
+    ``node`` is that call, else the call that runs the model.  Wrappers stand for what they hold.
     """
 
     value: Value
@@ -60,12 +60,14 @@ def firsts(models: Iterable[StepModel], file: int) -> list[StepModel]:
 
 def _models(evaluation: Evaluation, step: Region, run: Member) -> Iterator[StepModel]:
     for one in run.owner:
-        made = one.call if isinstance(one, (Instance, Object)) else None
-        node = evaluation.node(made) if made is not None else run.node
-        if made is not None and isinstance(node, cst.Call):
-            yield StepModel((one,), made, node, made.file, step, run)
-        else:
-            yield StepModel((one,), None, run.node, run.file, step, run)
+        inner = evaluation.inside(one) if isinstance(one, Object) else (one,)
+        for each in inner or (one,):
+            made = each.call if isinstance(each, (Instance, Object)) else None
+            node = evaluation.node(made) if made is not None else run.node
+            if made is not None and isinstance(node, cst.Call):
+                yield StepModel((each,), made, node, made.file, step, run)
+            else:
+                yield StepModel((each,), None, run.node, run.file, step, run)
 
 
 def _is_on_host(evaluation: Evaluation, run: Member) -> bool:

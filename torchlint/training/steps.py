@@ -125,6 +125,18 @@ class Region:
     def _outer(self, place: int, file: int, call: cst.Call) -> cst.CSTNode:
         return unit_around(self.evaluation, call, file).node if place else self.node
 
+    def ways_to(self, file: int) -> list[cst.CSTNode]:
+        """Return the step and the calls that lead to it, where they stand in a file."""
+        found, units = (
+            [(self.file, self.node)],
+            [unit_around(self.evaluation, self.node, self.file)],
+        )
+        for unit in units:
+            for caller, call in unit.callers.values():
+                found.append((caller.at.file, call))
+                units += [caller] if caller not in units else []
+        return [node for home, node in found if home == file]
+
     @cached_property
     def touches_gradients(self) -> bool:
         """Whether its code reads or changes ``.grad`` by hand."""
