@@ -301,7 +301,7 @@ def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     for node in index.of(cst.Subscript):
         if not _waits(evaluation, node.value):
             continue
-        if isinstance(index.parent(node), (cst.AssignTarget, cst.AugAssign)):
+        if getattr(index.parent(node), "target", None) is node:
             continue  # a mask that is written to selects nothing
         match node.value, node.slice:
             case cst.Attribute(value=inner, attr=cst.Name(value="data")), [
