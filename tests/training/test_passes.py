@@ -55,6 +55,7 @@ def repeating(code: str) -> list[str]:
         (RUN + PICKED, ["n"]),
         (MADE + "for e in range(1):\n    for x in loader:\n        f(x)", []),
         (MADE + "for e in n:\n    for x in loader:\n        f(x)\n    break", []),
+        (MADE + "for e in n:\n    continue\n    for x in loader:\n        f(x)", []),
         (MADE + "for e in n:\n    if e == m:\n        for x in loader:\n            f(x)", []),
         (MADE + "for e in n:\n    if e > m:\n        for x in loader:\n            f(x)", ["n"]),
         (MADE + "for i in range(n):\n    x = next(iter(loader))", ["range(n)"]),

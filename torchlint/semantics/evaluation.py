@@ -61,8 +61,9 @@ class Evaluation:
     """The values of connected files.
 
     ``values`` has those of expressions and ``reaching`` the bindings that a name may have its value
-    from, by the identity of nodes; ``modes`` has what held around a call.  ``convention`` says what
-    a name suggests, where nothing else is known of a parameter.
+    from, by the identity of nodes; ``modes`` has what held around a call, and ``dead`` the
+    statements that nothing leads to.  ``convention`` says what a name suggests, where nothing else
+    is known of a parameter.
     """
 
     def __init__(self, files: Files, convention: Callable[[str], str]) -> None:
@@ -72,6 +73,7 @@ class Evaluation:
         self.where: dict[int, Key | Cell] = {}
         self.reaching: dict[int, tuple[Binding, ...]] = {}
         self.modes: dict[int, dict[str, Value]] = {}
+        self.dead: set[int] = set()
         self.units: dict[At, Unit] = {}
         self.attributes: dict[tuple[At, str], Cell] = {}
         self.enabled: dict[At, Value] = {}
@@ -188,6 +190,11 @@ class Evaluation:
     def node(self, at: At) -> cst.CSTNode:
         """Return a node by its place."""
         return self.files.modules[at.file].index.nodes[at.number]
+
+    def is_dead(self, node: cst.CSTNode, file: int) -> bool:
+        """Whether nothing leads to a node in its function: it stands behind a ``return``."""
+        above = self.files.modules[file].index.ancestors(node)
+        return bool(self.dead) and any(id(one) in self.dead for one in above)
 
     def unit(self, node: cst.FunctionDef | cst.Lambda, around: Unit) -> Unit:
         """Return the scope that a function opens, which is made where it is defined."""

@@ -75,6 +75,10 @@ class Run:
 
     def execute(self, node: cst.CSTNode) -> None:
         """Run a statement."""
+        if self.is_alive:
+            self.evaluation.dead.discard(id(node))
+        else:
+            self.evaluation.dead.add(id(node))
         handler = self._statements.get(type(node))
         if handler is not None:
             handler(self, node)

@@ -78,12 +78,15 @@ def passes_of(evaluation: Evaluation) -> dict[At, list[Pass]]:
             is_unpacked = isinstance(module.parent(node), cst.Arg) and (
                 module.parent(node).star == "*"  # type: ignore[union-attr]
             )
-            for at in loaders_in(value, inside=is_unpacked):
+            made = loaders_in(value, inside=is_unpacked)
+            if made and evaluation.is_dead(node, file):
+                continue
+            for at in made:
                 found.setdefault(at, []).append(Pass(node, file, fits))
     for at in _hooked(evaluation):
-        made = evaluation.node(at)
-        assert isinstance(made, cst.Call)
-        found.setdefault(at, []).append(Pass(made, at.file, "hook"))
+        call = evaluation.node(at)
+        assert isinstance(call, cst.Call)
+        found.setdefault(at, []).append(Pass(call, at.file, "hook"))
     return found
 
 
