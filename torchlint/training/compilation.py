@@ -18,7 +18,7 @@ from torchlint.semantics.values import (
     Object,
     Truth,
 )
-from torchlint.training.copies import DeviceCopy, targets_of
+from torchlint.training.copies import moves_of
 from torchlint.training.datasets import reached
 from torchlint.training.gpu_condition import condition_for_gpu
 from torchlint.training.models import made_by
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Binding
+    from torchlint.training.copies import DeviceCopy
     from torchlint.training.frequency import Frequencies
     from torchlint.training.models import Uses
     from torchlint.training.parts import Parts
@@ -196,17 +197,8 @@ class Compilation:
 
     def moves(self, model: StepModel) -> list[DeviceCopy]:
         """Return what moves a model to where it may be trained on a GPU."""
-        found = []
-        for made in self._around(model):
-            for one in self.uses.methods(made):
-                moved = targets_of(self.evaluation, one.node, one.name)
-                if one.name in ("to", "cuda") and moved and moved[0] != {Device.HOST}:
-                    assert isinstance(one.node.func, cst.Attribute)
-                    owner = one.node.func.value
-                    found.append(
-                        DeviceCopy(one.node, one.file, owner, self._value(owner), *moved, None)
-                    )
-        return found
+        moves = moves_of(self.uses, [model.made] if model.made is not None else [])
+        return [one for one in moves if one.targets != {Device.HOST}]
 
     def place(self, model: StepModel) -> tuple[cst.BaseStatement, str, str] | None:
         """Return behind what a model can be compiled in place, by which code, on which condition.

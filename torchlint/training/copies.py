@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.loaders import Loader
+    from torchlint.training.models import Uses
 
 MOVES = frozenset({"to", "cuda", "cpu", "type"})
 # Bases of classes whose objects a loader pins part by part.
@@ -105,6 +106,24 @@ def device_copies(evaluation: Evaluation, file: int) -> Several[DeviceCopy]:
         if found is not None:
             flag, value = _non_blocking(evaluation, call), evaluation.values.get(id(func.value), ())
             yield DeviceCopy(call, file, func.value, value, *found, flag)
+
+
+def moves_of(uses: Uses, models: Iterable[At]) -> tuple[DeviceCopy, ...]:
+    """Return where models are moved, by what holds them too, in the order of files and text."""
+    calls = {
+        id(call.node): call
+        for model in models
+        for one in uses.around(model)
+        for call in uses.methods(one)
+        if call.name in ("to", "cuda")
+    }
+    found: list[DeviceCopy] = []
+    for call in calls.values():
+        targets = targets_of(uses.evaluation, call.node, call.name)
+        if targets is not None and isinstance(call.node.func, cst.Attribute):
+            model = call.node.func.value
+            found.append(DeviceCopy(call.node, call.file, model, (), *targets, None))
+    return tuple(sorted(found, key=lambda one: uses.evaluation.at(one.node, one.file)))
 
 
 def targets_of(

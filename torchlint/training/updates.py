@@ -22,7 +22,7 @@ from torchlint.semantics.values import (
     Unknown,
 )
 from torchlint.syntax.chains import dotted
-from torchlint.training.copies import DeviceCopy, targets_of
+from torchlint.training.copies import DeviceCopy, moves_of
 from torchlint.training.effects import unit_around
 from torchlint.training.gpu_work import works_on_gpu
 from torchlint.training.optimizers import made, models_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.values import At, Value
-    from torchlint.training.models import MethodCall, Use
+    from torchlint.training.models import Use
     from torchlint.training.script import Script
 
 # Parameters by place, behind which all are passed by keyword.
@@ -93,23 +93,7 @@ class Optimizer:
     @cached_property
     def moves(self) -> tuple[DeviceCopy, ...]:
         """Where its models are moved, in the order of files and text."""
-        uses = self.script.connected.uses
-        calls = {
-            id(call.node): call
-            for model in self.models
-            for one in uses.around(model)
-            for call in uses.methods(one)
-            if call.name in ("to", "cuda")
-        }
-        found = [copy for call in calls.values() if (copy := self._move(call))]
-        order = uses.evaluation.at
-        return tuple(sorted(found, key=lambda one: order(one.node, one.file)))
-
-    def _move(self, call: MethodCall) -> DeviceCopy | None:
-        targets = targets_of(self.script.connected.evaluation, call.node, call.name)
-        if targets is None or not isinstance(call.node.func, cst.Attribute):
-            return None
-        return DeviceCopy(call.node, call.file, call.node.func.value, (), *targets, None)
+        return moves_of(self.script.connected.uses, self.models)
 
     @cached_property
     def on_gpu(self) -> bool | None:
