@@ -179,20 +179,21 @@ class ModelCalls:
             for call in index.of(cst.Call):
                 match call.func:
                     case cst.Attribute(value=inner, attr=cst.Name(value="requires_grad_")):
-                        told = call.args[0].value if call.args else None
-                        if isinstance(told, cst.Name) and told.value == "False":
+                        if call.args and self._is_false(call.args[0].value):
                             found |= self._made(inner)
             for loop in index.of(cst.For):
                 for assign in index.below(loop.body, cst.Assign):
                     match assign.targets[0].target, assign.value:
-                        case (
-                            cst.Attribute(attr=cst.Name(value="requires_grad")),
-                            cst.Name(value="False"),
+                        case cst.Attribute(attr=cst.Name(value="requires_grad")), told if (
+                            self._is_false(told)
                         ):
                             for one in self.evaluation.values.get(id(loop.iter), ()):
                                 if isinstance(one, Parameters):
                                     found |= set(one.models)
         return found
+
+    def _is_false(self, node: cst.BaseExpression) -> bool:
+        return self.evaluation.values.get(id(node)) == (Truth(False),)
 
     def _made(self, node: cst.BaseExpression) -> set[At]:
         value = self.evaluation.values.get(id(node), ())

@@ -25,6 +25,7 @@ from torchlint.semantics.values import (
     Truth,
     Unknown,
 )
+from torchlint.training.between import enclosing
 from torchlint.training.copies import flat
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.model_calls import Recording
@@ -123,7 +124,7 @@ class UnusedGraphs:
 
     def _take(self, call: cst.Call, at: At) -> None:
         recording = self.models.recording(at)
-        if recording in _NEVER or at in self._refused:
+        if recording in _NEVER or at in self._refused or self._is_wanted(call, at.file):
             return
         if not self.asked.of(call, at.file):
             self._add(call, at.file, at, Why.UNUSED)
@@ -147,6 +148,17 @@ class UnusedGraphs:
             func = self.evaluation.values.get(id(getattr(node, "func", None)), ())
             knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
             self.found.append(UnusedGraph(call, file, run, why, recording, sees, knows))
+
+    def _is_wanted(self, call: cst.Call, file: int) -> bool:
+        """Whether gradients are turned on for a call, in its function."""
+        unit = unit_around(self.evaluation, call, file)
+        items = [item.item for block in enclosing(self.evaluation, call, unit.node, file)
+                 for item in block.items]  # fmt: skip
+        items += [one.decorator for one in getattr(unit.node, "decorators", ())]
+        values = self.evaluation.values
+        kinds = {getattr(one, "kind", getattr(one, "name", ""))
+                 for node in items for one in values.get(id(node), ())}  # fmt: skip
+        return "torch.enable_grad" in kinds
 
     # -- which runs nobody asks a gradient of ---------------------------------------------------
 
