@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-
 class Net(nn.Module):
     def __init__(self, size=8):
         super().__init__()
@@ -26,18 +25,13 @@ class Net(nn.Module):
     def forward(self, x):
         return self.fc(x.view(-1, 8))
 
-
 model, teacher = Net(), Net()
 batches = torch.utils.data.DataLoader(make_dataset(), 4)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
-
 def train(model, batches, optimizer):
-    model.train()
     for x, y in batches:
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
+        F.cross_entropy(model(x), y).backward()
         optimizer.step()
 
 
@@ -45,7 +39,8 @@ def train(model, batches, optimizer):
 TAIL = "\n\nfor epoch in range(9):\n    train(model, batches, optimizer)\n    score = {}\n"
 CALL = "evaluate(model, batches)"
 LOOP = "for x, y in batches:\n    hits += (model(x).argmax(1) == y).sum().item()\n"
-BLOCK = "with torch.no_grad():\n" + textwrap.indent(LOOP, "    ")
+NO_GRAD = "with torch.no_grad():\n"
+BLOCK = NO_GRAD + textwrap.indent(LOOP, "    ")
 UPDATE = "loss = F.mse_loss(model(x), y)\nloss.backward()\noptimizer.step()\n"
 
 
@@ -62,8 +57,8 @@ def step(body: str) -> str:
     return f"{HEAD}for x, y in batches:\n{textwrap.indent(body, '    ')}"
 
 
-def in_loop(*lines: str) -> str:
-    return "for x, y in batches:\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
+def in_loop(line: str) -> str:
+    return f"for x, y in batches:\n    {line}\n"
 
 
 SILENT = {
@@ -75,46 +70,28 @@ SILENT = {
     "a context that is not known": evaluation(BLOCK.replace("torch.no_grad", "context")),
     "by a flag": evaluation(BLOCK.replace("no_grad()", "set_grad_enabled(wanted)")),
     "switched off": evaluation(f"torch.set_grad_enabled(False)\n{LOOP}"),
-    "entered by hand": evaluation().replace(
-        "model, teacher =", "torch.no_grad().__enter__()\nmodel, teacher ="
-    ),
+    "entered by hand": evaluation(top="torch.no_grad().__enter__()\n"),
     "the caller turns it off": evaluation(tail=f"\n\nwith torch.no_grad():\n    {CALL}\n"),
-    "the caller is decorated": evaluation(
-        tail=f"\n\n@torch.no_grad()\ndef report():\n    {CALL}\n\n\nreport()\n"
-    ),
-    "the model turns it off": evaluation().replace(
-        "def forward", "@torch.no_grad()\n    def forward"
-    ),
+    "its caller is": evaluation(tail=f"\n@torch.no_grad()\ndef report():\n    {CALL}\nreport()\n"),
+    "the model is": evaluation().replace("def forward", "@torch.no_grad()\n    def forward"),
     "a frozen model": evaluation(tail=f"\n\nmodel.requires_grad_(False)\n{CALL}\n"),
-    "no parameter that learns": evaluation().replace(
-        "nn.Linear(size, 2)", "nn.Parameter(torch.ones(2), False)"
-    ),
+    "no parameter that learns": evaluation().replace("Linear(size, 2)", "Parameter(size, False)"),
     "a layer without any": step("z = nn.Softmax(1)(x).detach()\n" + UPDATE),
     "it trains": evaluation(in_loop("F.mse_loss(model(x), y).backward()")),
-    "a gradient by the input": evaluation(
-        in_loop("hits += torch.autograd.grad(model(x).sum(), x)[0].norm().item()")
-    ),
-    "a gradient after the loop": evaluation(
-        in_loop("hits = hits + model(x).sum()"), after="hits.backward()"
-    ),
-    "a gradient of what it returns": evaluation(
-        "outs = []\n" + in_loop("outs.append(model(x))"),
-        after="return torch.cat(outs)",
-        tail=f"{TAIL.format(CALL)}    score.sum().backward()\n",
-    ),
+    "by the input": evaluation(in_loop("hits += torch.autograd.grad(model(x).sum(), x)[0].norm()")),
+    "after the loop": evaluation(in_loop("hits = hits + model(x).sum()"), after="hits.backward()"),
+    "by its caller": evaluation("outs = []\n" + in_loop("outs.append(model(x))"),
+        after="return torch.cat(outs)", tail=f"\n\n{CALL}.sum().backward()\n"),
     "code that is not seen": step("z = teacher(x)\nkeep(z)\n" + UPDATE),
     "kept for others": step("z = teacher(x)\nmemory[0] = z\n" + UPDATE),
     "kept on an object": step("z = teacher(x)\nstate.loss += z\n" + UPDATE),
-    "returned to what is not seen": HEAD
-    + "def outputs(net, x):\n    return net(x)\n\n\nwrap(outputs)\n",
+    "returned to such code": HEAD + "def outputs(net, x):\n    return net(x)\nwrap(outputs)\n",
     "a hook": step("teacher(x)\n" + UPDATE) + "teacher.fc.register_forward_hook(keep)\n",
-    "the module keeps it": step(
-        "z = teacher(x).detach()\nloss = f(z) + teacher.kl\nloss.backward()\n"
-    ).replace("return self.fc(", "self.kl = x.sum()\n        return self.fc("),
-    "numpy() takes nothing that is recorded": evaluation(
-        in_loop("hits += (model(x).numpy() > 0).sum()")
-    ),
-}
+    "the module keeps it": step("z = teacher(x)\n(z.detach() + teacher.kl).backward()\n")
+        .replace("return self.fc(", "self.kl = x.sum()\n        return self.fc("),
+    "an array holds no graph": evaluation(in_loop("hits += (model(x).numpy() > 0).sum()")),
+    "gradients are wanted": evaluation(BLOCK.replace("no_grad", "enable_grad")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("source", SILENT.values(), ids=SILENT)
@@ -123,46 +100,26 @@ def test_leaves_alone(source):
 
 
 FOUND = {
-    "an evaluation": (evaluation(), "TL401", WARNING),
-    "losses are shown": (evaluation(in_loop("print(F.mse_loss(model(x), y))")), "TL401", WARNING),
-    "nobody calls it": (evaluation(tail=""), "TL401", INFO),
-    "one of the callers turns it off": (
-        evaluation(tail=f"{TAIL.format(CALL)}with torch.no_grad():\n    {CALL}\n"),
-        "TL401",
-        INFO,
-    ),
-    "beside a framework": ("import lightning\n" + evaluation(), "TL401", INFO),
-    "evaluated by code that is not seen": (evaluation(in_loop("show(model(x))")), "TL401", INFO),
-    "once": (f"{HEAD}print(model(load()).argmax())\n", "TL401", INFO),
-    "labels in a training step": (
-        step("z = teacher(x)\nprint(z.argmax(1))\n" + UPDATE),
-        "TL401b",
-        WARNING,
-    ),
-    "a part, detached": (step("z = teacher(x)[:, :2].detach()\n" + UPDATE), "TL401b", WARNING),
-    "several results": (
-        step("a, b = teacher(x)\nprint(a.item(), b.argmax())\n" + UPDATE),
-        "TL401b",
-        WARNING,
-    ),
-    "nothing is read": (step("teacher(x)\n" + UPDATE), "TL401b", WARNING),
-    "now and then": (
-        step(f"{UPDATE}if i % 9 == 0:\n    show(model(x).detach())\n"),
-        "TL401b",
-        INFO,
-    ),
-    "beside what is not known": (
-        step("z = build().forward(x).detach()\nz = model(x).detach()\n" + UPDATE),
-        "TL401b",
-        WARNING,
-    ),
-}
+    "an evaluation": (evaluation(), WARNING),
+    "losses are shown": (evaluation(in_loop("print(F.mse_loss(model(x), y))")), WARNING),
+    "nobody calls it": (evaluation(tail=""), INFO),
+    "some callers": (evaluation(tail=f"\n{CALL}\nwith torch.no_grad():\n    {CALL}\n"), INFO),
+    "beside a framework": ("import lightning\n" + evaluation(), INFO),
+    "evaluated by code that is not seen": (evaluation(in_loop("show(model(x))")), INFO),
+    "once": (f"{HEAD}print(model(load()).argmax())\n", INFO),
+    "labels": (step("z = teacher(x)\nprint(z.argmax(1))\n" + UPDATE), WARNING),
+    "a part, detached": (step("z = teacher(x)[:, :2].detach()\n" + UPDATE), WARNING),
+    "several results": (step("a, b = teacher(x)\nprint(a.item(), b.argmax())\n" + UPDATE), WARNING),
+    "nothing is read": (step("teacher(x)\n" + UPDATE), WARNING),
+    "now and then": (step(f"{UPDATE}if i % 9 == 0:\n    show(model(x).detach())\n"), INFO),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "code", "severity"), FOUND.values(), ids=FOUND)
-def test_finds(source, code, severity):
+@pytest.mark.parametrize(("source", "severity"), FOUND.values(), ids=FOUND)
+def test_finds(source, severity):
     (found,) = check(source, CODE)
-    assert (found.code, found.severity) == (code, severity)
+    is_step = "teacher(x)" in source or "i % 9" in source
+    assert (found.code, found.severity) == ("TL401b" if is_step else "TL401", severity)
     assert "is recorded" in found.message
 
 
@@ -171,20 +128,11 @@ SAFETY = {
     "it shows a graph": (evaluation(in_loop("print(model(x))")), Safety.UNSAFE),
     "in a string": (evaluation(in_loop("text = f'{model(x)}'")), Safety.UNSAFE),
     "it leaves": (evaluation(in_loop("hits += model(x).sum()")), Safety.UNSAFE),
-    "a product folds by who requires gradients": (
-        evaluation(in_loop("hits += (model(x) @ y).item()")),
-        Safety.UNSAFE,
-    ),
+    "a matrix product": (evaluation(in_loop("hits += (model(x) @ y).item()")), Safety.UNSAFE),
     "an LSTM": (evaluation().replace("nn.Linear(", "nn.LSTM("), Safety.UNSAFE),
-    "code that is not known": (
-        evaluation().replace("return self.fc", "return checked(self).fc"),
-        Safety.UNSAFE,
-    ),
-    "layers in a row": (
-        evaluation().replace("Net(), Net()", "nn.Sequential(nn.Linear(8, 2)), Net()"),
-        Safety.SAFE,
-    ),
-}
+    "unknown code": (evaluation().replace("self.fc(x", "f(self).fc(x"), Safety.UNSAFE),
+    "in a row": (evaluation().replace("Net(), ", "nn.Sequential(nn.ReLU(), Net()), "), Safety.SAFE),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "safety"), SAFETY.values(), ids=SAFETY)
@@ -194,55 +142,36 @@ def test_is_safe_where_nothing_can_tell(source, safety):
     assert found.fix.safety is safety
 
 
+RUN, CACHE = "teacher(x)", "import functools\n@functools.cache\n"
+NET = "net = nn.Linear(1, 1)\n"
+USED, ASKED = UPDATE.replace("y)", "z.detach())"), UPDATE.replace("y)", "z)")
 FIXED = {
     "the function": (evaluation(), evaluation(top="@torch.no_grad()\n")),
-    "the loop": (
-        evaluation(after="meter.update(hits)"),
-        evaluation(BLOCK, after="meter.update(hits)"),
-    ),
-    "decorated otherwise": (
-        evaluation(top="@functools.cache\n"),
-        evaluation(BLOCK, top="@functools.cache\n"),
-    ),
+    "the loop": (evaluation(after="keep(hits)"), evaluation(BLOCK, after="keep(hits)")),
+    "decorated otherwise": (evaluation(top=CACHE), evaluation(BLOCK, top=CACHE)),
     "comments": (
-        f"{HEAD}# all of them\nfor x in batches:\n    # one\n    model(x)\n# end\n",
-        (
-            f"{HEAD}with torch.no_grad():\n    # all of them\n    for x in batches:\n"
-            "        # one\n        model(x)\n# end\n"
-        ),
+        f"{HEAD}# all\nfor x in batches:\n    # one\n    model(x)\n# end\n",
+        f"{HEAD}{NO_GRAD}    # all\n    for x in batches:\n        # one\n        model(x)\n# end\n",
     ),
     "the statement": (
-        step("z = teacher(x)  # target\n" + UPDATE.replace("y)", "z.detach())")),
-        step(
-            "with torch.no_grad():\n    z = teacher(x)  # target\n"
-            + UPDATE.replace("y)", "z.detach())")
-        ),
+        step(f"z = {RUN}  # a\n{USED}"),
+        step(f"{NO_GRAD}    z = {RUN}  # a\n{USED}"),
     ),
-    "what nothing trains": (
-        step("z = teacher(x)\n" + UPDATE.replace("y)", "z)")),
-        step("with torch.no_grad():\n    z = teacher(x)\n" + UPDATE.replace("y)", "z)")),
-    ),
-    "by the name that the file has for it": (
-        "from torch import nn, no_grad\n\nnet = nn.Linear(1, 1)\nfor x in y:\n\tnet(x)\n",
-        (
-            "from torch import nn, no_grad\n\nnet = nn.Linear(1, 1)\nwith no_grad():\n"
-            "\tfor x in y:\n\t\tnet(x)\n"
-        ),
+    "untrained": (step(f"z = {RUN}\n{ASKED}"), step(f"{NO_GRAD}    z = {RUN}\n{ASKED}")),
+    "the name that the file has": (
+        f"from torch import nn, no_grad\n\n{NET}for x in y:\n\tnet(x)\n",
+        f"from torch import nn, no_grad\n\n{NET}with no_grad():\n\tfor x in y:\n\t\tnet(x)\n",
     ),
     "an import": (
-        "from torch import nn\n\nnet = nn.Linear(1, 1)\nfor x in y: net(x)\n",
-        (
-            "from torch import nn\nimport torch\n\nnet = nn.Linear(1, 1)\n"
-            "with torch.no_grad():\n    for x in y: net(x)\n"
-        ),
+        f"from torch import nn\n\n{NET}for x in y: net(x)\n",
+        f"from torch import nn\nimport torch\n\n{NET}{NO_GRAD}    for x in y: net(x)\n",
     ),
 }
 
 
 @pytest.mark.parametrize(("before", "after"), FIXED.values(), ids=FIXED)
 def test_turns_gradients_off(before, after):
-    heads = ["import functools\n" if "functools" in text else "" for text in (before, after)]
-    assert fixed(heads[0] + before, CODE) == heads[1] + after
+    assert fixed(before, CODE) == after
 
 
 def test_wraps_the_loop_where_no_grad_is_no_decorator():
@@ -253,7 +182,7 @@ UNDECORATED = {
     "may ask for some": ("hits += (", "adv = attack(x)\n        hits += (adv + "),
     "a generator": ("return hits", "yield hits"),
     "a coroutine": ("def evaluate", "async def evaluate"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new"), UNDECORATED.values(), ids=UNDECORATED)
@@ -273,12 +202,10 @@ def run(batches, optimizer=None, phase="train"):
         total += loss.item()
     return total
 
-
 for epoch in range(9):
     run(batches, optimizer)
     run(held_out, phase="test")
 """
-
 
 FLAGS = {
     "a word": ("", "", 1),
@@ -289,12 +216,9 @@ FLAGS = {
     "it always trains": ('phase="test"', "", 0),
     "off there": ("    run(held_out", "    with torch.no_grad(): run(held_out", 0),
     "it goes back either way": ("return total", "loss.sum().backward()", 0),
-    "off by the flag": (
-        "        loss = F",
-        "        with torch.set_grad_enabled(phase == 'train'): loss = F",
-        0,
-    ),
-}
+    "off by the flag": ("        loss = F",
+        "        with torch.set_grad_enabled(phase == 'train'): loss = F", 0),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "count"), FLAGS.values(), ids=FLAGS)
@@ -307,24 +231,19 @@ def test_a_call_that_passes_by_what_goes_back(old, new, count):
 MORE = {
     "nothing trains it": ("", 1),
     "it gets copies": ("teacher.load_state_dict(model.state_dict())\n", 1),
-    "copied one by one": (
-        "for a, b in zip(teacher.parameters(), model.parameters()):\n    a.data.copy_(b)\n",
-        1,
-    ),
+    "one by one": ("for a, b in zip(teacher.parameters(), new):\n    a.data.copy_(b)\n", 1),
     "an optimizer": ("torch.optim.SGD(teacher.parameters(), 0.1)\n", 0),
     "it goes to what is not seen": ("fit(teacher)\n", 0),
     "by hand": ("for a in teacher.parameters():\n    a.data -= a.grad\n", 0),
     "a gradient of the input": ("x.requires_grad_()\n", 0),
     "an optimizer of what is not seen": ("torch.optim.SGD(params, 0.1)\n", 0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("more", "count"), MORE.values(), ids=MORE)
 def test_what_nothing_trains(more, count):
-    found = check(step("z = teacher(x)\n" + UPDATE.replace("y)", "z)")) + more, CODE)
-    assert [one.message.partition(", but ")[2] for one in found] == [
-        "nothing trains `teacher`"
-    ] * count
+    found = check(step("z = teacher(x)\n" + ASKED) + more, CODE)
+    assert [one.message[-24:] for one in found] == ["nothing trains `teacher`"] * count
 
 
 def test_a_caller_in_another_file_turns_it_off(tmp_path):
