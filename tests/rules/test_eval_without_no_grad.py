@@ -144,23 +144,24 @@ def test_is_safe_where_nothing_can_tell(source, safety):
 
 RUN, CACHE = "teacher(x)", "import functools\n@functools.cache\n"
 NET = "net = nn.Linear(1, 1)\n"
+SHORT = f"from torch import nn, no_grad\n\n{NET}"
 USED, ASKED = UPDATE.replace("y)", "z.detach())"), UPDATE.replace("y)", "z)")
 FIXED = {
     "the function": (evaluation(), evaluation(top="@torch.no_grad()\n")),
     "the loop": (evaluation(after="keep(hits)"), evaluation(BLOCK, after="keep(hits)")),
     "decorated otherwise": (evaluation(top=CACHE), evaluation(BLOCK, top=CACHE)),
     "comments": (
-        f"{HEAD}# all\nfor x in batches:\n    # one\n    model(x)\n# end\n",
-        f"{HEAD}{NO_GRAD}    # all\n    for x in batches:\n        # one\n        model(x)\n# end\n",
+        f"{HEAD}# all\nfor x in batches:\n    # one\n    model(x)\n# z\n",
+        f"{HEAD}{NO_GRAD}    # all\n    for x in batches:\n        # one\n        model(x)\n# z\n",
     ),
     "the statement": (
         step(f"z = {RUN}  # a\n{USED}"),
         step(f"{NO_GRAD}    z = {RUN}  # a\n{USED}"),
     ),
     "untrained": (step(f"z = {RUN}\n{ASKED}"), step(f"{NO_GRAD}    z = {RUN}\n{ASKED}")),
-    "the name that the file has": (
-        f"from torch import nn, no_grad\n\n{NET}for x in y:\n\tnet(x)\n",
-        f"from torch import nn, no_grad\n\n{NET}with no_grad():\n\tfor x in y:\n\t\tnet(x)\n",
+    "its name": (
+        f"{SHORT}for x in y:\n\tnet(x)\n",
+        f"{SHORT}with no_grad():\n\tfor x in y:\n\t\tnet(x)\n",
     ),
     "an import": (
         f"from torch import nn\n\n{NET}for x in y: net(x)\n",
