@@ -54,7 +54,7 @@ many small operations, little where large products and convolutions take the tim
 - Trainings on a CPU, and models that are not seen to go to a GPU.
 - Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA, or run in a function
   that is.
-- torch below 2.0, as declared.
+- torch below 2.0, as declared, and models of a single layer, which is a kernel or two.
 - What a compiler refuses or gives up on: second derivatives (`create_graph=True`), `DataParallel`,
   and forward passes that change a number (`self.calls += 1`), which are compiled anew for each.
 

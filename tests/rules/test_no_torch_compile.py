@@ -81,6 +81,7 @@ def counting(line: str) -> str:
             id="a GPU is named, not used",
         ),
         pytest.param(script("model = build(Net)"), id="nothing is known of it"),
+        pytest.param(script("model = nn.Linear(8, 1).cuda()"), id="one layer"),
         pytest.param(
             script(net=NET.replace("forward", "loss"), loop=LOOP.replace("model(", "model.loss(")),
             id="called by a method",

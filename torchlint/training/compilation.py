@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.tables.torch_classes import LAYERS
 from torchlint.semantics.values import (
     Device,
     Function,
@@ -112,7 +113,10 @@ class Compilation:
     # -- what is gained ----------------------------------------------------------------------
 
     def is_refused(self, model: StepModel) -> bool:
-        """Whether a compiler fails, or gives up: at second derivatives, and at calls counted."""
+        """Whether a compiler fails or gives up, or there is one layer only.
+
+        It fails at second derivatives and replicas, and gives up where calls are counted.
+        """
         kinds = {self.evaluation.makings[at][2] for at in self._around(model)
                  if at in self.evaluation.makings}  # fmt: skip
         kinds |= {one.kind for one in model.value if isinstance(one, Object)}
@@ -123,8 +127,10 @@ class Compilation:
             for arg in call.args
             if arg.keyword is not None and arg.keyword.value == "create_graph"
         )
+        layers = (isinstance(one, Object) and one.kind in LAYERS for one in model.value)
         return (
-            REPLICAS in kinds
+            (all(layers) and not any("Transformer" in kind for kind in kinds))
+            or REPLICAS in kinds
             or any(self._value(arg.value) != (Truth(value=False),) for arg in gradients)
             or any(map(self._counts, self.parts.classes(model.value)))
         )
