@@ -42,6 +42,8 @@ USES = (
     ({"zero_grad", "step"}, "optimizer"),
     ({"parameters", "train"}, "model"),
     ({"parameters", "eval"}, "model"),
+    ({"load_state_dict", "eval"}, "model"),
+    ({"train", "eval"}, "model"),
     ({"unscale_", "update"}, "scaler"),
     ({"scale", "update"}, "scaler"),
 )

@@ -162,13 +162,19 @@ class UnusedGraphs:
 
     # -- which runs nobody asks a gradient of ---------------------------------------------------
 
-    def _is_untrained(self, call: cst.Call) -> bool:
-        """Whether a model is run that nothing trains, on what no other model computed."""
+    def _is_untrained(self, call: cst.CSTNode, depth: int = 0) -> bool:
+        """Whether a model is run that nothing trains, on what no model computed that is trained."""
+        if not isinstance(call, cst.Call) or depth > _DEEPEST:
+            return False
         func = self.evaluation.values.get(id(call.func), ())
         return (
             bool(func)
             and all(self.untrained.is_one(one) for one in func)
-            and not any(self.graph(arg.value) for arg in call.args)
+            and all(
+                self._is_untrained(self.evaluation.node(at), depth + 1)
+                for arg in call.args
+                for at in self.graph(arg.value)
+            )
         )
 
     def _goes_by(self, site: cst.Call, caller: Unit, unit: Unit, run: cst.Call) -> bool:
