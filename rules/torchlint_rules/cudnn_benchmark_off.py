@@ -1,4 +1,4 @@
-"""Convolutions on inputs of one size use the algorithms that cuDNN guesses.
+"""Convolutions use the algorithms that cuDNN guesses.
 
 ## Why
 cuDNN has several algorithms for a convolution, and which is the fastest depends on the shapes and
@@ -46,9 +46,9 @@ the shapes stay the same, as in a training on images of one size.
 - Models in which no convolution is seen, and those that run on the host.
 - Training loops that no optimizer's step or backward pass shows.
 
-There is no fix where the size of the inputs is not seen to stay: where no loader of torch stacks
-the samples, which it can do with samples of one size only, and with frameworks, which have their
-own switch (`Trainer(benchmark=True)` of Lightning).
+Where a loader of torch stacks the samples, those of a batch have one size; that all batches have it
+is seen of a dataset in memory and of what a loop leaves as it is.  There is no fix where neither is
+seen, nor with frameworks, which have their own switch (`Trainer(benchmark=True)` of Lightning).
 
 ## Fix safety
 Unsafe: which algorithm is the fastest can differ from run to run, and the results with it, by
@@ -98,6 +98,8 @@ FAMILIES = (
     "resnet", "resnext", "wide_resnet", "efficientnet", "mobilenet", "densenet", "vgg", "convnext",
     "regnet", "inception", "googlenet", "alexnet", "squeezenet", "shufflenet", "mnasnet",
 )  # fmt: skip
+ALL = ", though their inputs have one size"
+EACH = ", though the samples of each batch have one size"
 TRAINER = ("lightning.Trainer", "pytorch_lightning.Trainer")
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
@@ -144,15 +146,15 @@ def is_convolutional(script: Script, model: StepModel) -> bool:
 
 def left_off(script: Script, model: StepModel) -> Finding:
     """The script says nothing."""
-    is_stacked = stacks(script, model)
-    line = at_the_top(script, LINE) if is_stacked and is_run(script, model) else None
+    size = sizes(script, model)
+    line = at_the_top(script, LINE) if size and is_run(script, model) else None
     return Finding(
         model.node,
         f"the convolutions of `{script.module.brief(model.node)}` use the algorithms that cuDNN "
-        f"guesses{', though their inputs have one size' if is_stacked else ''}",
+        f"guesses{size}",
         None if line is None else fix(script, f"Set `{LINE}`", line),
         help=f"{LINE} tries the algorithms once for each shape, and keeps the fastest"
-        f"{'.' if is_stacked else ': that pays where the inputs keep their size.'}",
+        f"{'.' if size else ': that pays where the inputs keep their size.'}",
     )
 
 
@@ -163,7 +165,8 @@ def is_run(script: Script, one: StepModel | Setting) -> bool:
 
 def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> Finding:
     """``benchmark = False``."""
-    is_stacked = all(stacks(script, one) for one in models)
+    found = [sizes(script, one) for one in models]
+    is_stacked = all(found)
     is_literal = switch.written is not None and script.module.code(switch.written) == "False"
     frequency = script.frequency(switch.node)
     is_seeded = any(map(script.connected.calls, SEEDS))
@@ -175,14 +178,14 @@ def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> 
         switch.node,
         f"`{script.module.brief(switch.node)}` keeps cuDNN from trying which algorithm is the "
         f"fastest for the convolutions of `{name}`"
-        f"{', though their inputs have one size' if is_stacked else ''}",
+        f"{next(size for size in ('', EACH, ALL) if size in found)}",
         fix(script, "Set it to True", Replace(switch.written, "True")) if can_fix else None,
         help="Let cuDNN try where the inputs keep their size.",
     )
 
 
-def stacks(script: Script, model: StepModel) -> bool:
-    """Whether what a model gets is seen to have one size.
+def sizes(script: Script, model: StepModel) -> str:
+    """Say of what a model gets that it has one size: of all, or of the samples of a batch.
 
     Samples that a loader stacks have; so has what a loop leaves as it is.
     """
@@ -190,15 +193,17 @@ def stacks(script: Script, model: StepModel) -> bool:
     if loader is None:
         loop, call = model.step.node, model.run
         if not isinstance(loop, (cst.For, cst.While)) or model.step.file != call.file:
-            return False
+            return ""
         module = script.connected.evaluation.files.modules[call.file]
         given = [arg.value for arg in call.node.args]
-        return bool(given) and all(is_unchanged(module, one, loop) for one in given)
+        stays = bool(given) and all(is_unchanged(module, one, loop) for one in given)
+        return ALL if stays else ""
     if datasets_of(script.connected.frequencies.effects, loader).is_in_memory:
-        return True
+        return ALL
     size = loader.arguments.get("batch_size")
     is_one = size is None or any(each in (Nothing(), Number(1.0)) for each in size.value)
-    return loader.lacks("collate_fn", "batch_sampler") and not is_one
+    is_stacked = loader.lacks("collate_fn", "batch_sampler") and not is_one
+    return EACH if is_stacked else ""
 
 
 def fix(script: Script, title: str, rewrite: Rewrite) -> Fix | None:

@@ -139,6 +139,17 @@ def test_reports(source):
     assert found.fix.safety is Safety.UNSAFE
 
 
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        ("data = Images()", "the samples of each batch have one size"),
+        ("data = torch.utils.data.TensorDataset(x, y)", "their inputs have one size"),
+    ],
+)
+def test_says_whether_batches_have_one_size_too(data, size):
+    assert check(script(data=data), CODE)[0].message.endswith(f"guesses, though {size}")
+
+
 def test_no_fix_where_torch_has_no_name():
     source = script().replace("import torch\n", "from torch import optim, utils\n")
     source = source.replace("torch.optim", "optim").replace("torch.utils", "utils")
