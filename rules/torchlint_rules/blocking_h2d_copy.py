@@ -35,8 +35,8 @@ whole batch, and the memory is not used again before the copy is done.
 ## Leaves alone
 - Batches of a DataLoader that does not pin its memory: the copy could not run beside other work
   (TL102 reports the loader).
-- Copies that are given `non_blocking`, whatever its value, and the other branch of a condition of
-  which one copies so.
+- Copies that are given `non_blocking`, whatever its value, and those in the `else` of a condition
+  under which one copies so, unless it asks for more than the device.
 - What is not the batch as the loader gave it: computed tensors, and entries that were replaced by
   their copies (`batch[key] = value.to(device)`).
 - Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
