@@ -101,6 +101,11 @@ def test_leaves_alone(statements: str) -> None:
     silent(loop(statements), CODE)
 
 
+def test_a_buffer_of_a_model_may_be_on_the_gpu() -> None:
+    (found,) = check(forward("if self.scale.min() > 3:\n    x = x + 1"), CODE)
+    assert found.severity.word == "info"
+
+
 def test_leaves_a_cpu_script_alone() -> None:
     source = loop("assert loss > 0").replace('"cuda" if torch.cuda.is_available() else ', "")
     silent(source, CODE)
