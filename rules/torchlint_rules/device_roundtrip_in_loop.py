@@ -72,6 +72,7 @@ from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import Device, Place, Tensor, Text
+from torchlint.training.host_batches import is_part_of_moved
 from torchlint.training.host_reads import How
 from torchlint.training.pending import host_copies
 from torchlint_rules.judging import STEPS, every, safety, severity, waits
@@ -108,10 +109,12 @@ def is_copy(script: Script, read: HostRead) -> bool:
     func = read.node.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in ("cpu", "to", "tolist"):
         return False
-    return bool(script.frameworks) or not any(
+    if script.frameworks or not all(
         isinstance(one, Tensor) and one.loaded and one.device is Device.UNKNOWN
         for one in script.value(read.tensor)
-    )
+    ):
+        return True
+    return is_part_of_moved(script.connected.evaluation, read.tensor, script.file)
 
 
 def finding(script: Script, read: HostRead) -> Finding:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
+from torchlint.syntax.chains import root_of
 from torchlint.training.copies import flat
 from torchlint.training.effects import unit_around
 from torchlint.training.undecided import asks_for_device
@@ -56,6 +57,36 @@ def _asks_more(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
     return False
 
 
+def is_part_of_moved(evaluation: Evaluation, part: cst.BaseExpression, file: int) -> bool:
+    """Whether something is a part of a batch that was moved before, as a whole or entry by entry.
+
+    ``batch.to(device)``, a statement of its own, moves what is in the batch.
+    """
+    index = evaluation.files.modules[file].index
+    bound = evaluation.reaching.get(id(root_of(part, subscripts=True)), ())
+    if not bound or not isinstance(part, (cst.Attribute, cst.Subscript)):
+        return False
+    function, end = unit_around(evaluation, part, file).node, index.order(part)
+    for call in index.below(function, cst.Call):
+        match call.func:
+            case cst.Attribute(value=cst.Name() as whole, attr=cst.Name("to" | "cuda")):
+                is_own = isinstance(index.parent(call), cst.Expr) and index.end(call) <= end
+                if is_own and evaluation.reaching.get(id(whole), ()) == bound:
+                    return True
+    return any(
+        _is_on_gpu(evaluation.values.get(id(assign.value), ()))
+        and isinstance(target, (cst.Attribute, cst.Subscript))
+        and evaluation.reaching.get(id(target.value), ()) == bound
+        for assign in index.below(function, cst.Assign)
+        for target in (one.target for one in assign.targets)
+        if index.end(assign) <= end
+    )
+
+
+def _is_on_gpu(value: Value) -> bool:
+    return any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value)
+
+
 def is_replaced(evaluation: Evaluation, copy: DeviceCopy) -> bool:
     """Whether entries of what it is an entry of were replaced by their copies before."""
     if not isinstance(copy.tensor, cst.Subscript):
@@ -68,7 +99,7 @@ def is_replaced(evaluation: Evaluation, copy: DeviceCopy) -> bool:
         if isinstance(target, cst.Subscript) and index.end(assign) <= index.order(copy.node):
             same = owner and evaluation.reaching.get(id(target.value), ()) == owner
             value = evaluation.values.get(id(assign.value), ())
-            if same and any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
+            if same and _is_on_gpu(value):
                 return True
     return False
 

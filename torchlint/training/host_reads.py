@@ -19,6 +19,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.chains import dotted, root_of
 from torchlint.syntax.scopes import Bind
+from torchlint.training.host_batches import is_part_of_moved
 from torchlint.training.read_names import (
     CONVERSIONS,
     COPIES,
@@ -108,7 +109,7 @@ def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
             case cst.Call(
                 func=cst.Attribute(value=inner, attr=cst.Name(value="to" | "cpu" as name))
             ):
-                is_known = not all(map(_is_open, functions)) or _is_no_copy(evaluation, inner)
+                is_known = not all(map(_is_open, functions)) or _is_no_copy(evaluation, inner, file)
                 if not is_known and _method(evaluation, call, name) is How.COPY:
                     yield HostRead(call, inner, file, How.COPY, sure=False)
 
@@ -120,7 +121,7 @@ def _is_open(function: Alternative) -> bool:
     )
 
 
-def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> bool:
     """Whether something unknown may be a model by its name, or is what a loop takes of something.
 
     Models are moved as a whole, and loaders give what is on the host.
@@ -128,7 +129,8 @@ def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     word = dotted(node).rpartition(".")[2]
     bound = evaluation.reaching.get(id(root_of(node, subscripts=True)), ())
     is_taken = bool(bound) and all(one.kind is Bind.FOR for one in bound)
-    return is_taken or evaluation.convention(word) == "model"
+    is_host = is_taken and not is_part_of_moved(evaluation, node, file)
+    return is_host or evaluation.convention(word) == "model"
 
 
 def _end(evaluation: Evaluation, index: Index, call: cst.Call) -> cst.Call:
