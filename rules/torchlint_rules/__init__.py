@@ -334,7 +334,7 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(
             Nearby(("cuda", "accelerator", *TF32)),
-            Nearby(("Linear", "ttention", "Transformer", "matmul", "mm", "einsum", "@", *TF32)),
+            Nearby(("Linear", "ttention", "ransformer", "matmul", "mm", "einsum", "@", *TF32)),
             Nearby(("backward", ".step(", "zero_grad", *TF32)),
         ),
         in_tests=False,

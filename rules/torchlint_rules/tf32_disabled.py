@@ -152,8 +152,13 @@ def left_off(script: Script) -> Iterator[Finding]:
 
 def products(script: Script, model: StepModel) -> list[Part]:
     """Return what multiplies matrices in a model."""
-    parts = [one for one in script.connected.parts.of(model.value) if one.name.startswith("torch.")]
-    return [p for p in parts if p.name == LINEAR or p.name.rpartition(".")[2] in PRODUCTS]
+    return [
+        one
+        for one in script.connected.parts.of(model.value)
+        if one.name.startswith("transformers.")
+        or one.name == LINEAR
+        or (one.name.startswith("torch.") and one.name.rpartition(".")[2] in PRODUCTS)
+    ]
 
 
 def is_large_product(script: Script, part: Part) -> bool:

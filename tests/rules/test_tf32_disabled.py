@@ -113,14 +113,16 @@ def test_reports_also(source):
         pytest.param("nn.Linear(size, 4096)", False, id="unknown"),
         pytest.param("nn.Sequential(nn.Conv2d(3, 64, 3), nn.Linear(64, 10))", False, id="an end"),
         pytest.param("nn.MultiheadAttention(64, 8)", True, id="attention"),
+        pytest.param("AutoModelForCausalLM.from_pretrained('gpt2')", True, id="a pretrained one"),
         pytest.param("Net('x @ x')", True, id="the operator"),
         pytest.param("Net('x.bmm(x)')", True, id="a method"),
         pytest.param("Net('torch.einsum(S, x, x)')", True, id="a function"),
     ],
 )
 def test_fixes_what_is_seen_to_be_large(model, fixes):
-    computes = model.split("'")[1] if "'" in model else "x"
-    net = f"class Net(nn.Module):\n    def forward(self, x):\n        return {computes}\n"
+    computes = model.split("'")[1] if "Net" in model else "x"
+    net = "from transformers import AutoModelForCausalLM\n"
+    net += f"class Net(nn.Module):\n    def forward(self, x):\n        return {computes}\n"
     source = script(net).replace("nn.Transformer(512)", model)
     (found,) = check(source, CODE)
     assert (found.fix is not None) is fixes

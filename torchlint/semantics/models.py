@@ -44,6 +44,8 @@ def of_model(
     if not value:
         given = [each for arg in passed for each in arg.value if isinstance(each, Tensor)]
         is_sure = bool(given) or home is not Device.UNKNOWN
+        if isinstance(one, Object) and one.kind.startswith("transformers."):
+            is_sure = False  # an output with several
         value = run.one(replace(mixed(*given) if given else Tensor(), sure=is_sure))
     if home is not Device.UNKNOWN:
         value = run.sets.each(value, lambda each: run.one(_on(each, home)))

@@ -82,10 +82,14 @@ class Precisions:
     def _has_type(self, part: Part) -> bool:
         """``nn.Linear(8, 8, dtype=torch.bfloat16)``."""
         call = self.evaluation.node(part.call) if part.call is not None else None
-        return (part.name.startswith("torch.nn.") and isinstance(call, cst.Call)) and any(
+        if not part.name.startswith(("torch.nn.", "transformers.")) or not isinstance(
+            call, cst.Call
+        ):
+            return False
+        return any(
             not _is_float32(one) and not isinstance(one, Nothing)
             for arg in call.args
-            if arg.keyword and arg.keyword.value == "dtype"
+            if arg.keyword and arg.keyword.value in ("dtype", "torch_dtype")
             for one in self._value(arg.value)
         )
 

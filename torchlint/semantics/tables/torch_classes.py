@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchlint.semantics.tables.tensors import FACTORIES
 
 LAYERS = frozenset(
@@ -76,6 +78,10 @@ MAKES_MODELS = ("timm.create_model", *(
     wide_resnet
     """.split()
 ))  # fmt: skip
+# Methods of classes of transformers that make one of its models, by the names of the classes.
+PRETRAINED = re.compile(
+    r"transformers\.(?:\w+\.)*\w*(?:Model|For[A-Z])\w*\.from_(?:pretrained|config)"
+)
 SCHEDULERS = "torch.optim.lr_scheduler."
 SCHEDULES = frozenset(
     f"transformers.{module}get_{name}"
@@ -101,7 +107,7 @@ KINDS: dict[str, str] = {
 
 def kind_of(name: str) -> str:
     """Return what a class of a library makes: a "module", an "optimizer" ..., or ""."""
-    if name.startswith(MAKES_MODELS):
+    if name.startswith(MAKES_MODELS) or PRETRAINED.fullmatch(name):
         return "module"
     return "scheduler" if name.startswith(SCHEDULERS) else KINDS.get(name, "")
 
