@@ -260,6 +260,7 @@ RULES: tuple[Rule, ...] = (
         group=8,
         words=(("for ",), STEPS),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL401",

@@ -36,18 +36,14 @@ them.  Comprehensions that are stacked, joined or added up are loops of that kin
 
 ## Leaves alone
 - loops over layers, lists, tuples, loaders and ranges of numbers; what is not proved to be a
-  tensor; and the rows of a parameter or a buffer (`self.queue`);
-- recurrences: a turn that uses what another has made, such as a state, the last token or a tensor
-  that the loop fills;
+  tensor; and the rows of what an object keeps, such as a parameter or a queue;
+- recurrences: a turn that uses what another has made, such as a state or a tensor that it fills;
 - rows of different lengths: slices up to `lengths[i]`, masks, `nonzero`, `unique`, and lists of
   results that are neither stacked, joined nor added up;
-- turns with branches, loops or calls of anything but torch: a model, a function of the project, a
-  matching, non-maximum suppression, NumPy, files, logging;
-- evaluations, what runs every n steps, data sets, and functions that are named after drawing;
-- loops beside a comment that says they spare memory.
+- turns with branches, loops or calls of anything but torch.
 
-It is information where nothing runs on a GPU, where the rows are not those of the first dimension
-(of which there may be few), and in a class or function that nothing in the project uses.
+It is information where the tensor is not seen to be on a GPU, where the rows are not those of the
+first dimension (of which there may be few), and where it does not run in every training step.
 
 ## Fix safety
 There is no fix: what has to be written depends on what a turn computes.  Operations that draw
@@ -72,42 +68,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from torchlint.analysis.loops import Role
-from torchlint.analysis.row_loops import row_loops
-from torchlint.analysis.unused import is_unused
-from torchlint.rule import Finding, Severity
+from torchlint.rule import Finding
+from torchlint.training.frequency import Rate
+from torchlint.training.row_loops import row_loops
+from torchlint_rules.judging import often, severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.row_loops import RowLoop
+    from torchlint.training.row_loops import RowLoop
+    from torchlint.training.script import Script
 
 LIST = "put the list together (`torch.stack`, `torch.cat`), and compute with the whole tensors"
 PICK = "pick for all rows at once (`torch.multinomial`, `argmax`), and take them with one index"
 BATCH = "compute with the whole tensor, or with `torch.vmap` where an operation takes no batch"
 
 
-def python_loop_over_tensor(program: Program) -> Iterator[Finding]:
+def python_loop_over_tensor(script: Script) -> Iterator[Finding]:
     """Report loops that compute with one row of a tensor in each turn."""
-    for loop in row_loops(program):
-        step = "training step" if loop.context.role is Role.TRAIN else "forward pass"
+    for loop in row_loops(script):
+        frequency = script.frequency(loop.node)
+        if frequency.rate in (Rate.ONCE, Rate.EPOCH):
+            continue
         part = "row" if loop.first else "slice"
         yield Finding(
-            loop.node.iter if isinstance(loop.node, cst.For) else loop.node.for_in.iter,
-            f"each turn of this loop computes with one {part} of `{program.brief(loop.tensor)}`, "
-            f"in every {step}",
-            severity=None if is_costly(program, loop) else Severity.INFO,
+            loop.over,
+            f"each turn of this loop computes with one {part} of "
+            f"`{script.module.brief(loop.tensor)}`{often(frequency).replace(' ', ', ', 1)}",
+            severity=severity(frequency, loop.on_gpu, loop.first, not loop.listed),
             help=remedy(loop),
         )
-
-
-def is_costly(program: Program, loop: RowLoop) -> bool:
-    """Whether there are many small kernels for certain: on a GPU, one or more for each sample."""
-    on_gpu = program.devices.gpu and program.on_gpu(program.value(loop.tensor))
-    return on_gpu and loop.first and not is_unused(program, loop.node)
 
 
 def remedy(loop: RowLoop) -> str:
