@@ -32,9 +32,9 @@ SPREADS = Nearby(
 MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
          "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
          "ensor(", "from_numpy(")  # fmt: skip
-# Calls with which a training framework is told the precision.
-PRECISION_SWITCHES = ("Trainer(", "TrainingArguments(", "Fabric(", "Accelerator(", "earner(",
-                      "create_supervised_trainer(", "deepspeed")  # fmt: skip
+# What a training framework is told the precision by.
+PRECISION_SWITCHES = ("Trainer", "TrainingArguments", "Fabric", "Accelerator", "earner",
+                      "create_supervised_trainer", "deepspeed")  # fmt: skip
 
 # The switches of TensorFloat-32, by their last names.
 TF32 = ("allow_tf32", "fp32_precision", "matmul_precision")
@@ -308,10 +308,11 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         needs=Needs.GPU,
         words=(
-            ("backward(", *PRECISION_SWITCHES),
+            Nearby(("backward", *PRECISION_SWITCHES)),
             Nearby((*GPU, *PRECISION_SWITCHES)),
         ),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL503",

@@ -38,42 +38,24 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
                 optimizer.step()
 
 ## Leaves alone
-- Files that say anything about precision: autocast, AMP, apex, half or double types, quantisation;
-  and files that import one which speaks of autocast, of half types or of the scale of a loss, or
-  are imported by one.
-- Scripts and branches for the CPU, code that runs only on a torch before 1.10 (`loss.data[0]`,
-  `torchtext.data.Field`), and models that are not seen to be called in the loop.
-- What needs exact numbers: LBFGS, gradients of gradients (`create_graph=True`), complex numbers,
-  simulations; models that invert matrices, take their determinants or compute a part of it in
-  double precision (normalizing flows), losses that keep a probability below one by `1 - eps`, and
-  neighbours by distances that are expanded into a product (`-2 * torch.matmul(x, y)`), here or in a
-  file that is imported, be it by others.
-- Reinforcement learning (`env.step`, also in a script that imports the file), and gradients that
-  are asked for by hand (`torch.autograd.grad`).
-- Custom autograd functions, which have to say themselves which type they take, also in a file
-  that an option may name (`import_module(args.model)`); libraries of kernels that autocast does not
-  know (torch_geometric, torch_scatter, spconv, MinkowskiEngine, DGL), here or in such a file.
-- Scripts that switch cuDNN off, and models of a single linear layer, or of none: casts take longer
-  there than what they save.
-- Tests, and trials of 200 steps or fewer that are not repeated: there is nothing to gain.
-- Gradients that are only looked at: neither the function that goes back nor what calls it takes a
-  step or updates anything.
-- Classes of training frameworks where they are given a precision, or options that are not seen.
-- A `Trainer` of Lightning on which no `fit()` is seen, here or in functions of the project that get
-  it: it tests and predicts.
+- Scripts in which anything connected to them chooses a precision by value: autocast or a gradient
+  scaler that is not certainly off, types of models and defaults, what a framework is told.
+- Scripts in which nothing is seen to be on a GPU, and models whose output is on the CPU.
+- Models that are one layer: casts take as long there as what they save.
+- Models that run without gradients, and those that nobody trains.
+- Versions of torch before 1.10, which has no `torch.autocast`.
+- Frameworks that are told to train elsewhere, or on which no training is seen.
 
-It is advice, once for each training loop, at the first call of the model, rather than at a part or
-a loss that is called with its output, or at a module that nobody trains (a fixed blur, a
-spectrogram): where there is no other, it is silent.  Where a framework runs
-the training, its own switch is named: `Trainer(precision="bf16-mixed")` of Lightning,
-`Accelerator(mixed_precision="bf16")`, `TrainingArguments(bf16=True)`, `"bf16"` in the configuration
-of DeepSpeed, `to_bf16()` of fastai, `amp_mode="amp"` of Ignite.
+It is advice, once for each training step, at the first model that multiplies anything.  Where a
+framework runs the training, its own switch is named: `Trainer(precision="bf16-mixed")` of
+Lightning, `Accelerator(mixed_precision="bf16")`, `TrainingArguments(bf16=True)`, `"bf16"` in the
+configuration of DeepSpeed, `to_bf16()` of fastai, `amp_mode="amp"` of Ignite.
 
 ## Fix safety
-Unsafe, and only for the plainest of steps: one model, one loss of torch that autocast computes in
-float32, one backward pass and one update, all lines of one block, a model whose code is seen and
-has nothing that a lower precision breaks, and outputs of which only shapes, places and comparisons
-are used.  `BCELoss` raises under autocast on a GPU, and `DataParallel` forgets the type, so that
+Unsafe, and only for the plainest of steps: one loss of torch that autocast computes in float32, one
+backward pass and one update, all lines of one block, models whose code is seen and has nothing that
+a lower precision breaks, and outputs of which only shapes, places and comparisons are used.
+`BCELoss` raises under autocast on a GPU, and the threads of `DataParallel` forget the type, so that
 there is no fix beside them.
 
 The numbers are rounded differently, so that training takes a slightly different course.  bfloat16
@@ -94,119 +76,132 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.autocast import autocast_rewrites
-from torchlint.analysis.debugging import in_test
-from torchlint.analysis.framework_precision import unset_switches
-from torchlint.analysis.lower_precision import (
-    chosen,
-    chosen_nearby,
-    has_recurrence,
-    is_proved,
-    is_without_cudnn,
-    needs_exact,
-    refused_loss,
-)
-from torchlint.analysis.once import runs_once
-from torchlint.analysis.profiling import is_short
-from torchlint.analysis.reach import callers
-from torchlint.analysis.single_layers import runs_one_layer
-from torchlint.analysis.training_steps import models, plain_step, training_steps
 from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding
+from torchlint.semantics.run import GRAD
+from torchlint.semantics.tables.torch_classes import LAYERS
+from torchlint.semantics.values import Library, Object, Truth
+from torchlint.training.framework_precision import unset_switches
+from torchlint.training.plain_steps import plain_step, rounds_only
+from torchlint.training.trained import Trained, trained
+from torchlint_rules.autocasting import autocasting
+from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.framework_precision import Unset
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.training_steps import TrainingStep
+    from torchlint.training.framework_precision import Switch
+    from torchlint.training.script import Script
+    from torchlint.training.step_models import StepModel
 
 FIRST = Version("1.10")  # has `torch.autocast`
+REFUSED = ("BCELoss", "binary_cross_entropy")
+MULTIPLY = ("Linear", "Bilinear", "Conv", "RNN", "LSTM", "GRU", "Transformer", "Multihead",
+            "matmul", "bmm", "mm", "einsum", "scaled_dot", "linear", "conv", "baddbmm",
+            "addmm", "multi_head")  # fmt: skip
+SINGLE = ("torch.nn.Linear", "torch.nn.Conv", "torch.nn.Bilinear")
+RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+SPREADS = "torch.nn.DataParallel"
+FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard")
 CHANGES = "products are computed in {dtype}, which rounds more coarsely: compare the losses"
-# What may update parameters, be it by hand.
-UPDATES = re.compile(r"step\(|optim|engine|no_grad|\.data\b", re.IGNORECASE)
 AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 
 
-def no_mixed_precision(program: Program) -> Iterator[Finding]:
+def no_mixed_precision(script: Script) -> Iterator[Finding]:
     """Find training steps that compute in full precision on a GPU."""
-    if chosen(program) or (program.target is not None and program.target < FIRST):
+    target = script.settings.target
+    if target is not None and target < FIRST:
         return
-    for unset in unset_switches(program):
-        if not in_test(program, unset.call):
-            yield of_framework(program, unset)
-    if program.frameworks or not program.devices.gpu or chosen_nearby(program):
+    is_mixed = script.connected.precisions.are_mixed
+    for call, switch in unset_switches(script):
+        if not is_mixed or "deepspeed" in switch.packages:
+            yield of_framework(script, call, switch)
+    if script.frameworks or is_mixed:
         return
-    for step in training_steps(program):
-        if is_trial(program, step) or runs_one_layer(program, step) or only_looks(program, step):
-            continue
-        if program.reaches(FIRST) and not needs_exact(program) and not is_without_cudnn(program):
-            yield of_loop(program, step)
+    first: dict[int, StepModel] = {}
+    for wanted in (True, False):
+        for model in script.connected.step_models:
+            if computes(script, model) and (may_be_trained(script, model) or not wanted):
+                first.setdefault(id(model.step), model)
+    for model in first.values():
+        if model.run.file == script.file and script.connected.precisions.in_float32(model):
+            yield of_step(script, model)
 
 
-def is_trial(program: Program, step: TrainingStep) -> bool:
-    """Whether a training is a test, or takes a few steps that are not repeated."""
-    if in_test(program, step.forward):
-        return True
-    if isinstance(step.place, cst.FunctionDef):
-        return runs_once(program, step.forward)
-    return is_short(program, step.place) and runs_once(program, step.place)
-
-
-def only_looks(program: Program, step: TrainingStep) -> bool:
-    """Whether gradients are only looked at: neither the function nor what calls it takes a step."""
-    inside = isinstance(step.place, cst.FunctionDef)
-    function = step.place if inside else program.function(step.place)
-    if not isinstance(function, cst.FunctionDef) or UPDATES.search(program.code(function)):
+def computes(script: Script, model: StepModel) -> bool:
+    """Whether a model runs with gradients, and multiplies in more than one layer."""
+    modes = script.connected.evaluation.modes.get(id(model.run.node), {})
+    if modes.get(GRAD) == (Truth(False),):
         return False
-    sites = list(callers(program, function))
-    return bool(sites) and not any(
-        UPDATES.search(home.code(home.function(site) or home.module)) for home, site in sites
-    )
+    parts = script.connected.parts.of(model.value)
+    count = sum(one.name.rpartition(".")[2].startswith(MULTIPLY) for one in parts)
+    layers = [one.kind for one in model.value if isinstance(one, Object) and one.kind in LAYERS]
+    if len(layers) < len(model.value):
+        return True
+    return count > 0 and not all(one.startswith(SINGLE) for one in layers)
 
 
-def of_framework(program: Program, unset: Unset) -> Finding:
+def may_be_trained(script: Script, model: StepModel) -> bool:
+    """Whether a model may be one that is trained."""
+    made = model.made
+    return made is None or trained(script.connected.uses, made) is not Trained.NO
+
+
+def of_framework(script: Script, call: cst.Call, switch: Switch) -> Finding:
     """Name the switch of the framework that runs the training."""
-    unless = f", unless {unset.switch.unless} says otherwise" if unset.switch.unless else ""
+    unless = f", unless {switch.unless} says otherwise" if switch.unless else ""
     return Finding(
-        unset.call,
-        f"`{program.brief(unset.call)}` trains in float32{unless}: a GPU computes faster in a "
+        call,
+        f"`{script.module.brief(call)}` trains in float32{unless}: a GPU computes faster in a "
         "lower precision",
-        help=f"Try {unset.switch.advice}, and compare the losses.",
+        help=f"Try {switch.advice}, and compare the losses.",
     )
 
 
-def of_loop(program: Program, step: TrainingStep) -> Finding:
+def of_step(script: Script, model: StepModel) -> Finding:
     """Advise autocast, and write it where the step is plain."""
-    refused = refused_loss(program, step)
+    call, refused = model.run.node, refused_loss(script, model)
     first = f", once `{refused}` has become one of logits" if refused else ""
     return Finding(
-        step.forward,
-        f"`{program.brief(step.forward)}` computes in float32 in every training step: under "
+        call,
+        f"`{script.module.brief(call)}` computes in float32{often(script.frequency(call))}: under "
         f"`torch.autocast` a GPU computes faster, in less memory{first}",
-        fix(program, step),
-        help=advice(program, step),
+        fix(script, model),
+        help=advice(script, model, refused),
     )
 
 
-def advice(program: Program, step: TrainingStep) -> str:
+def refused_loss(script: Script, model: StepModel) -> str:
+    """Return the loss of a step that raises under autocast on a GPU, or ""."""
+    for file, scope in model.step.scopes:
+        module = script.connected.files.modules[file]
+        for call in module.index.below(scope, cst.Call):
+            for one in script.connected.parts.of(script.value(call.func)):
+                if one.name.startswith("torch.nn.") and one.name.endswith(REFUSED):
+                    return one.name.rpartition(".")[2]
+            for each in script.value(call.func):
+                if isinstance(each, Library) and each.name == f"torch.nn.functional.{REFUSED[1]}":
+                    return REFUSED[1]
+    return ""
+
+
+def advice(script: Script, model: StepModel, refused: str) -> str:
     """Say how to go about it."""
-    refused = refused_loss(program, step)
+    calls = script.connected.calls
     if refused:
         logits = "BCEWithLogitsLoss" if refused == "BCELoss" else f"{refused}_with_logits"
         return f"`{refused}` raises under autocast: give `{logits}` what goes into the sigmoid."
-    if "FullyShardedDataParallel" in program.text or "fully_shard" in program.text:
+    if any(map(calls, FSDP)):
         return "Give FSDP a policy of its own: MixedPrecision, or MixedPrecisionPolicy."
-    if "nn.DataParallel" in program.text:
+    if calls(SPREADS):
         return "First replace DataParallel: its threads would compute in float16, unscaled."
-    dtype = program.preferences.amp_dtype
-    if has_recurrence(program):
+    dtype = script.settings.preferences.amp_dtype
+    if any(one.name.startswith(RECURRENT) for one in script.connected.parts.of(model.value)):
         dtype = "float16"  # on CUDA recurrent layers know no other
     scaled = ", and scale the loss with torch.amp.GradScaler" if dtype == "float16" else ""
     return (
@@ -215,14 +210,15 @@ def advice(program: Program, step: TrainingStep) -> str:
     )
 
 
-def fix(program: Program, step: TrainingStep) -> Fix | None:
+def fix(script: Script, model: StepModel) -> Fix | None:
     """Return the block around the forward pass and the loss; in float16, the gradient scaler."""
-    plain = plain_step(program, step)
-    if plain is None or not is_proved(program, plain, models(program, step)):
+    step = model.step
+    plain = plain_step(step, model.run)
+    if plain is None or not rounds_only(script.connected, step, plain):
         return None
-    rewrites = autocast_rewrites(program, step, plain)
+    rewrites = autocasting(script, step, plain)
     if rewrites is None:
         return None
-    dtype = program.preferences.amp_dtype
+    dtype = script.settings.preferences.amp_dtype
     changes = CHANGES.format(dtype=dtype) + AMPERE * (dtype == "bfloat16")
     return Fix(f"Train in {dtype}", Safety.UNSAFE, rewrites, changes)

@@ -52,7 +52,7 @@ def condition_for_gpu(
     if name and not is_any:
         return Condition(f'{name}.type == "cuda"')
     asks = "accelerator" if is_any else "cuda"
-    torch = _name_of_torch(evaluation, at)
+    torch = name_of_torch(evaluation, at)
     if torch is None:
         return None
     return Condition(f"{torch or 'torch'}.{asks}.is_available()", needs_torch=not torch)
@@ -139,7 +139,7 @@ def _precedes(evaluation: Evaluation, binding: Binding, scope: Scope, at: At) ->
     )
 
 
-def _name_of_torch(evaluation: Evaluation, at: At) -> str | None:
+def name_of_torch(evaluation: Evaluation, at: At) -> str | None:
     """Return what torch is called at a call: "" where it has to be imported, None where it cannot.
 
     An import at the level of the module has run before anything is called.

@@ -25,7 +25,8 @@ FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch
 NO = (Truth(value=False), Nothing(), Text("no"), Text("32"), Text("32-true"), Number(32))
 # What frameworks are told a precision by.
 KEYWORDS = frozenset({"precision", "mixed_precision", "fp16", "bf16", "tf32"})
-OTHERS = ("apex.", "deepspeed.", "torch.distributed.fsdp.MixedPrecision")
+OTHERS = ("apex.", "deepspeed.", "torch.distributed.fsdp.MixedPrecision", "transformer_engine.",
+          "torchao.", "msamp.")  # fmt: skip
 
 
 @dataclass(eq=False)
