@@ -240,6 +240,7 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("tensor(",), ("numpy",)),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL303",

@@ -176,7 +176,7 @@ def _subscript(run: Run, node: cst.Subscript) -> Value:
                 if part is not None:
                     run.value(part)
             indices.append(NEVER)
-    return item_of(run, value, indices)
+    return item_of(run, node, value, indices)
 
 
 def _comprehended(

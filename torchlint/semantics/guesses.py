@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics.names import is_of_library
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import (
     NEVER,
+    Array,
     Class,
     Device,
     Guess,
@@ -17,6 +20,7 @@ from torchlint.semantics.values import (
     Number,
     Object,
     Place,
+    Sequence,
     Tensor,
     Text,
     Truth,
@@ -25,8 +29,6 @@ from torchlint.semantics.values import (
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
     from torchlint.syntax.scopes import Scope
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
 _PLAIN: dict[str, Alternative] = {
     "builtins.int": Number(), "builtins.float": Number(), "builtins.bool": Truth(),
     "builtins.str": Text(), "torch.device": Place(Device.UNKNOWN),
+    "numpy.ndarray": Array(), "numpy.typing.NDArray": Array(),
     "torch.Tensor": Tensor(), "torch.FloatTensor": Tensor(), "torch.LongTensor": Tensor(),
 }  # fmt: skip
+_LISTS = frozenset("""builtins.list typing.List typing.Sequence collections.abc.Sequence""".split())
 _KIND = {"module": "model"}
 # What shows a thing to be of a kind: methods of which all are called on it.
 USES = (
@@ -51,10 +55,8 @@ USES = (
 
 def guessed(run: Run, param: cst.Param) -> Value:
     """Return what a parameter seems to be."""
-    if param.annotation is not None:
-        value = run.value(param.annotation.annotation)
-        if found := _annotated(run, value):
-            return found
+    if param.annotation is not None and (found := _annotated(run, param.annotation.annotation)):
+        return found
     name = param.name.value
     return _seeming(run, run.unit.scope, name, name) or run.sets.unknown
 
@@ -110,14 +112,22 @@ def _used(run: Run, scope: Scope, name: str) -> Value:
     return NEVER
 
 
-def _annotated(run: Run, value: Value) -> Value:
+def _annotated(run: Run, node: cst.BaseExpression) -> Value:
+    whole = run.value(node)
+    inner: Value = ()
+    if isinstance(node, cst.Subscript):  # ``list[np.ndarray]``
+        whole = run.value(node.value)
+        if isinstance(index := node.slice[0].slice, cst.Index):
+            inner = _annotated(run, index.value)
     found: list[Alternative] = []
-    for one in value:
+    for one in whole:
         match one:
             case Library(name=name) if name in _PLAIN:
                 found.append(_PLAIN[name])
             case Library(name=name) if kind := kind_of(name):
                 found.append(Guess(_KIND.get(kind, kind), Means.ANNOTATION))
+            case Library(name=name) if name in _LISTS and inner:
+                found += run.sets.nested(Sequence("list", None, inner, None))
             case Class(at=at):
                 found.append(Instance(at, None))
     return run.sets.of(found) if found else ()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics import library
+from torchlint.semantics import library, numpy_calls
 from torchlint.semantics.arguments import first_of
+from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.options import add_option, parsed
 from torchlint.semantics.tables import tensors as tables
@@ -86,7 +87,7 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
     if name == "tolist":
         return run.one(Sequence("list", None, run.one(Number(None, run.at(node))), None))
     if name in ("numpy", "__array__"):
-        return run.one(Array(one.batch, run.at(node), one.dtype))
+        return run.one(Array(one.batch, run.at(node), "bool" if one.dtype == "bool" else ""))
     if name in tables.NUMBERS or name == "size":
         number = run.one(Number())
         is_all = name == "size" and not passed
@@ -182,18 +183,20 @@ def _typed(run: Run, one: Tensor, kind: Value) -> Value:
 
 
 def _of_array(run: Run, node: cst.Call, one: Array, name: str, passed: Several[Passed]) -> Value:
-    if name in ("sum", "mean", "max", "min", "std", "var", "item", "argmax", "argmin", "prod"):
-        number = Number(None, one.read)
-        axis = bool(first_of(passed, 0, "axis")) and name != "item"
-        array = replace(one, dtype="", made=run.at(node))
-        return run.sets.of([array] if axis else [number, replace(array, made=None)])
+    if name in numpy_calls.REDUCES or name == "item":
+        is_float = one.dtype.startswith("float") and not name.startswith("a")
+        array = replace(one, dtype=one.dtype if is_float else "", made=run.at(node))
+        axis = any(not arg.keyword or arg.keyword in ("axis", "keepdims") for arg in passed)
+        return run.one(array if axis and name != "item" else Number(None, one.read))
     if name == "tolist":
         return run.one(Sequence("list", None, run.one(Number(None, one.read)), None))
     if name in NEW_ARRAYS:
         is_sure = not any(arg.keyword == "copy" for arg in passed)
-        dtype = "" if name == "astype" else one.dtype
+        dtype = dtype_named(first_of(passed, 0, "dtype")) if name == "astype" else one.dtype
+        dtype = "" if name in ("argsort", "cumsum", "cumprod") else dtype
         return run.one(replace(one, dtype=dtype, made=run.at(node) if is_sure else None))
-    return run.one(replace(one, made=None))
+    is_same = name not in ("view", "nonzero", "argpartition", "searchsorted")
+    return run.one(replace(one, dtype=one.dtype if is_same else "", made=None))
 
 
 def _of_container(
@@ -331,6 +334,8 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
             return parsed(run, one, name)
         if name in ("add_argument_group", "add_mutually_exclusive_group"):
             return run.one(one)
+    if one.kind == numpy_calls.GENERATOR:
+        return numpy_calls.call(run, node, f"numpy.random.{name}", passed)
     if one.kind == ENGINE and name == "run" and one.call is not None:
         return _run_by_engine(run, one.call, first_of(passed, 0, "data"))
     if kind == "optimizer" and name == "step":

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.semantics.values import Array, Number, Sequence, Tensor
+from torchlint.semantics.arguments import first_of
+from torchlint.semantics.array_types import PLACES, SCALARS, dtype_named, flat, own_dtype
+from torchlint.semantics.values import (
+    Array,
+    Dictionary,
+    Nothing,
+    Number,
+    Object,
+    Sequence,
+    Tensor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
@@ -20,10 +30,9 @@ REDUCES = frozenset(
     nansum nanmean nanstd nanmax nanmin ptp count_nonzero percentile quantile""".split()
 )
 # What is a number where all that it is given are numbers.
-NUMBERS = frozenset(
-    """float16 float32 float64 double int8 int16 int32 int64 uint8 bool_ sqrt log log2 log10 log1p
-    exp expm1 ceil floor round around abs absolute sign power clip maximum minimum sin cos tan tanh
-    arctan2 isnan isinf isfinite""".split()
+NUMBERS = SCALARS | frozenset(
+    """sqrt log log2 log10 log1p exp expm1 ceil floor round around abs absolute sign power clip
+    maximum minimum sin cos tan tanh arctan2 isnan isinf isfinite""".split()
 )
 PRODUCTS = frozenset("dot inner vdot matmul trace norm det".split())  # of vectors they are numbers
 # What gives memory of its own ...
@@ -43,6 +52,9 @@ SIZES = {
 }  # fmt: skip
 DRAWN = frozenset("rand randn permutation multivariate_normal dirichlet multinomial".split())
 READ_ONLY = frozenset("broadcast_to frombuffer memmap".split())
+GENERATOR = "numpy.random.Generator"
+_SEVERAL = (Array, Tensor, Sequence, Dictionary)
+GENERATORS = frozenset({GENERATOR, "numpy.random.default_rng", "numpy.random.RandomState"})
 
 
 def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
@@ -51,7 +63,11 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     read = _read(run, node, passed)
     plain = [arg.value for arg in passed if not arg.keyword]
     axis = len(plain) > 1 or any(arg.keyword == "axis" for arg in passed)
+    if name in GENERATORS:
+        return run.one(Object(GENERATOR, run.at(node)))
     if short in NUMBERS and plain and all(isinstance(one, Number) for one in plain[0]):
+        return run.one(Number(None, read))
+    if short in SCALARS and plain and not any(isinstance(one, _SEVERAL) for one in plain[0]):
         return run.one(Number(None, read))
     if short in REDUCES and not axis:
         return run.one(Number(None, read))
@@ -62,8 +78,13 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return run.sets.unknown
     of_each = short in NUMBERS
     is_own = short in (DRAWN | SIZES.keys() if is_random else FRESH) or of_each
-    made = run.at(node) if is_own and "copy" not in [arg.keyword for arg in passed] else None
-    array = Array(_batch(passed), read, _dtype(passed), made)
+    words, stars = {arg.keyword for arg in passed}, any(arg.star for arg in passed)
+    if short == "load":
+        is_own = "mmap_mode" not in words and len(plain) == 1
+    elif short in ("asarray", "ascontiguousarray") and plain:
+        is_own = bool(plain[0]) and all(isinstance(one, Sequence) for one in plain[0])
+    made = run.at(node) if is_own and "copy" not in words and not stars else None
+    array = Array(_batch(passed), read, _dtype(short, plain, passed, is_random=is_random), made)
     may_be_number = short in PRODUCTS or (
         of_each and not any(isinstance(one, Array) for value in plain for one in value)
     )
@@ -79,17 +100,17 @@ def _is_one(short: str, plain: Several[Value], passed: Several[Passed]) -> bool:
     return not passed or (place is not None and len(plain) <= place and not has_size)
 
 
-def _dtype(passed: Several[Passed]) -> str:
-    """Return the kind of the numbers that are asked for: "bool", "int", "float" or ""."""
-    words = [getattr(one, "name", "") for arg in passed if arg.keyword == "dtype"
-             for one in arg.value]  # fmt: skip
-    return next((kind for kind in ("bool", "int", "float") for word in words if kind in word), "")
+def _dtype(short: str, plain: Several[Value], passed: Several[Passed], *, is_random: bool) -> str:
+    asked = first_of(passed, PLACES.get(short, 99), "dtype")
+    if asked and not any(isinstance(one, Nothing) for one in asked):
+        return dtype_named(asked)
+    return "" if any(arg.star for arg in passed) else own_dtype(short, plain, is_random=is_random)
 
 
 def _read(run: Run, node: cst.Call, passed: Several[Passed]) -> At | None:
     """``np.array(tensor)`` reads it; of numbers that were read, it is that read."""
     for arg in passed:
-        for one in _flat(arg.value):
+        for one in flat(arg.value):
             if isinstance(one, Tensor):
                 return run.at(node)
             if isinstance(one, (Number, Array)) and one.read is not None:
@@ -101,12 +122,3 @@ def _batch(passed: Several[Passed]) -> At | None:
     return next(
         (one.batch for arg in passed for one in arg.value if isinstance(one, (Tensor, Array))), None
     )
-
-
-def _flat(value: Value) -> list[object]:
-    found: list[object] = list(value)
-    for one in value:
-        if isinstance(one, Sequence):
-            for inner in (*(one.elements or ()), one.element):
-                found += inner
-    return found

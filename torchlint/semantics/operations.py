@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.semantics.array_types import computed
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
     NEVER,
@@ -71,7 +72,7 @@ def _combined(
         case (Array(), _) | (_, Array()):
             arrays = [each for each in (one, other) if isinstance(each, Array)]
             read = next((each.read for each in arrays if each.read), None)
-            return replace(arrays[0], read=read, made=run.at(node))
+            return replace(arrays[0], read=read, dtype=computed(one, other), made=run.at(node))
         case (Number() | Truth(), Number() | Truth()):
             read = next((each.read for each in (one, other) if isinstance(each, Number)), None)
             return Number(_calculated(work, one.value, other.value), read)
@@ -199,12 +200,12 @@ def part_of(run: Run, value: Value, place: int, count: int, rest: int | None) ->
     return run.sets.each(value, part) if value else run.sets.unknown
 
 
-def item_of(run: Run, value: Value, indices: Several[Value]) -> Value:
+def item_of(run: Run, node: cst.Subscript, value: Value, indices: Several[Value]) -> Value:
     """Return ``value[index]``; an index is NEVER for a slice."""
-    return run.sets.each(value, lambda one: _item(run, one, indices)) or run.sets.unknown
+    return run.sets.each(value, lambda one: _item(run, node, one, indices)) or run.sets.unknown
 
 
-def _item(run: Run, one: Alternative, indices: Several[Value]) -> Value:
+def _item(run: Run, node: cst.Subscript, one: Alternative, indices: Several[Value]) -> Value:
     index = indices[0] if len(indices) == 1 else NEVER
     match one:
         case Sequence(elements=tuple(elements), kind=kind):
@@ -233,15 +234,25 @@ def _item(run: Run, one: Alternative, indices: Several[Value]) -> Value:
             return run.one(_selected(one, indices))
         case Array():
             is_number = all(value and isinstance(value[0], Number) for value in indices)
-            one = replace(one, made=None)
+            gathers = any(value and all(map(_is_list, value)) for value in indices)
+            one = replace(one, made=run.at(node) if gathers else None)
+            if any(isinstance(part, Text) for value in indices for part in value):
+                one = replace(one, dtype="")
             return run.sets.of([one, Number(None, one.read)] if is_number else [one])
         case Text():
             return run.one(Text())
+        case Number():
+            return NEVER  # what else it may be has items
         case Library(name="os.environ"):
             return run.one(environment(index))
         case Instance() | Object() | Guess():
             return run.evaluation.item(run, one)
     return run.sets.unknown
+
+
+def _is_list(index: Alternative) -> bool:
+    """Whether an index picks several elements, which are copied then."""
+    return isinstance(index, Array) or (isinstance(index, Sequence) and index.kind == "list")
 
 
 def _is_place(number: float | None, elements: tuple[Value, ...]) -> bool:
