@@ -3,16 +3,13 @@
 ## Why
 By default `AdamW.step()` runs each of its operations over all parameters before the next one starts
 (`foreach`, on a CUDA GPU), or one parameter after the other from Python (on the CPU).  With
-`fused=True` a single kernel reads each parameter, its gradient and its moments once, and writes the
-result.  How much of a training step that saves depends on how much of it the optimizer takes: much
-for many small parameters and on the CPU, little where the backward pass is long.
+`fused=True` a single kernel does it all.  That saves much for many small parameters and on the CPU,
+little where the backward pass is long.
 
 The flag is part of the optimizer's state: `load_state_dict` of a checkpoint that was saved without
-it puts `fused=None` back, and the fused kernel is not used any more, without a word (TL601b).
-
-Of SGD with momentum there is something to know: if the first step of all is one that a
-`GradScaler` has to skip, as it often does, the fused kernel leaves the momentum as memory that
-nobody wrote, and the next step applies it (TL601c).  Without `fused` nothing of the kind happens.
+it puts `fused=None` back, without a word (TL601b).  Of SGD with momentum, if the first step of all
+is one that a `GradScaler` has to skip, as it often does, the fused kernel leaves the momentum as
+memory that nobody wrote, and the next step applies it (TL601c).
 
 ## Bad
     import torch
@@ -77,39 +74,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import (
     AddArgument,
-    AddImport,
-    InsertBefore,
     RemoveArgument,
     Replace,
     Rewrite,
 )
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import Number, Text
-from torchlint.syntax.chains import dotted
-from torchlint.training.gpu_condition import condition_for_gpu
+from torchlint.semantics.values import Number
 from torchlint.training.updates import is_enabled, may_be_refused, may_scale, optimizers
+from torchlint_rules.fused_flag import ADAGRAD, ON_CPU, ON_MPS, keeping, sets_flag, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import libcst as cst
+
     from torchlint.training.script import Script
     from torchlint.training.updates import Optimizer
 
-ADAGRAD, SGD = "torch.optim.Adagrad", "torch.optim.SGD"
-# The first version with a fused kernel, on a CUDA GPU, on the CPU and on Apple's GPU.
+SGD = "torch.optim.SGD"
+# The first version with a fused kernel on a CUDA GPU.
 ON_GPU = {
     "torch.optim.Adam": Version("2.0"),
     "torch.optim.AdamW": Version("2.0"),
     SGD: Version("2.3"),
     ADAGRAD: Version("2.13"),
 }
-ON_CPU, ON_MPS = Version("2.4"), Version("2.5")
 WRAPPED = (
     "It can be used with a framework; Lightning refuses it with float16 and clipped gradients."
 )
@@ -183,7 +177,9 @@ def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
     """Return the fix: the argument, written into the states that are loaded as well."""
     target, since = script.settings.target, max(ON_GPU.get(kind, ON_MPS) for kind in one.kinds)
     value = written(script, one)
-    is_refused = not set(one.kinds) <= ON_GPU.keys() or (target is None and ADAGRAD in one.kinds)
+    is_refused = any(kind not in ON_GPU or not exists(script, one, kind) for kind in one.kinds)
+    is_refused |= target is None and ADAGRAD in one.kinds
+    is_refused |= told is None and "fused" in one.given[0]
     if value is None or is_refused or script.frameworks or one.is_wrapped or not one.given[1]:
         return None
     code, imports = value
@@ -202,70 +198,6 @@ def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
         elif not sets_flag(script):
             changes += "; a checkpoint that was saved without it turns it off again"
     return Fix(f"Pass fused={code}", Safety.UNSAFE, (*rewrites, *imports), changes)
-
-
-def written(script: Script, one: Optimizer) -> tuple[str, tuple[Rewrite, ...]] | None:
-    """Return the value to pass and the import it needs; None where nothing is right."""
-    connected, target = script.connected, script.settings.target
-    oldest = ON_MPS if connected.may_use_mps else ON_CPU
-    is_apple = connected.may_use_mps and ADAGRAD in one.kinds
-    if target is not None and target >= oldest and not is_apple:
-        return "True", ()
-    behind = [one.is_behind(move) for move in one.moves]
-    if one.on_gpu is False or False in behind:
-        return None
-    uploads = [copy for copy in connected.copies if copy.is_upload]
-    there = condition_for_gpu(connected.evaluation, one.at, one.moves or uploads)
-    is_seen = bool(behind) and all(behind)
-    model = model_at_hand(one)
-    if model and (there is None or not is_seen or there.code.endswith(".cuda.is_available()")):
-        return f"next({model}.parameters()).is_cuda or None", ()  # False turns foreach off
-    if there is None:
-        return None
-    return there.code, (AddImport("torch"),) if there.needs_torch else ()
-
-
-def model_at_hand(one: Optimizer) -> str:
-    """``model`` of ``AdamW(model.parameters())``."""
-    given = one.given[0].get("params")
-    match given.node if given else None:
-        case cst.Call(func=cst.Attribute(value=model, attr=cst.Name("parameters"))):
-            return dotted(model)
-    return ""
-
-
-def keeping(script: Script, load: cst.Call) -> Rewrite | None:
-    """Return the lines that put the flag into a state before it is loaded, if it has a name."""
-    assert isinstance(load.func, cst.Attribute)
-    state = load.args[0].value
-    place = state
-    while isinstance(place, cst.Attribute | cst.Subscript):
-        place = place.value
-    line = script.module.statement(load)
-    is_plain = script.is_statement(load) and len(load.args) == 1 and isinstance(place, cst.Name)
-    if not is_plain or sets_flag(script) or not isinstance(line, cst.BaseStatement):
-        return None
-    name = "group" if script.module.index.scope(load).owner("group") is None else "saved_group"
-    code = script.module.code
-    return InsertBefore(
-        line,
-        f'for {name} in {code(state)}["param_groups"]:\n'
-        f'    {name}["fused"] = {code(load.func.value)}.defaults["fused"]',
-    )
-
-
-def sets_flag(script: Script) -> bool:
-    """Whether connected files write the flag into groups of parameters themselves."""
-    modules = script.connected.files.modules
-    return any(
-        isinstance(target.target, cst.Subscript)
-        and any(
-            isinstance(item.slice, cst.Index) and script.value(item.slice.value) == (Text("fused"),)
-            for item in target.target.slice
-        )
-        for module in modules
-        for target in module.index.of(cst.AssignTarget)
-    )
 
 
 def lost(script: Script, one: Optimizer) -> Iterator[Finding]:

@@ -89,6 +89,10 @@ def test_is_silent_on_versions_without_the_kernel(source, target):
         pytest.param(script(f"torch.optim.Adagrad({P})"), id="by torch 2.13"),
         pytest.param(script(to="train()", tail="model.cuda()\n"), id="moved later"),
         pytest.param(script(head="import accelerate"), id="under a framework"),
+        pytest.param(script(f"torch.optim.AdamW({P}, fused=None)"), id="in so many words"),
+        pytest.param(
+            script(f"torch.optim.AdamW({P}, **kw)", "kw = {'fused': False}"), id="in a dictionary"
+        ),
         pytest.param(
             script("OF[args.name](model.parameters())", "OF = {'a': torch.optim.Adam, "
                    "'b': torch.optim.RMSprop}"),
