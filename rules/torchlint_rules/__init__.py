@@ -380,6 +380,7 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", ".step(", "zero_grad", "training_step")),
         ),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL605",

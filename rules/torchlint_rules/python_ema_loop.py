@@ -33,13 +33,13 @@ of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
             get_ema_multi_avg_fn(0.99)(list(teacher.parameters()), list(model.parameters()), None)
 
 ## Leaves alone
-- Averages that are not seen to be kept in every step: once an epoch, every so many steps, or under
-  an option; and functions that nobody is seen to call.
+- Averages that no training step is seen to keep: once an epoch, and in functions that nobody is
+  seen to call.
 - Loops that copy (`load_state_dict` does that), add up gradients, or mix by two weights that are
   not seen to be one together: other averages than the exponential one.
 - Averages that the loop moves to another device.
-- Files for the CPU only, where the step itself takes most of the time.
-- Projects that declare a torch older than 2.1, or use what 2.1 no longer has.
+- Scripts for the CPU only, where the step itself takes most of the time.
+- Projects that declare a torch older than 2.1.
 
 ## Fix safety
 Unsafe: the results differ by rounding, and the two models must have the same parameters, one by
@@ -47,8 +47,7 @@ one, in the same dtype: where `zip` stops at the shorter list, or the loop conve
 raises.  There is a fix where the loop runs over `parameters()` of two models, and does nothing but
 update the average.  There is none for a `state_dict()`, which holds counters as well
 (`AveragedModel(model, multi_avg_fn=..., use_buffers=True)` takes them apart by dtype), nor in files
-that convert models to another dtype, shard them or use a training framework, nor where a README
-names a torch older than 2.1.
+that convert models to another dtype, shard them or use a training framework.
 
 ## Evidence
 `torchlint bench TL604` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -67,31 +66,38 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.analysis.averaging import averagings, rest_of_one
-from torchlint.analysis.loops import Role
-from torchlint.analysis.values import Kind
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
+from torchlint.semantics.values import Array, Library, Tensor
+from torchlint.syntax.chains import dotted
 from torchlint.syntax.line_layout import default_indent, indent_of
+from torchlint.training.averaging import averagings, rest_of_one
+from torchlint.training.frequency import Rate
+from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.averaging import Averaging
-    from torchlint.analysis.program import Program
+    from torchlint.training.averaging import Averaging
+    from torchlint.training.script import Script
 
 SINCE = Version("2.1")  # came with pytorch pull request 94820, a month after torch 2.0
 MODULE, FUNCTION = "torch.optim.swa_utils", "get_ema_multi_avg_fn"
 # Models that others hold a part of, or convert.
-OTHERS = re.compile(r"\bamp\.initialize|FSDP|fully_shard|FullySharded|deepspeed|xla")
+OTHERS = (
+    "torch.distributed.fsdp",
+    "torch.distributed._composable",
+    "deepspeed",
+    "torch_xla",
+    "apex",
+)
 CONVERTS = ("half", "bfloat16", "double", "type", "to")
 MAX_LINE = 100
 HELP = (
@@ -101,88 +107,104 @@ HELP = (
 CHANGES = "the results differ by rounding, and the two must have the same parameters"
 
 
-def python_ema_loop(program: Program) -> Iterator[Finding]:
+def python_ema_loop(script: Script) -> Iterator[Finding]:
     """Find loops that update a moving average one parameter after the other, in every step."""
-    if is_older(program):
+    target = script.settings.target
+    if (target is not None and target < SINCE) or not script.connected.uses_gpu:
         return
-    for found in averagings(program):
-        if is_per_step(program, found.loop) and program.devices.gpu:
-            since = f" (from torch {SINCE} on)" if program.target is None else ""
+    since = f" (from torch {SINCE} on)" if target is None else ""
+    for found in averagings(script):
+        frequency = script.frequency(found.loop)
+        if frequency.rate is Rate.STEP:
             yield Finding(
                 found.loop,
-                f"the loop over `{program.brief(found.loop.iter)}` updates a moving average one "
-                "tensor after the other, in every training step: "
+                f"the loop over `{script.module.brief(found.loop.iter)}` updates a moving average "
+                f"one tensor after the other{often(frequency).replace(' ', ', ', 1)}: "
                 f"`{FUNCTION}` does it in a few kernels{since}",
-                fix(program, found),
+                fix(script, found),
                 help=HELP,
             )
 
 
-def is_older(program: Program) -> bool:
-    """Whether the project runs on a torch that has no such function."""
-    return (program.target is not None and program.target < SINCE) or not program.reaches(SINCE)
-
-
-def is_per_step(program: Program, loop: cst.For) -> bool:
-    """Whether a loop runs in each training step, or in each forward pass that is part of one."""
-    context = program.context(loop)
-    return context.role in (Role.TRAIN, Role.FORWARD) and not context.guarded
-
-
-def fix(program: Program, found: Averaging) -> Fix | None:
+def fix(script: Script, found: Averaging) -> Fix | None:
     """Return the call that does what the loop does, where it does nothing else."""
-    lists, decay = models(found), written(program, found)
-    if lists is None or decay is None or not found.alone or is_refused(program, found.loop):
+    lists, decay = models(found), written(script, found)
+    if lists is None or decay is None or not found.alone or is_refused(script, found.loop):
         return None
-    args = [f"list({program.code(one)})" for one in lists]
-    old = f"; torch below {SINCE} has no such function" if program.target is None else ""
+    args = [f"list({script.module.code(one)})" for one in lists]
+    old = f"; torch below {SINCE} has no such function" if script.settings.target is None else ""
     return Fix(
         f"Call `{FUNCTION}`",
         Safety.UNSAFE,
         (
-            Replace(found.loop, laid_out(program, found.loop, f"{FUNCTION}({decay})", args)),
+            Replace(found.loop, laid_out(script, found.loop, f"{FUNCTION}({decay})", args)),
             AddImport(MODULE, FUNCTION),
         ),
         CHANGES + old,
     )
 
 
-def is_refused(program: Program, loop: cst.For) -> bool:
+def is_refused(script: Script, loop: cst.For) -> bool:
     """Whether the function may not be had, or not do the same, or the loop is needed after it."""
-    named = program.index.named.get(FUNCTION, ())
+    named = script.module.index.named.get(FUNCTION, ())
     return bool(
-        program.frameworks
-        or program.is_named_below(SINCE)
-        or OTHERS.search(program.text)
-        or converts(program)
-        or any(program.qualified(name) != f"{MODULE}.{FUNCTION}" for name in named)
-        or is_used_after(program, loop)
+        script.frameworks
+        or any(name.startswith(OTHERS) for name in imported(script))
+        or converts(script)
+        or any(
+            script.name(name) != f"{MODULE}.{FUNCTION}"
+            for name in named
+            if not isinstance(script.module.parent(name), cst.ImportAlias)
+        )
+        or is_used_after(script, loop)
     )
 
 
-def converts(program: Program) -> bool:
+def imported(script: Script) -> Iterator[str]:
+    """Yield the names of what the file imports."""
+    for alias in script.module.index.of(cst.ImportAlias):
+        parent = script.module.parent(alias)
+        home = parent.module if isinstance(parent, cst.ImportFrom) else None
+        yield dotted(alias.name) if home is None else f"{dotted(home)}.{dotted(alias.name)}"
+
+
+def converts(script: Script) -> bool:
     """Whether something that may be a model gets another dtype: its average may keep its own."""
-    return any(
-        program.value(func.value).kind not in (Kind.TENSOR, Kind.NDARRAY)
-        and (func.attr.value != "to" or any(is_dtype(program, arg) for arg in call.args))
-        for call, func in program.method_calls(*CONVERTS)
-    )
+    for name in (one for word in CONVERTS for one in script.module.index.named.get(word, ())):
+        func = script.module.parent(name)
+        call = func and script.module.parent(func)
+        if isinstance(func, cst.Attribute) and isinstance(call, cst.Call) and call.func is func:
+            is_dtyped = name.value != "to" or any(is_dtype(script, arg) for arg in call.args)
+            if is_dtyped and not is_array(script, func.value):
+                return True
+    return False
 
 
-def is_dtype(program: Program, arg: cst.Arg) -> bool:
+def is_array(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an expression may be a tensor or an array."""
+    return any(isinstance(one, (Tensor, Array)) for one in script.value(node))
+
+
+def is_dtype(script: Script, arg: cst.Arg) -> bool:
     """Whether an argument of `to` is a dtype, by its keyword or its value."""
     named = arg.keyword is not None and arg.keyword.value == "dtype"
-    return named or program.value(arg.value).kind is Kind.DTYPE
+    return named or any(
+        isinstance(one, Library) and one.name.startswith("torch.")
+        for one in script.value(arg.value)
+    )
 
 
-def is_used_after(program: Program, loop: cst.For) -> bool:
+def is_used_after(script: Script, loop: cst.For) -> bool:
     """Whether the last tensors of a loop are used behind it."""
     return any(
-        not program.index.inside(use, loop)
-        and program.index.bound(use) is None
-        and any(program.index.inside(one.node, loop) for one in program.flow.reaching(use))
-        for name in program.index.below(loop.target, cst.Name)
-        for use in program.index.named.get(name.value, ())
+        not script.module.index.inside(use, loop)
+        and script.module.index.bound(use) is None
+        and any(
+            script.module.index.inside(one.node, loop)
+            for one in script.connected.evaluation.reaching.get(id(use), ())
+        )
+        for name in script.module.index.below(loop.target, cst.Name)
+        for use in script.module.index.named.get(name.value, ())
     )
 
 
@@ -210,41 +232,41 @@ def is_parameters(node: cst.BaseExpression) -> bool:
             return False
 
 
-def written(program: Program, found: Averaging) -> str | None:
+def written(script: Script, found: Averaging) -> str | None:
     """Return the decay as code, if it is a number that is the same in all turns of the loop."""
     weight = found.mix.weight
     rest = rest_of_one(weight)
-    if not is_number(program, rest or weight):
+    if not is_number(script, rest or weight):
         return None
     if not found.mix.of_source:
-        return bare(program, weight)
+        return bare(script, weight)
     if isinstance(weight, cst.Float):
         return str(1 - Decimal(str(weight.evaluated_value)))
-    return bare(program, rest) if rest is not None else f"1 - {bare(program, weight)}"
+    return bare(script, rest) if rest is not None else f"1 - {bare(script, weight)}"
 
 
-def is_number(program: Program, node: cst.BaseExpression) -> bool:
+def is_number(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression is a literal or names a value that nothing says is a tensor."""
     if isinstance(node, cst.Integer | cst.Float):
         return True
     return isinstance(node, cst.Name | cst.Attribute | cst.Subscript) and (
-        program.value(node).kind not in (Kind.TENSOR, Kind.NDARRAY)
-        and not any(True for _ in program.index.below(node, cst.Call))
+        not is_array(script, node)
+        and not any(True for _ in script.module.index.below(node, cst.Call))
     )
 
 
-def bare(program: Program, node: cst.BaseExpression) -> str:
+def bare(script: Script, node: cst.BaseExpression) -> str:
     """Return the code of an expression on one line, without brackets around it."""
-    return " ".join(program.bare(node).split())
+    return " ".join(script.module.bare(node).split())
 
 
-def laid_out(program: Program, loop: cst.For, func: str, args: list[str]) -> str:
+def laid_out(script: Script, loop: cst.For, func: str, args: list[str]) -> str:
     """Return a call as code, on several lines where one is too long."""
     args = [*args, "None"]
     line = f"{func}({', '.join(args)})"
-    indent = indent_of(program, loop)
+    indent = indent_of(script.module, loop)
     if len(indent + line) <= MAX_LINE:
         return line
-    newline = program.concrete.module.default_newline
-    inner = f"{newline}{indent}{default_indent(program)}"
+    newline = script.module.concrete.module.default_newline
+    inner = f"{newline}{indent}{default_indent(script.module)}"
     return f"{func}({inner}{', '.join(args)}{newline}{indent})"

@@ -43,7 +43,6 @@ EMA = loop(UPDATE)
     "source",
     [
         pytest.param(train("", after=EMA), id="once an epoch"),
-        pytest.param(train(f"if step % 10 == 0:\n{textwrap.indent(EMA, '    ')}"), id="seldom"),
         pytest.param(
             f"import torch\ndef follow(model, average, decay):\n"
             f"    torch.cuda.init()\n{textwrap.indent(EMA, '    ')}\n",
@@ -85,7 +84,6 @@ def test_left_alone(source):
 
 def test_older_torch_has_no_such_function():
     silent(train(EMA), CODE, "2.0")
-    silent(train(EMA, before="from torch._six import inf"), CODE)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +177,7 @@ def test_a_long_call_is_laid_out():
         pytest.param(EMA.replace("decay", "decay()"), id="computed anew for each"),
         pytest.param("model.half()\n" + EMA, id="of another dtype"),
         pytest.param("model.to(torch.bfloat16)\n" + EMA, id="moved to another dtype"),
-        pytest.param("model = FSDP(model)\n" + EMA, id="sharded"),
+        pytest.param("from torch.distributed.fsdp import FSDP\n" + EMA, id="sharded"),
         pytest.param("get_ema_multi_avg_fn = make()\n" + EMA, id="the name is taken"),
         pytest.param("decay = torch.ones(1)\n" + EMA, id="a tensor decides"),
         pytest.param(loop("# why", UPDATE), id="a comment"),
@@ -241,7 +239,8 @@ def test_a_method_of_another_file_that_each_step_calls(tmp_path, agent):
     files = {"agent.py": agent, "main.py": main}
     assert len(check_in(tmp_path, files, "agent.py", CODE)) == 1
     files["main.py"] = main.replace("        agent.", "        if step % 8 == 0: agent.")
-    assert check_in(tmp_path, files, "agent.py", CODE) == []
+    [found] = check_in(tmp_path, files, "agent.py", CODE)
+    assert "one tensor after the other: " in found.message  # and not in every step
 
 
 def test_a_forward_pass_that_keeps_the_average():
@@ -296,9 +295,3 @@ def test_a_forward_pass_that_keeps_the_averages_of_several_models():
     [finding] = check(FORWARD.format(UPDATE), CODE)
     assert finding.location.row == FORWARD[: FORWARD.index("for p, e")].count("\n") + 1
     silent(FORWARD.format("e.data.copy_(p.data)"), CODE)
-
-
-def test_a_readme_that_names_an_older_torch(tmp_path):
-    files = {"main.py": train(EMA), "README.md": "Requires PyTorch 1.7\n"}
-    [finding] = check_in(tmp_path, files, "main.py", CODE)
-    assert finding.fix is None
