@@ -64,11 +64,12 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - Models without parameters that require gradients: there is nothing to record.
 - Methods that a framework runs without gradients (`validation_step`).
 
-It is a warning in every step of a training or an evaluation, and information elsewhere: where only
-some callers turn gradients off, or nobody is seen to call it, and beside a framework.
+It is a warning in every step, and information where only some callers turn gradients off, or
+nobody is seen to call it, beside a framework, and for what runs now and then.
 
-TL401b is a run in a training step of which only what is detached, or what numbers say, is used:
-`fake = generator(z).detach()`.
+TL401b is a run in a training step of which only what is detached is used, or numbers
+(`fake = generator(z).detach()`), or one of a model that no optimizer holds.  A function that trains
+or evaluates by what it is passed is reported where a call passes by its backward.
 
 ## Fix safety
 A function that does nothing but evaluate gets the decorator `@torch.no_grad()`, others
@@ -179,8 +180,7 @@ def severity(script: Script, one: UnusedGraph, frequency: Frequency) -> Severity
 def fix(script: Script, around: WithoutGradients, place: Place) -> Fix | None:
     """Return the decorator of the function, or the block around the loop or statement."""
     rewrite: AddDecorator | Wrap
-    code = name_at(script, around.one.node, "torch", "no_grad")
-    if not code:
+    if not (code := name_at(script, around.one.node, "torch", "no_grad")):
         return None
     if isinstance(place, cst.FunctionDef):
         title, rewrite = f"Decorate `{place.name.value}` with", AddDecorator(place, f"@{code}()")

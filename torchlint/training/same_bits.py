@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import CONTAINERS
-from torchlint.semantics.values import Function, Instance, Library, Method, Object, Tensor, Unknown
+from torchlint.semantics.values import (
+    Function,
+    Guess,
+    Instance,
+    Library,
+    Method,
+    Object,
+    Tensor,
+    Unknown,
+)
 from torchlint.training.copies import flat
 
 if TYPE_CHECKING:
@@ -119,7 +128,7 @@ class SameBits:
                 call.func, cst.Attribute
             ):
                 return call.func.attr.value in METHODS
-            case Method(owner=Object() | Instance() as owner, name=name):
+            case Method(owner=Object() | Instance() | Guess() as owner, name=name):
                 return name in ("eval", "train") and self._model(owner, depth)
             case Method():
                 return not is_given

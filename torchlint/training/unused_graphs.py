@@ -132,20 +132,19 @@ class UnusedGraphs:
             self._add(call, at.file, at, Why.UNTRAINED)
         else:
             unit = unit_around(self.evaluation, call, at.file)
-            sees = not any(self.may_ask(one, at.file)
-                           for one in unit.module.index.below(unit.node, cst.Call))  # fmt: skip
             for caller, site in () if unit.is_module_method else unit.callers.values():
                 if self._goes_by(site, caller, unit, call):
+                    calls = unit.module.index.below(unit.node, cst.Call)
+                    sees = not any(self.may_ask(one, at.file) for one in calls)
                     self._add(site, caller.at.file, at, Why.CALL, sees=sees)
 
     def _add(self, call: cst.Call, file: int, run: At, why: Why, *, sees: bool = True) -> None:
         recording = self.models.recording(self.evaluation.at(call, file))
         sees = sees and (run not in self._given_away or why is Why.UNTRAINED)
-        if recording not in _NEVER and (
-            sees or (self._goes_back and self._is_evaluated(call, file))
-        ):
-            node = self.evaluation.node(run)
-            func = self.evaluation.values.get(id(getattr(node, "func", None)), ())
+        if recording in _NEVER:
+            return
+        if sees or (self._goes_back and self._is_evaluated(call, file)):
+            func = self.evaluation.values.get(id(getattr(self.evaluation.node(run), "func", 0)), ())
             knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
             self.found.append(UnusedGraph(call, file, run, why, recording, sees, knows))
 
@@ -200,12 +199,13 @@ class UnusedGraphs:
 
     def _handed_over(self, file: int) -> Iterator[cst.BaseExpression]:
         """Yield what is passed or returned to code that is not seen, or kept for it."""
-        index, values = self.evaluation.files.modules[file].index, self.evaluation.values
+        modules, values = self.evaluation.files.modules, self.evaluation.values
+        index = modules[file].index
+        if any(word in one.index.named for one in modules for word in HOOKS):
+            yield from index.of(cst.Call)  # the hooks may keep what it computes
         for call in index.of(cst.Call):
             if any(map(is_unseen, values.get(id(call.func)) or (Unknown(),))):
                 yield from (arg.value for arg in call.args)
-            if any(word in index.named for word in HOOKS):
-                yield call  # the hooks may keep what it computes
         for kind in (cst.Return, cst.Yield):
             for node in index.of(kind):
                 given = getattr(node.value, "item", node.value)  # type: ignore[attr-defined]
@@ -279,13 +279,9 @@ class UnusedGraphs:
             last = max(told, key=module.index.order)
             block = module.parent(module.statement(last))
             return block is not None and module.index.inside(call, block) and _evaluates(last)
-        return (
-            bool(unit.callers)
-            and depth < _DEEPEST
-            and all(
-                self._is_evaluated(site, caller.at.file, depth + 1)
-                for caller, site in unit.callers.values()
-            )
+        callers = list(unit.callers.values()) if depth < _DEEPEST else []
+        return bool(callers) and all(
+            self._is_evaluated(site, one.at.file, depth + 1) for one, site in callers
         )
 
 
