@@ -191,7 +191,8 @@ def _reaches(directive: Directive, item: Placed) -> bool:
     if directive.kind is Kind.FILE:
         return bool(directive.below)
     if directive.kind is Kind.NOQA:
-        rows = [item.diagnostic.location.row, item.diagnostic.end_location.row]
+        found = item.diagnostic  # inside of a string the comment can only stand behind it
+        rows = [found.location.row, found.end_location.row, found.suppression_row]
         if item.whole:
             rows += [item.first, item.last]
         return directive.row in rows

@@ -70,6 +70,7 @@ def found(text, rules):
         pytest.param("bad  # NOQA: TL201\n", id="noqa with a code"),
         pytest.param("bad  # noqa:E501,TL201\n", id="noqa with other codes"),
         pytest.param("bad  # noqa: TL2\n", id="noqa with a prefix"),
+        pytest.param('f(f"""\n{bad}\n""")  # noqa: TL201\n', id="noqa behind a long string"),
         pytest.param("worse  # noqa: TL303b\n", id="noqa with a sub-case"),
     ],
 )
