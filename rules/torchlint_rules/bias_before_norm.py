@@ -70,6 +70,7 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding
+from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number, Truth
 from torchlint.syntax.scopes import Bind
 from torchlint.training.biases import freezes_norms, why_needed
@@ -187,21 +188,18 @@ def subtracts(script: Script, layer: cst.Call, name: str, one: Consumer) -> bool
 
 def is_same_width(script: Script, linear: cst.Call, norm: cst.Call) -> bool:
     """Whether a norm runs over the features: over those of (N, L, C) inputs it cannot."""
-    out = width(linear, "out_features", 0 if "Lazy" in script.name(linear.func) else 1)
-    features = width(norm, "num_features", 0)
+    names = ("out_features",) if "Lazy" in script.name(linear.func) else ("", "out_features")
+    evaluation = script.connected.evaluation
+    out = given_to(evaluation, linear, names)[0].get("out_features")
+    features = given_to(evaluation, norm, ("num_features",))[0].get("num_features")
     if out is None or features is None:
         return False
-    match script.value(out), script.value(features):
+    match out.value, features.value:
         case (Number(value=one),), (Number(value=other),) if None not in (one, other):
             return one == other
-    return script.module.same(out, features)
-
-
-def width(call: cst.Call, keyword: str, place: int) -> cst.BaseExpression | None:
-    """Return an argument of a call."""
-    plain = [arg.value for arg in call.args if not arg.keyword and not arg.star]
-    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == keyword]
-    return named[0] if named else plain[place] if place < len(plain) else None
+    if out.node is None or features.node is None:
+        return False
+    return script.module.same(out.node, features.node)
 
 
 def is_not_trained(script: Script, made: At) -> bool:

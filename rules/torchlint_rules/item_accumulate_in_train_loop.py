@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 AGAIN = "give the first number a name, and use it here as well"
+PRIMARIES = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)  # that methods can be called on
 ONLY_READ = frozenset("item detach cpu size mean sum eq".split())
 
 
@@ -103,8 +104,7 @@ def item_accumulate_in_train_loop(script: Script) -> Iterator[Finding]:
         totals = running_totals(script, read)
         if not totals:
             continue
-        frequency = script.frequency(read.node)
-        total = totals[0]
+        frequency, total = script.frequency(read.node), totals[0]
         is_unread = total.is_local and not total.reads and total.is_direct(read)
         again = is_decided_before(script, read)
         change = delete(script, total, read) if is_unread else fix(script, total, read)
@@ -146,13 +146,13 @@ def advice(script: Script, total: Total, read: HostRead, *, is_unread: bool) -> 
 
 def is_decided_before(script: Script, read: HostRead) -> bool:
     """Whether a condition of the same step has read the number: ``if not isfinite(...):``."""
-    code, loop = plain(script, read.tensor), script.frequency(read.node).loop
+    tensor, loop = plain(read.tensor), script.frequency(read.node).loop
     for other in script.host_reads:
         if other.node is read.node:
             return False
         frequency = script.frequency(other.node)
         if (
-            plain(script, other.tensor) == code
+            script.module.same(plain(other.tensor), tensor)
             and reads_whole(script, other) == reads_whole(script, read)
             and (frequency.loop, frequency.guard) == (loop, None)
             and Use.DECIDES in script.uses(other)
@@ -177,8 +177,7 @@ def fix(script: Script, total: Total, read: HostRead) -> Fix | None:
     is_tensor = all(isinstance(one, Tensor) and one.sure for one in value)
     if not value or not is_tensor or read.is_old or script.frameworks or total.scope is None:
         return None
-    heads = total.heads()
-    starts = total.starts
+    heads, starts = total.heads(), total.starts
     if heads is None or not starts or not total.is_only_added_to:
         return None
     counts = is_count(script, read) and all(isinstance(one, cst.Integer) for one in starts)
@@ -190,8 +189,9 @@ def fix(script: Script, total: Total, read: HostRead) -> Fix | None:
     devices = {one.device for one in value if isinstance(one, Tensor)}
     has_float64 = devices <= {Device.CUDA, Device.HOST} and not script.connected.may_use_mps
     exact = counts or has_float64
-    code = plain(script, read.tensor)
-    tensor = code if is_primary(script, read.tensor) else f"({code})"
+    inner = plain(read.tensor)
+    code = script.module.bare(inner)
+    tensor = code if isinstance(inner, PRIMARIES) else f"({code})"
     new = tensor if counts else f"{tensor}.detach().{'double' if exact else 'float'}()"
     convert = f"{total.name} = {'int' if counts else 'float'}({total.name})"
     rewrites: list[Rewrite] = [Replace(read.node, new)]
@@ -248,9 +248,3 @@ def last_conversion(script: Script, loop: cst.For | cst.While) -> cst.BaseStatem
             case _:
                 break
     return last
-
-
-def is_primary(script: Script, node: cst.BaseExpression) -> bool:
-    """Whether a method can be called on an expression without parentheses."""
-    primary = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
-    return isinstance(node, primary) or script.module.is_in_parentheses(node)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 
-def plain(script: Script, node: cst.BaseExpression) -> str:
-    """Return the code of ``loss.detach()``, ``loss.data``, ``loss.cpu()`` as that of ``loss``."""
+def plain(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return ``loss`` of ``loss.detach()``, ``loss.data``, ``loss.cpu()``."""
     while True:
         match node:
             case cst.Call(
@@ -24,7 +24,7 @@ def plain(script: Script, node: cst.BaseExpression) -> str:
             case cst.Attribute(value=inner, attr=cst.Name("data")):
                 node = inner
             case _:
-                return script.module.code(node)
+                return node
 
 
 def is_count(script: Script, read: HostRead) -> bool:
