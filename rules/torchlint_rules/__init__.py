@@ -251,6 +251,7 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("ensor(",),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL310",

@@ -28,15 +28,12 @@ information: `x.detach().reshape(1)` makes no Python object of it.
     first = batch.detach().clone()
 
 ## Leaves alone
-Lists of numbers, of lists and of NumPy scalars; lists whose elements are not known
-(`env.step()` returns what the environment likes; of those that come with Gymnasium and
-observe a `Box`, such as `CartPole-v1`, that is an array); lists of several tensors, which
-`torch.stack` is for; what is not proved to be a tensor.  What runs a single time on a few
-arrays that the file itself makes of lists, such as the sentences of an example.  Where the
-call pins memory, or where a default device is set in the file, it is reported without a fix.
+- Lists of numbers, of lists and of NumPy's scalars; lists of which an element is not known.
+- Lists of several tensors, which `torch.stack` is for; what is not seen to be a tensor.
 
-Lists of arrays in a class or function that nothing in the project uses are information, and so is
-what is seen to run a single time, such as the data that a script makes before it trains.
+It is a warning in every training step, for every sample and for every batch; what runs once or as
+often as nobody knows is information.  Where the call pins memory, or a default device is set, there
+is no fix.
 
 ## Fix safety
 A list of arrays: safe for a list that is written out, whose elements are of one
@@ -70,33 +67,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.analysis.arguments import Given
-from torchlint.analysis.conversions import (
-    imports,
-    numpy_function,
-    sets_device,
-    sets_dtype,
-    spelled,
-    torch_dtype,
-)
-from torchlint.analysis.datasets import TAKES
-from torchlint.analysis.debugging import ways_to
-from torchlint.analysis.few_arrays import lists_few
-from torchlint.analysis.loops import Role
-from torchlint.analysis.once import runs_once
-from torchlint.analysis.unused import is_unused
-from torchlint.analysis.values import Device, Kind
-from torchlint.edits.fix import Fix, Safety
-from torchlint.edits.rewrites import Replace
-from torchlint.rule import Finding, Severity
+from torchlint.edits.fix import Fix
+from torchlint.edits.rewrites import AddImport, Replace
+from torchlint.rule import Finding
+from torchlint.semantics.array_types import dtype_named
+from torchlint.semantics.values import Array, Device, Nothing, Place, Sequence, Tensor, Truth
 from torchlint.syntax.scopes import Bind
+from torchlint.training.beside import beside, numpy_function
+from torchlint.training.frequency import Rate
+from torchlint_rules.judging import often, safety, severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.analysis.program import Program
-    from torchlint.analysis.values import Value
     from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.script import Script
 
 # Legacy constructors -> the dtype they convert to, and the method that does so.
 LEGACY = {
@@ -105,7 +90,9 @@ LEGACY = {
     "torch.LongTensor": ("int64", "long"), "torch.IntTensor": ("int32", "int"),
 }  # fmt: skip
 CUDA = tuple(f"torch.cuda.{name}" for name in ("FloatTensor", "DoubleTensor", "LongTensor"))
-FLOATS = ("float16", "float32", "float64")
+FLOATS = frozenset({"float16", "float32", "float64"})
+DEFAULTS = ("torch.set_default_tensor_type", "torch.set_default_device")
+FILLED = frozenset("zeros ones empty full".split())
 CALLERS = "callers in other files may pass something that is no tensor"
 CHANGES = (
     "of an empty list, and of integers mixed with floats, NumPy makes float64 and "
@@ -113,241 +100,240 @@ CHANGES = (
 )
 
 
-def tensor_from_list_of_arrays(program: Program) -> Iterator[Finding]:
-    """Yield tensors made of lists of arrays, and copies made of tensors."""
-    for call in program.calls_of("torch.tensor", *LEGACY, *CUDA):
-        name = program.qualified(call.func)
-        data = data_of(program, call, name)
-        if data is None:
+def tensor_from_list_of_arrays(script: Script) -> Iterator[Finding]:
+    """Find tensors made of lists of arrays, and copies made of tensors."""
+    for call, name in script.calls_of("torch.tensor", *LEGACY, *CUDA):
+        words = {
+            arg.keyword.value if arg.keyword else arg.star or "data": arg.value for arg in call.args
+        }
+        data = words.get("data")
+        if data is None or "*" in words or len(words) < len(call.args):
             continue
-        value = program.value(data.value)
-        if value.kind in (Kind.LIST, Kind.TUPLE) and holds_arrays(value):
-            if lists_few(program, data.value) and is_paid_once(program, call):
-                continue  # milliseconds, in all
-            yield from_list(program, call, name, data)
-        elif name == "torch.tensor" and value.is_tensor:
-            yield from_tensor(program, call, data)
-        elif name == "torch.tensor" and is_one_tensor(program, data.value):
-            yield from_one(program, call, data)
-    for call, func in program.method_calls("new_tensor"):
-        match call.args:
-            case [cst.Arg(star="") as arg] if program.value(func.value).is_tensor:
-                if program.value(arg.value).is_tensor:
-                    yield from_new_tensor(program, call, func)
+        if name != "torch.tensor" and len(words) > 1:
+            continue
+        if holds_arrays(script, data):
+            yield from_list(script, call, name, words)
+        elif name == "torch.tensor" and is_tensor(script, data, call):
+            yield from_tensor(script, call, words)
+        elif name == "torch.tensor" and (tensor := only_one(script, data)):
+            yield from_one(script, call, tensor)
+    for call in script.module.index.of(cst.Call) if is_asked(script) else ():
+        match call.func, call.args:
+            case cst.Attribute(value=like, attr=cst.Name("new_tensor")), [
+                cst.Arg(star="", value=data)
+            ] if is_tensor(script, like) and is_tensor(script, data):
+                yield from_new_tensor(script, call, like, data)
 
 
-def data_of(program: Program, call: cst.Call, name: str) -> cst.Arg | None:
-    """Return the argument that holds the data; sizes are several arguments."""
-    if name == "torch.tensor":
-        return program.argument(call, "data", name).arg
-    plain = len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None
-    return call.args[0] if plain else None
+def is_asked(script: Script) -> bool:
+    """Whether the file calls `new_tensor` anywhere."""
+    return "new_tensor" in script.module.index.named
 
 
-def holds_arrays(value: Value) -> bool:
-    """Whether every element of a list is an array."""
-    return value.each().kind is Kind.NDARRAY
+def is_tensor(
+    script: Script, node: cst.BaseExpression, made_of_it: cst.CSTNode | None = None
+) -> bool:
+    """Whether an expression is certainly a tensor, and not only what is made of it here."""
+    value, evaluation = script.value(node), script.connected.evaluation
+    here = evaluation.at(made_of_it, script.file) if made_of_it is not None else None
+    tensors = [one for one in value if isinstance(one, Tensor) and one.sure]
+    is_itself = here is not None and all(one.made == here for one in tensors)
+    return bool(value) and len(tensors) == len(value) and not is_itself
 
 
-# -- lists of arrays ------------------------------------------------------------------------------
+def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a list or tuple of arrays, and of nothing else."""
+    value = script.value(node)
+    held = [
+        each
+        for one in value
+        if isinstance(one, Sequence)
+        for part in (
+            *(one.elements or ()),
+            one.element,
+            script.connected.evaluation.elements(one.made).value if one.made else (),
+        )
+        for each in part
+    ]
+    lists = all(isinstance(one, Sequence) and one.kind in ("list", "tuple") for one in value)
+    return lists and bool(held) and all(isinstance(one, Array) for one in held)
 
 
-def from_list(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Finding:
+# -- lists of arrays ---------------------------------------------------------------------------
+
+
+def from_list(
+    script: Script, call: cst.Call, name: str, words: dict[str, cst.BaseExpression]
+) -> Finding:
     """Return the finding for a list of arrays."""
-    code = program.code(data.value)
+    frequency, data = script.frequency(call), words["data"]
+    code = script.module.code(data)
     what = f"the arrays in `{code}`" if len(code) <= 40 and "\n" not in code else "a list of arrays"
-    message = f"`{name}` reads {what} number by number; `np.array` joins them at once"
-    seldom = is_unused(program, call) or is_paid_once(program, call)
-    severity = Severity.INFO if seldom else None
-    return Finding(call, message, stacked(program, call, name, data), severity)
-
-
-def is_paid_once(program: Program, call: cst.Call) -> bool:
-    """Whether a call is seen to run a single time, and not for steps, batches or samples."""
-    if program.context(call).role is not Role.OTHER or not runs_once(program, call):
-        return False
-    functions = [program.function(place) for place in ways_to(program, call)]
-    return not any(
-        one is not None and (one.name.value in TAKES or is_passed_on(program, one))
-        for one in functions
+    message = (
+        f"`{name}` reads {what} number by number{often(frequency)}; `np.array` joins them at once"
     )
+    return Finding(call, message, stacked(script, call, name, words), severity(frequency))
 
 
-def is_passed_on(program: Program, function: cst.FunctionDef) -> bool:
-    """``DataLoader(data, collate_fn=function)``: who takes it may call it any number of times."""
-    for name in program.index.named.get(function.name.value, ()):
-        above = program.parent(name)
-        passed = above if isinstance(above, cst.Attribute) and above.attr is name else name
-        holder = program.parent(passed)
-        if isinstance(holder, cst.Arg) and holder.value is passed:
-            return True
-    return False
+def stacked(
+    script: Script, call: cst.Call, name: str, words: dict[str, cst.BaseExpression]
+) -> Fix | None:
+    """Return the fix: one array is made of the list first.
 
-
-def stacked(program: Program, call: cst.Call, name: str, data: cst.Arg) -> Fix | None:
-    """Return the fix: make one array of the list first."""
-    array = numpy_function(program, call, "array")
-    if array is None or name in CUDA or (name == "torch.Tensor" and sets_dtype(program)):
+    For `torch.tensor` it goes to `as_tensor`, which follows a default device as well.
+    """
+    numpy, code, data = numpy_function(script, call, "array"), script.module.code, words["data"]
+    changes_dtype = name == "torch.Tensor" and script.connected.calls("torch.set_default_dtype")
+    if numpy is None or name in CUDA or changes_dtype or set(words) - {"data", "dtype", "device"}:
         return None
-    joined = f"{array[0]}({program.code(data.value)})"
+    function = "from_numpy" if name in LEGACY else "as_tensor"
+    found = beside(script, call.func, function)
+    if found is None:
+        return None
+    joined = f"{numpy[0]}({code(data)})"
+    rewrites: list[Rewrite]
     if name in LEGACY:
-        rewrites = legacy(program, call, name, joined)
-        function = "from_numpy"
+        rewrites = [Replace(call, f"{found[0]}({joined}).{LEGACY[name][1]}()")]
+    elif isinstance(data, cst.Tuple):  # its brackets would stay around what replaces it
+        args = [
+            (f"{arg.keyword.value}=" if arg.keyword else "")
+            + (joined if arg.value is data else code(arg.value))
+            for arg in call.args
+        ]
+        rewrites = [Replace(call, f"{found[0]}({', '.join(args)})")]
     else:
-        if not takes(call, ("dtype", "device")):
-            return None
-        function = "as_tensor"  # it follows a default device, which any file may set
-        rewrites = called(program, call, function, data, joined)
-    if rewrites is None:
-        return None
-    safe = exact(program, call, name, data.value)
-    return Fix(
-        f"Make one array of them for `torch.{function}`",
-        Safety.SAFE if safe else Safety.UNSAFE,
-        (*rewrites, *array[1]),
-        changes="" if safe else CHANGES,
-    )
+        rewrites = [Replace(call.func, found[0]), Replace(data, joined)]
+    rewrites += [AddImport("torch", function)] if found[1] else []
+    rewrites += [AddImport("numpy as np")] if numpy[1] else []
+    is_safe = is_exact(script, name, data, words.get("dtype"))
+    title = f"Make one array of them for `torch.{function}`"
+    return Fix(title, safety(is_safe), tuple(rewrites), "" if is_safe else CHANGES)
 
 
-def takes(call: cst.Call, names: tuple[str, ...]) -> bool:
-    """Whether a call of `torch.tensor` passes nothing besides the data and these keywords."""
-    passed = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return passed <= {*names, "data"} and not any(arg.star for arg in call.args)
-
-
-def called(
-    program: Program, call: cst.Call, function: str, data: cst.Arg, joined: str
-) -> tuple[Rewrite, ...] | None:
-    """Return the rewrites that call another function on the joined array."""
-    name = spelled(program, call.func, function)
-    if name is None:
-        return None
-    added = imports(program, call.func, function)
-    if not program.is_in_parentheses(data.value):
-        return (Replace(call.func, name), Replace(data.value, joined), *added)
-    # brackets of a tuple would stay around what replaces it
-    args = [program.bare(arg) for arg in call.args]
-    place = next(i for i, arg in enumerate(call.args) if arg is data)
-    args[place] = joined if data.keyword is None else f"data={joined}"
-    return (Replace(call, f"{name}({', '.join(args)})"), *added)
-
-
-def legacy(program: Program, call: cst.Call, name: str, array: str) -> tuple[Rewrite, ...] | None:
-    """Return the rewrites of `torch.FloatTensor(xs)`, which converts as well."""
-    function = spelled(program, call.func, "from_numpy")
-    if function is None:
-        return None
-    code = f"{function}({array}).{LEGACY[name][1]}()"
-    return (Replace(call, code), *imports(program, call.func, "from_numpy"))
-
-
-def exact(program: Program, call: cst.Call, name: str, data: cst.BaseExpression) -> bool:
+def is_exact(
+    script: Script, name: str, data: cst.BaseExpression, dtype: cst.BaseExpression | None
+) -> bool:
     """Whether the list is written out, of one floating dtype and one shape."""
     if not isinstance(data, (cst.List, cst.Tuple)) or not data.elements:
         return False
-    values = [program.value(element.value) for element in data.elements]
-    dtypes = {value.dtype for value in values}
-    if len(dtypes) > 1 or not dtypes <= {*FLOATS} or any(value.rank < 0 for value in values):
+    nodes = [element.value for element in data.elements]
+    values = [script.value(node) for node in nodes]
+    dtypes = {one.dtype for value in values for one in value if isinstance(one, Array)}
+    wanted = "float32" if dtype is None else torch_dtype(script, dtype)
+    if len(dtypes) > 1 or not {*dtypes, wanted, LEGACY.get(name, ("float32",))[0]} <= FLOATS:
         return False
-    for wanted in program.argument(call, "dtype", "torch.tensor").values:
-        if torch_dtype(program, wanted) not in FLOATS:
-            return False
-    if name in LEGACY and LEGACY[name][0] not in FLOATS:
-        return False
-    shapes = {shape_of(program, element.value) for element in data.elements}
-    return len(data.elements) == 1 or (len(shapes) == 1 and None not in shapes)
+    shapes = {shape_of(script, node) for node in nodes}
+    return len(nodes) == 1 or (len(shapes) == 1 and None not in shapes)
 
 
-def shape_of(program: Program, node: cst.BaseExpression) -> str | None:
+def torch_dtype(script: Script, node: cst.BaseExpression) -> str:
+    """Return NumPy's name of a dtype as torch names it, "" where it is not known."""
+    known = {"torch.float": "float32", "torch.half": "float16", "torch.double": "float64"}
+    return known.get(script.name(node)) or dtype_named(script.value(node))
+
+
+def shape_of(script: Script, node: cst.BaseExpression) -> str | None:
     """Return the code of the shape with which an array is made on the spot, if it is."""
     match node:
         case cst.Call(args=[cst.Arg(keyword=None, star="", value=shape), *_]):
-            last = program.qualified(node.func).rpartition(".")[2]
-            return program.code(shape) if last in ("zeros", "ones", "empty", "full") else None
-        case _:
-            return None
+            last = script.name(node.func).rpartition(".")[2]
+            return script.module.code(shape) if last in FILLED else None
+    return None
 
 
-# -- tensors --------------------------------------------------------------------------------------
+# -- tensors -----------------------------------------------------------------------------------
 
 
-def from_tensor(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
+def from_tensor(script: Script, call: cst.Call, words: dict[str, cst.BaseExpression]) -> Finding:
     """Return the finding for a tensor that is made of a tensor (TL303b)."""
-    what = program.brief(data.value)
+    frequency, tensor = script.frequency(call), words["data"]
     message = (
-        f"`torch.tensor` copies the tensor `{what}` with a warning; `.detach().clone()` does so "
-        "without"
+        f"`torch.tensor` copies the tensor `{script.module.brief(tensor)}` with a warning"
+        f"{often(frequency)}; `.detach().clone()` does so without"
     )
-    return Finding(call, message, cloned(program, call, data.value), case="b")
+    return Finding(call, message, cloned(script, call, words), severity(frequency), case="b")
 
 
-def cloned(program: Program, call: cst.Call, tensor: cst.BaseExpression) -> Fix | None:
+def cloned(script: Script, call: cst.Call, words: dict[str, cst.BaseExpression]) -> Fix | None:
     """Return the fix: a detached copy, with the dtype, device and gradient that are asked for."""
-    if not takes(call, ("dtype", "device", "requires_grad")) or sets_device(program):
+    tensor, known = words["data"], {"data", "dtype", "device", "requires_grad"}
+    if set(words) - known or sets_device(script):
         return None
-    moved = [
-        f"{name}={program.code(argument.values[0])}"
-        for name in ("dtype", "device")
-        if (argument := program.argument(call, name, "torch.tensor")).given is Given.YES
-    ]
+    asked = {
+        name: script.module.code(node)
+        for name, node in words.items()
+        if not all(isinstance(one, Nothing) for one in script.value(node)) or not script.value(node)
+    }
+    moved = [f"{name}={asked[name]}" for name in ("dtype", "device") if name in asked]
     copy = f".to({', '.join(moved)}, copy=True)" if moved else ".clone()"
-    code = f"{detached(program, tensor)}{copy}"
-    grad = program.argument(call, "requires_grad", "torch.tensor")
-    if grad.values and grad.literal() != "False":
-        code += f".requires_grad_({program.code(grad.values[0])})"
+    code = f"{detached(script, tensor)}{copy}"
+    grad = words.get("requires_grad")
+    if grad is not None and script.value(grad) != (Truth(False),):
+        code += f".requires_grad_({script.module.code(grad)})"
     title = f"Copy it with `.detach(){'.to()' if moved else '.clone()'}`"
-    if by_callers(program, tensor):
-        return Fix(title, Safety.UNSAFE, (Replace(call, code),), changes=CALLERS)
-    return Fix(title, Safety.SAFE, (Replace(call, code),))
+    is_sure = not by_callers(script, tensor)
+    return Fix(title, safety(is_sure), (Replace(call, code),), "" if is_sure else CALLERS)
 
 
-def by_callers(program: Program, node: cst.BaseExpression) -> bool:
-    """Whether it is a parameter that only the calls in this file show to be a tensor."""
-    if not isinstance(node, cst.Name):
-        return False
-    params = [b.value for b in program.flow.reaching(node) if b.kind is Bind.PARAMETER]
-    return any(isinstance(param, cst.Param) and param.annotation is None for param in params)
+def sets_device(script: Script) -> bool:
+    """Whether the file changes where tensors are made by default."""
+    return any(map(script.connected.calls, DEFAULTS)) or any(
+        isinstance(one, Place)
+        for block in script.module.index.of(cst.With)
+        for item in block.items
+        for one in script.value(item.item)
+    )
 
 
-def detached(program: Program, tensor: cst.BaseExpression) -> str:
+def by_callers(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether it is a parameter that only the calls that are seen show to be a tensor."""
+    return any(
+        one.kind is Bind.PARAMETER
+        and isinstance(one.value, cst.Param)
+        and one.value.annotation is None
+        for one in script.connected.evaluation.reaching.get(id(node), ())
+    )
+
+
+def detached(script: Script, tensor: cst.BaseExpression) -> str:
     """Return the code of a tensor without its history."""
-    code = program.code(tensor)
+    code = script.module.code(tensor)
     match tensor:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="detach")), args=[]):
             return code
         case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
             return f"{code}.detach()"
-        case _:
-            return f"({code}).detach()"
+    return f"({code}).detach()"
 
 
-def is_one_tensor(program: Program, data: cst.BaseExpression) -> bool:
+def only_one(script: Script, data: cst.BaseExpression) -> cst.BaseExpression | None:
     """``[t]`` of a tensor on the host, in training steps: of one elsewhere it is a wait as well."""
     match data:
-        case cst.List(elements=[cst.Element(value=tensor)]):
-            value = program.value(tensor)
-            known = value.is_tensor and value.device is Device.CPU
-            return known and program.context(data).role is Role.TRAIN
-        case _:
-            return False
+        case cst.List(elements=[cst.Element(value=tensor)]) if is_tensor(script, tensor):
+            devices = {getattr(one, "device", None) for one in script.value(tensor)}
+            is_step = script.frequency(data).rate is Rate.STEP
+            return tensor if is_step and devices == {Device.HOST} else None
+    return None
 
 
-def from_one(program: Program, call: cst.Call, data: cst.Arg) -> Finding:
+def from_one(script: Script, call: cst.Call, tensor: cst.BaseExpression) -> Finding:
     """Return the finding for a list of one tensor (TL303b): information, since it is a number."""
-    assert isinstance(data.value, cst.List)
-    tensor = data.value.elements[0].value
+    brief, frequency = script.module.brief, script.frequency(call)
     message = (
-        f"`{program.brief(call)}` reads the number out of the tensor `{program.brief(tensor)}` to "
-        "make a tensor of it"
+        f"`{brief(call)}` reads the number out of the tensor `{brief(tensor)}` to make a tensor of "
+        "it"
     )
-    help_ = f"`{detached(program, tensor)}.reshape(1)` is one already"
-    return Finding(call, message, None, Severity.INFO, case="b", help=help_)
+    help_ = f"`{detached(script, tensor)}.reshape(1)` is one already"
+    return Finding(call, message, None, severity(frequency, False), case="b", help=help_)
 
 
-def from_new_tensor(program: Program, call: cst.Call, func: cst.Attribute) -> Finding:
+def from_new_tensor(
+    script: Script, call: cst.Call, like: cst.BaseExpression, data: cst.BaseExpression
+) -> Finding:
     """Return the finding for `y.new_tensor(x)` of a tensor (TL303b)."""
-    like = program.code(func.value)
-    code = f"{detached(program, call.args[0].value)}.to({like}, copy=True)"
-    fix = Fix("Copy it with `.detach().to()`", Safety.SAFE, (Replace(call, code),))
+    code = f"{detached(script, data)}.to({script.module.code(like)}, copy=True)"
+    is_sure = not (by_callers(script, data) or by_callers(script, like))
+    changes = "" if is_sure else CALLERS
+    fix = Fix("Copy it with `.detach().to()`", safety(is_sure), (Replace(call, code),), changes)
     message = "`new_tensor` copies a tensor with a warning; `.detach().to(..., copy=True)` does not"
-    return Finding(call, message, fix, case="b")
+    return Finding(call, message, fix, severity(script.frequency(call)), case="b")

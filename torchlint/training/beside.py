@@ -29,13 +29,13 @@ def beside(script: Script, func: cst.BaseExpression, name: str) -> tuple[str, bo
     return (name, False) if is_it and cell and cell.value == (Library(f"torch.{name}"),) else None
 
 
-def numpy_name(script: Script, place: cst.CSTNode) -> tuple[str, bool] | None:
-    """Return what NumPy is called at a place, and whether to import it; None where `np` is else."""
+def numpy_function(script: Script, place: cst.CSTNode, name: str) -> tuple[str, bool] | None:
+    """Return how a function of NumPy is called at a place, and whether to import NumPy as `np`."""
     index, evaluation = script.module.index, script.connected.evaluation
     scope = index.scope(place)
     for word in index.root.bindings:
         cell = evaluation.global_name(script.file, word)
-        is_numpy = cell is not None and cell.value == (Library("numpy"),)
-        if is_numpy and scope.owner(word) is index.root:
-            return word, False
-    return ("np", True) if scope.owner("np") is None else None
+        match cell.value if cell is not None and scope.owner(word) is index.root else ():
+            case (Library(name=known),) if known in ("numpy", f"numpy.{name}"):
+                return f"{word}.{name}" if known == "numpy" else word, False
+    return (f"np.{name}", True) if scope.owner("np") is None else None
