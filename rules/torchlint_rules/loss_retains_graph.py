@@ -163,7 +163,7 @@ def is_shown(script: Script, keeper: cst.BaseExpression) -> bool:
 def is_part(script: Script, node: cst.BaseExpression, keeper: cst.BaseExpression) -> bool:
     """Whether an expression is a carrier, or something that it holds: ``meter.avg``."""
     while True:
-        if script.connected.graphs.is_same(node, keeper, script.file):
+        if script.connected.graphs.carriers.is_same(node, keeper, script.file):
             return True
         if not isinstance(node, cst.Attribute):
             return False

@@ -199,6 +199,13 @@ def test_leaves_alone(source):
             id="a part of an output",
         ),
         pytest.param(
+            training(
+                "total = add(total, loss)", head="def add(a, b):\n    a = a + b\n    return a\n\n"
+            ),
+            "total = add(total, loss.detach())",
+            id="a parameter that is handed back",
+        ),
+        pytest.param(
             HEAD + "def step(x, y):\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n"
             "    optimizer.step()\n    return loss, len(x)\n\n\ntotal = 0\nfor x, y in batches:\n"
             "    loss, count = step(x, y)\n    total += loss\n    seen += count\n",

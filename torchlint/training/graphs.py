@@ -14,15 +14,13 @@ import libcst as cst
 
 from torchlint.semantics.values import (
     Dictionary,
-    Instance,
     Method,
-    Number,
     Sequence,
     Tensor,
-    Truth,
 )
 from torchlint.syntax.scopes import Bind
 from torchlint.training.asked import assignments, passed_to
+from torchlint.training.carriers import root
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import guard_between
@@ -34,16 +32,14 @@ if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At
-    from torchlint.syntax.index import Index
     from torchlint.training.asked import Asked
+    from torchlint.training.carriers import Carriers
     from torchlint.training.frequency import Frequencies, Frequency
     from torchlint.training.model_calls import ModelCalls
 
 RATES = (Rate.STEP, Rate.EVAL_STEP)
 _PUTS = frozenset("append appendleft add insert extend update setdefault put".split())
 _IN_PLACE = frozenset("add_ sub_".split())
-EMPTIES = frozenset("clear pop popleft popitem detach_ zero_ fill_ copy_".split())
-_LOOPS = (cst.For, cst.While)
 _DEEPEST = 6  # calls that hand a tensor on to what keeps it
 
 
@@ -68,6 +64,7 @@ class Graphs:
 
     evaluation: Evaluation
     frequencies: Frequencies
+    carriers: Carriers
     asked: Asked
     models: ModelCalls
     growths: dict[int, Growth] = field(default_factory=dict)
@@ -92,8 +89,8 @@ class Graphs:
                 yield node, node.target, list(self._leaves(node.value, None, file))
         for assign in index.of(cst.Assign):
             for value, target in assignments([assign]):
-                own = next((one for one in self._operands(value, file)
-                            if self.is_same(one, target, file)), None)  # fmt: skip
+                own = next((one for one in self.carriers.operands(value, file)
+                            if self.carriers.is_same(one, target, file)), None)  # fmt: skip
                 if own is not None and self._grows(value):
                     yield assign, target, list(self._leaves(value, own, file))
         for call in index.of(cst.Call):
@@ -124,42 +121,6 @@ class Graphs:
         node = self.evaluation.node(made)
         return isinstance(node, cst.Call) and (
             len(node.args) > 1 or any(a.keyword and a.keyword.value == "maxlen" for a in node.args)
-        )
-
-    def _operands(self, node: cst.BaseExpression, file: int) -> Iterator[cst.BaseExpression]:
-        """Yield what an expression is computed of by arithmetic and operations on tensors."""
-        match node:
-            case cst.BinaryOperation(left=left, right=right):
-                yield from self._operands(left, file)
-                yield from self._operands(right, file)
-            case cst.UnaryOperation(expression=inner):
-                yield from self._operands(inner, file)
-            case cst.Call(func=func, args=args) if self._is_operation(node):
-                if isinstance(func, cst.Attribute) and not self._is_library(func):
-                    yield from self._operands(func.value, file)
-                for arg in args:
-                    yield from self._operands(arg.value, file)
-            case cst.List(elements=elements) | cst.Tuple(elements=elements):
-                for element in elements:
-                    yield from self._operands(element.value, file)
-            case _:
-                yield node
-
-    def _is_library(self, func: cst.BaseExpression) -> bool:
-        return any(hasattr(one, "name") and not isinstance(one, Method)
-                   for one in self.evaluation.values.get(id(func), ()))  # fmt: skip
-
-    def _is_operation(self, call: cst.Call) -> bool:
-        """Whether a call's result has the graph of what it is given: ``torch.cat``, ``a.add``."""
-        given = self.evaluation.values.get(id(call), ())
-        if given and all(isinstance(one, (Number, Truth)) for one in given):  # ``a.size(0)``
-            return False
-        found = self.evaluation.values.get(id(call.func), ())
-        return any(
-            isinstance(one.owner, Tensor)
-            if isinstance(one, Method)
-            else getattr(one, "name", "").startswith("torch.")
-            for one in found
         )
 
     def _leaves(
@@ -212,7 +173,7 @@ class Graphs:
         if handed and len(handed) == len(leaves) and not self._is_local(keeper, file):
             unit = unit_around(self.evaluation, node, file)
             if guard_between(self.evaluation, node, unit.node, file) is None and not any(
-                self._is_emptied(keeper, file, node, rate) for rate in RATES
+                self.carriers.is_emptied(keeper, file, node, rate) for rate in RATES
             ):
                 decided = not undecided_between(self.evaluation, node, unit.node, file)
                 for leaf in handed:
@@ -254,9 +215,9 @@ class Graphs:
         frequency = self.frequencies.of(node, file)
         if frequency.rate not in RATES or frequency.guard is not None:
             return
-        if self._is_local(keeper, file) and self._loop(node, file, frequency.rate) is None:
+        if self._is_local(keeper, file) and self.carriers.loop(node, file, frequency.rate) is None:
             return
-        if self._is_emptied(keeper, file, node, frequency.rate):
+        if self.carriers.is_emptied(keeper, file, node, frequency.rate):
             return
         kept = self.growths.get(id(node))
         if kept is not None:
@@ -274,119 +235,21 @@ class Graphs:
 
     def _is_local(self, keeper: cst.BaseExpression, file: int) -> bool:
         """Whether a carrier ends with the call of the function that it stands in."""
-        root = _root(keeper)
-        if not isinstance(root, cst.Name):
+        name = root(keeper)
+        if not isinstance(name, cst.Name):
             return False
         index = self.evaluation.files.modules[file].index
-        owner = index.scope(root).owner(root.value)
+        owner = index.scope(name).owner(name.value)
         unit = unit_around(self.evaluation, keeper, file)
         if owner is not unit.scope or isinstance(unit.node, cst.Module):
             return isinstance(unit.node, cst.Module)
-        bindings = owner.bindings.get(root.value, ())
+        bindings = owner.bindings.get(name.value, ())
         if not any(one.kind is Bind.PARAMETER for one in bindings):
             return True
-        is_bound_anew = isinstance(index.parent(root), cst.AssignTarget)
+        is_bound_anew = isinstance(index.parent(name), cst.AssignTarget)
         return is_bound_anew and not any(
-            isinstance(one.value, cst.Name) and one.value.value == root.value
+            isinstance(one.value, cst.Name) and one.value.value == name.value
             for one in index.below(unit.node, cst.Return)
-        )
-
-    def _loop(self, node: cst.CSTNode, file: int, rate: Rate) -> cst.CSTNode | None:
-        """Return the outermost loop around a node, in its function, that turns at a rate."""
-        found = None
-        unit = unit_around(self.evaluation, node, file)
-        for above in self.evaluation.files.modules[file].index.ancestors(node):
-            if above is unit.node:
-                break
-            if isinstance(above, _LOOPS):
-                at = self.evaluation.at(above, file)
-                if self.frequencies.rate_of(at) is rate:
-                    found = above
-        return found
-
-    # -- emptied and asked -------------------------------------------------------------------
-
-    def is_same(self, one: cst.BaseExpression, other: cst.BaseExpression, file: int) -> bool:
-        """Whether two expressions of a file are one carrier, by how they are written."""
-        module = self.evaluation.files.modules[file]
-        if type(one) is not type(other) or not module.same(one, other):
-            return False
-        first, second = _root(one), _root(other)
-        if not isinstance(first, cst.Name) or not isinstance(second, cst.Name):
-            return False
-        scope = module.index.scope
-        return scope(first).owner(first.value) is scope(second).owner(second.value)
-
-    def _is_emptied(
-        self, keeper: cst.BaseExpression, file: int, node: cst.CSTNode, rate: Rate
-    ) -> bool:
-        """Whether a carrier, or what holds it, is set or emptied in the loop that turns it."""
-        part: cst.BaseExpression = keeper
-        while isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)):
-            for store, place in self._changes(part, file):
-                if store is not node and self._runs_in(store, place, rate, 0):
-                    return True
-            if isinstance(part, cst.Name):
-                break
-            part = part.value
-        return False
-
-    def _changes(self, part: cst.BaseExpression, file: int) -> Iterator[tuple[cst.CSTNode, int]]:
-        """Yield what sets or empties something, each with its file."""
-        for place, module in enumerate(self.evaluation.files.modules):
-            if place != file and not isinstance(part, cst.Attribute):
-                continue
-            for node, target, value in _stores(module.index):
-                if not self._denotes(target, place, part, file):
-                    continue
-                reads = value is not None and any(
-                    self._denotes(one, place, part, file) for one in self._operands(value, place)
-                )
-                if not reads and not self._is_first(node, place):
-                    yield node, place
-
-    def _denotes(self, one: cst.CSTNode, place: int, part: cst.BaseExpression, file: int) -> bool:
-        """Whether an expression of a file is the same thing as one of another, or of the same."""
-        match one, part:
-            case cst.Name(), cst.Name():
-                return place == file and self.is_same(one, part, file)
-            case cst.Attribute(attr=first), cst.Attribute(attr=second):
-                return first.value == second.value and self._related(one.value, part.value)
-            case cst.Subscript(), cst.Subscript():
-                return place == file and self.is_same(one, part, file)
-        return False
-
-    def _related(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-        lineage, values = self.evaluation.classes.lineage, self.evaluation.values
-        some, others = (
-            {up.at for each in values.get(id(side), ()) if isinstance(each, Instance)
-             for up in lineage(each.cls)}
-            for side in (one, other)
-        )  # fmt: skip
-        return bool(some & others) or not (some or others)
-
-    def _is_first(self, node: cst.CSTNode, file: int) -> bool:
-        """``if self.total is None:``, ``if name not in totals:``: that is set once."""
-        for above in self.evaluation.files.modules[file].index.ancestors(node):
-            match above:
-                case cst.If(test=cst.Comparison(comparisons=[target])):
-                    if isinstance(target.operator, (cst.Is, cst.NotIn)):
-                        return True
-                case cst.FunctionDef() | cst.For() | cst.While():
-                    return False
-        return False
-
-    def _runs_in(self, node: cst.CSTNode, file: int, rate: Rate, depth: int) -> bool:
-        """Whether something runs in turns of a loop of this rate, but for what makes objects."""
-        unit = unit_around(self.evaluation, node, file)
-        name = getattr(getattr(unit.node, "name", None), "value", "")
-        if name == "__init__" or depth > _DEEPEST:
-            return False
-        if self._loop(node, file, rate) is not None:
-            return True
-        return any(
-            self._runs_in(call, caller.at.file, rate, depth + 1)
-            for caller, call in unit.callers.values()
         )
 
     def _is_asked(self, keeper: cst.BaseExpression, node: cst.CSTNode, file: int) -> bool:
@@ -395,36 +258,6 @@ class Graphs:
             place = self.asked.files[id(one)]
             index = self.evaluation.files.modules[place].index
             is_own = place == file and index.inside(one, node)
-            if not is_own and self._denotes(one, place, keeper, file):
+            if not is_own and self.carriers.denotes(one, place, keeper, file):
                 return True
         return False
-
-
-def _root(node: cst.BaseExpression) -> cst.BaseExpression:
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-    return node
-
-
-def _stores(
-    index: Index,
-) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression | None]]:
-    """Yield what sets, deletes or empties, with the target and what it is set to."""
-    for assign in index.of(cst.Assign):
-        for value, target in assignments([assign]):
-            yield assign, target, value
-    for one in index.of(cst.AnnAssign):
-        if one.value is not None:
-            yield one, one.target, one.value
-    for loop in index.of(cst.For):
-        yield loop.body, loop.target, None
-    for deleted in index.of(cst.Del):
-        target = deleted.target
-        parts = (
-            [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
-        )
-        for part in parts:
-            yield deleted, part.value if isinstance(part, cst.Subscript) else part, None
-    for call in index.of(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in EMPTIES:
-            yield call, call.func.value, None

@@ -21,6 +21,7 @@ from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
+from torchlint.training.carriers import Carriers
 from torchlint.training.compilation import Compilation
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, DeviceCopy, all_copies
@@ -270,7 +271,8 @@ class Connected:
     @cached_property
     def graphs(self) -> Graphs:
         """What keeps the graph of every step alive."""
-        return Graphs(self.evaluation, self.frequencies, self.asked, self.model_calls)
+        carriers = Carriers(self.evaluation, self.frequencies)
+        return Graphs(self.evaluation, self.frequencies, carriers, self.asked, self.model_calls)
 
     @cached_property
     def unused_graphs(self) -> UnusedGraphs:
