@@ -398,26 +398,37 @@ def unbound(call: ast.Call, function: str) -> str | None:
 
 @functools.cache
 def signature_of(function: str) -> inspect.Signature | None:
-    """Return the signature: of the installed torch, else (functions in C) of the tool's table."""
-    from torchlint.analysis.names import canonical  # noqa: PLC0415
-    from torchlint.analysis.torch_api import SIGNATURES  # noqa: PLC0415
-
+    """Return the signature that the installed torch has or, of functions in C, documents."""
     found = look_up(function)
-    if found is not None:
-        with contextlib.suppress(TypeError, ValueError):
-            return inspect.signature(found)
-    names = SIGNATURES.get(canonical(function))
-    if names is None:
+    if found is None:
+        return None
+    with contextlib.suppress(TypeError, ValueError):
+        return inspect.signature(found)
+    return documented(found.__doc__ or "")
+
+
+def documented(text: str) -> inspect.Signature | None:
+    """Return the signature that the documentation of a function in C begins with."""
+    written = re.match(r"\s*\w+\((.*)\)", text)
+    if written is None:
         return None
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = []
-    for name in names:
-        if name == "*":
-            kind = inspect.Parameter.KEYWORD_ONLY
-        else:
+    for part in re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", written[1]).split(","):
+        name = part.strip().partition("=")[0].partition(":")[0].strip()
+        if name.isidentifier():
             # which of them are required is torch's affair: the fixes leave those alone
             parameters.append(inspect.Parameter(name, kind, default=None))
-    return inspect.Signature(parameters)
+        elif name.lstrip("*").isidentifier() and name[:1] == "*":
+            variable: Any = inspect.Parameter.VAR_POSITIONAL
+            variable = inspect.Parameter.VAR_KEYWORD if name[:2] == "**" else variable
+            parameters.append(inspect.Parameter(name.lstrip("*"), variable))
+            kind = inspect.Parameter.KEYWORD_ONLY
+        elif name == "*":
+            kind = inspect.Parameter.KEYWORD_ONLY
+    with contextlib.suppress(ValueError):
+        return inspect.Signature(parameters)
+    return None
 
 
 def look_up(function: str) -> object | None:

@@ -49,16 +49,16 @@ import libcst
 with open(sys.argv[1], "rb") as file:
     libcst.parse_module(file.read())
 """
-# Runs the tool and says which files it parsed: every parse is one Program.
+# Runs the tool and says which files it parsed.
 RECORD = """
 import json, sys
-from torchlint.analysis import program
 from torchlint.cli import main
-parsed, begin = [], program.Program.__init__
-def record(self, text, path=None, *rest, **named):
-    parsed.append(str(path))
-    begin(self, text, path, *rest, **named)
-program.Program.__init__ = record
+from torchlint.project import Project
+parsed, parse = [], Project._parse
+def record(self, path, text):
+    parsed.append(path)
+    return parse(self, path, text)
+Project._parse = record
 main(sys.argv[2:])
 with open(sys.argv[1], "w") as file:
     json.dump(parsed, file)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import libcst as cst
     from packaging.version import Version
 
-    from torchlint.analysis.program import Program
     from torchlint.edits.fix import ResolvedFix
     from torchlint.projects import Projects
     from torchlint.rule import Finding, Rule
     from torchlint.source import Source
+    from torchlint.syntax.module import Module
     from torchlint.syntax.places import Places
     from torchlint.training.script import Script
 
@@ -286,47 +286,38 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
 
 def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
     clock = _Clock(source)
-    program = _parse(source, options)
-    if isinstance(program, Diagnostic):
-        return Checked((program,))
+    module = _parse(source, options)
+    if isinstance(module, Diagnostic):
+        return Checked((module,))
+    script = _script(source, options, module)
     try:
         clock.look("parsing")
         errors: list[InternalError] = []
         found: list[tuple[Rule, Finding]] = []
         for rule in rules:
             try:
-                found += [(rule, finding) for finding in _found(rule, program)]
+                found += [(rule, finding) for finding in registry.load(rule)(script)]
             except Exception as error:  # noqa: BLE001 - one rule's failure must not hide the rest
                 errors.append(_rule_failed(source, rule, error))
             clock.look(rule.code)
-        placed = _place(source, program, found, errors) if found else []
+        placed = _place(source, module, found, errors) if found else []
         clock.look("placing the findings")
-        return _finish(source, options, placed, errors, _old_python(source, program))
+        return _finish(source, options, placed, errors, _old_python(source, module))
     finally:
-        if program.project is None:
-            program.release()
+        if options.projects is None or source.path is None:
+            script.connected.release()
+            module.release()
 
 
-def _found(rule: Rule, program: Program) -> Iterator[Finding]:
-    """Yield what a rule finds; most old rules have nothing to say of what nothing reaches."""
-    if rule.takes_script:
-        yield from registry.load_for_script(rule)(_script(program))
-        return
-    for finding in registry.load(rule)(program):
-        if rule.in_tests or not program.unreached.at(finding.node):
-            yield finding
-
-
-def _script(program: Program) -> Script:
+def _script(source: Source, options: Options, module: Module) -> Script:
     """Return a file as a training script, together with those that imports connect to it."""
-    from torchlint.training.script import Connected, Settings  # noqa: PLC0415 - few rules ask it
+    from torchlint.semantics.files import Files  # noqa: PLC0415 - imports libcst
+    from torchlint.training.script import Connected, Settings  # noqa: PLC0415 - imports libcst
 
-    settings = Settings(program.target, program.floor, program.every_version, program.preferences)
-    if program.project is not None:
-        return program.project.script(program, settings)
-    if program.connected is None:
-        program.connected = Connected(lambda: {ALONE: program})
-    return program.connected.script(ALONE, program, settings)
+    settings = Settings(options.target, options.floor, options.every_version, options.preferences)
+    if options.projects is None or source.path is None:
+        return Connected(lambda: Files({ALONE: module})).script(ALONE, module, settings)
+    return options.projects.of(source.path).script(str(source.path), module, settings)
 
 
 def _finish(
@@ -351,29 +342,21 @@ def _finish(
     return Checked(tuple(kept), tuple(errors))
 
 
-def _parse(source: Source, options: Options) -> Program | Diagnostic:
+def _parse(source: Source, options: Options) -> Module | Diagnostic:
     import libcst as cst  # noqa: PLC0415 - most files never need it
 
-    from torchlint.analysis.program import Program  # noqa: PLC0415
-
-    def make() -> Program:
-        made = Program(source.text, source.path, options.target, options.preferences)
-        made.floor, made.every_version = options.floor, options.every_version
-        return made
+    from torchlint.syntax.module import Module  # noqa: PLC0415
 
     try:
         if options.projects is None or source.path is None:
-            return make()
-        program = options.projects.of(source.path).checked(source.path, source.text, make)
-        program.target, program.preferences = options.target, options.preferences
-        program.floor, program.every_version = options.floor, options.every_version
+            return Module(source.text)
+        return options.projects.of(source.path).checked(source.path, source.text)
     except cst.ParserSyntaxError as error:
         return _syntax_error(source, error)
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # libcst's parser is Rust, this is its crash
             raise
         raise _unreadable(source, "libcst's parser fails on it", "exclude it") from error
-    return program
 
 
 def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
@@ -400,17 +383,17 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
     return _invalid(source, said, Span(start, start), "Mend it")
 
 
-def _old_python(source: Source, program: Program) -> Diagnostic | None:
+def _old_python(source: Source, module: Module) -> Diagnostic | None:
     """Report text that only Python before 3.7 takes, though it was checked."""
     from torchlint.syntax.parsing import OldKeyword  # noqa: PLC0415 - imports libcst
     from torchlint.syntax.places import locate  # noqa: PLC0415
 
-    if not (old := program.index.of(OldKeyword)):
+    if not (old := module.index.of(OldKeyword)):
         return None
     return _invalid(
         source,
         f": {_KEYWORDS}; it was checked as what older Python takes, and nothing in it is fixed",
-        locate(program, old[:1]).span(old[0]),
+        locate(module, old[:1]).span(old[0]),
         "Write `non_blocking`, as torch calls it from 0.4 on",
     )
 
@@ -436,20 +419,20 @@ def _invalid(source: Source, said: str, span: Span, remedy: str) -> Diagnostic:
 
 def _place(
     source: Source,
-    program: Program,
+    module: Module,
     found: list[tuple[Rule, Finding]],
     errors: list[InternalError],
 ) -> list[suppress.Placed]:
     """Turn findings into diagnostics, with one look-up for all the places they need."""
     from torchlint.syntax.places import holder_of, locate  # noqa: PLC0415 - imports libcst
 
-    holders = [holder_of(program, finding.node) for _, finding in found]
+    holders = [holder_of(module, finding.node) for _, finding in found]
     nodes = [node for holder in holders for node in holder.nodes()]
     for _, finding in found:
         nodes += [finding.node, *finding.more]
         if finding.fix:
-            nodes += [node for part in finding.fix.rewrites for node in part.nodes(program)]
-    places = locate(program, nodes)
+            nodes += [node for part in finding.fix.rewrites for node in part.nodes(module)]
+    places = locate(module, nodes)
     placed: list[suppress.Placed] = []
     for (rule, finding), holder in zip(found, holders, strict=True):
         try:

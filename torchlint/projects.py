@@ -14,8 +14,8 @@ from torchlint.imports import Imports, is_marked, root_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchlint.analysis.project import Project
     from torchlint.imports import Excluded
+    from torchlint.project import Project
 
 _BUDGET = 6_000_000  # characters of source whose trees are kept: some 300 MB of memory
 _TOGETHER = 2 * _BUDGET  # ... of files that were evaluated together
@@ -76,7 +76,7 @@ class Projects:
 
     def of(self, path: Path) -> Project:
         """Return the project of a file."""
-        from torchlint.analysis.project import Project  # noqa: PLC0415 - imports libcst
+        from torchlint.project import Project  # noqa: PLC0415 - imports libcst
 
         imports = self.imports(path)
         if imports.root not in self._projects:

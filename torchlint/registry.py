@@ -15,7 +15,7 @@ from torchlint_rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchlint.rule import Check, ScriptCheck
+    from torchlint.rule import Check
 
 # What the engine itself reports; these rows have no check to load.
 SYNTAX_ERROR = Rule(
@@ -119,11 +119,6 @@ def load(rule: Rule) -> Check:
     import importlib  # noqa: PLC0415  only a file that passed the words gate comes here
 
     return cast("Check", getattr(importlib.import_module(rule.module), rule.function))
-
-
-def load_for_script(rule: Rule) -> ScriptCheck:
-    """Import the module of a rule that takes a script, and return its check."""
-    return cast("ScriptCheck", load(rule))
 
 
 def page(rule: Rule) -> str:

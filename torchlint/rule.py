@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
-    from torchlint.analysis.program import Program
     from torchlint.edits.fix import Fix, ResolvedFix, Safety
     from torchlint.syntax.text import Span
     from torchlint.training.script import Script
 
-    # a rule takes the one or the other: see `Rule.takes_script`
-    Check: TypeAlias = Callable[[Program], Iterable["Finding"]]
-    ScriptCheck: TypeAlias = Callable[[Script], Iterable["Finding"]]
+    Check: TypeAlias = Callable[[Script], Iterable["Finding"]]
 
 
 class Severity(enum.IntEnum):
@@ -73,9 +70,8 @@ class Rule:
     bears the rule's name in the module of that name in the package ``package``.  ``level`` is what
     its unsafe fixes may do to what is computed; safe ones do nothing to it.  ``needs`` is what
     a machine must have for them to gain anything: elsewhere neither verify nor bench times them.
-    ``in_tests``: it speaks of tests as well, and of code that nothing reaches, being about what is
-    wrong and not about what takes time.  ``takes_script``: it asks a `Script` of the new core, not
-    a `Program`.
+    ``in_tests``: it speaks of tests as well, being about what is wrong and not about what takes
+    time.
     """
 
     code: str
@@ -89,7 +85,6 @@ class Rule:
     level: Level = Level.E0
     needs: Needs = Needs.NOTHING
     in_tests: bool = True
-    takes_script: bool = False
 
     @property
     def module(self) -> str:

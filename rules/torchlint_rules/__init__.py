@@ -50,7 +50,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         words=(("DataLoader",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL102",
@@ -62,7 +61,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("DataLoader",), GPU),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL103",
@@ -74,7 +72,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         words=(("DataLoader",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL104",
@@ -85,7 +82,6 @@ RULES: tuple[Rule, ...] = (
         group=4,
         words=(Nearby(("TensorDataset",)), ("DataLoader",)),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL105",
@@ -95,7 +91,6 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=(("DataLoader",),),
-        takes_script=True,
     ),
     Rule(
         code="TL106",
@@ -110,7 +105,6 @@ RULES: tuple[Rule, ...] = (
             ("iter(", "enumerate("),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL108",
@@ -122,7 +116,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL201",
@@ -134,7 +127,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=((".item", "float(", "int(", ".data[0]"), GPU, STEPS),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL202",
@@ -146,7 +138,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(READS, GPU, STEPS),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL203",
@@ -158,7 +149,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(GPU, STEPS),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL204",
@@ -170,7 +160,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("cpu", "tolist"), GPU, STEPS),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL205",
@@ -182,7 +171,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(", ".type(")),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL206",
@@ -193,7 +181,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         needs=Needs.GPU,
         words=((".to(", ".copy_("), ("non_blocking", "pin_memory")),
-        takes_script=True,
     ),
     Rule(
         code="TL208",
@@ -205,7 +192,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(("synchronize",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL209",
@@ -216,7 +202,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("empty_cache", "gc", "ipc_collect"), ("empty_cache", "collect")),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL301",
@@ -229,7 +214,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPU,
         words=(MAKES, Nearby(("cuda", ".to(", ".type_as(", "device="))),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL302",
@@ -286,7 +270,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         words=(("for ", "while ", "def "), ("backward", "append", "+", ".update(", ".add")),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL407",
@@ -298,7 +281,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E3,
         words=(("checkpoint",), ("utils.checkpoint", "utils import")),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL501",
@@ -325,7 +307,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("scale",), (".step",)),
-        takes_script=True,
     ),
     Rule(
         code="TL507",
@@ -391,7 +372,6 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=((".step()",), Nearby(("lr_scheduler", "transformers"))),
-        takes_script=True,
     ),
     Rule(
         code="TL607",
@@ -402,7 +382,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("backward",), (".step(",)),
-        takes_script=True,
     ),
     Rule(
         code="TL701",
@@ -419,7 +398,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("Conv", "conv", "models", "timm")),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL703",
@@ -431,7 +409,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         words=(("BatchNorm", "InstanceNorm"),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL705",
@@ -459,7 +436,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E1,
         words=(("MultiheadAttention",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL801",
@@ -471,7 +447,6 @@ RULES: tuple[Rule, ...] = (
         needs=Needs.GPUS,
         words=(SPREADS,),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL802",
@@ -482,7 +457,6 @@ RULES: tuple[Rule, ...] = (
         group=8,
         words=(("backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL804",
@@ -493,7 +467,6 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E3,
         words=(("DistributedSampler", "DistributedDataParallel"), ("DataLoader",)),
-        takes_script=True,
     ),
     Rule(
         code="TL901",
@@ -504,7 +477,6 @@ RULES: tuple[Rule, ...] = (
         group=3,
         words=(("detect_anomaly",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL902",
@@ -529,6 +501,5 @@ RULES: tuple[Rule, ...] = (
             ("cuda.amp", "cpu.amp", "torch.cuda", "torch.cpu"),
             ("amp",),
         ),
-        takes_script=True,
     ),
 )

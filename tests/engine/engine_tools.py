@@ -1,4 +1,4 @@
-"""The vocabulary of the engine's tests: programs, nodes in them, and texts after rewrites."""
+"""The vocabulary of the engine's tests: modules, nodes in them, and texts after rewrites."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from torchlint.analysis.program import Program
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.resolve import resolve
 from torchlint.source import decode_source
+from torchlint.syntax.module import Module
 from torchlint.syntax.places import locate
 from torchlint.syntax.text import apply
 
@@ -26,16 +26,16 @@ def source(text: str) -> Source:
     return decode_source(text.encode(), "snippet.py")
 
 
-def nodes(program: Program, kind: type[N]) -> list[N]:
+def nodes(module: Module, kind: type[N]) -> list[N]:
     """All nodes of a kind, in the order of the text."""
-    own = [node for node in program.index.nodes if isinstance(node, kind)]
-    return own or _layout(program, kind)
+    own = [node for node in module.index.nodes if isinstance(node, kind)]
+    return own or _layout(module, kind)
 
 
-def _layout(program: Program, kind: type[N]) -> list[N]:
+def _layout(module: Module, kind: type[N]) -> list[N]:
     """Nodes of layout, which only the concrete tree has."""
     found: list[N] = []
-    stack: list[cst.CSTNode] = [program.concrete.module]
+    stack: list[cst.CSTNode] = [module.concrete.module]
     while stack:
         node = stack.pop()
         if isinstance(node, kind):
@@ -44,22 +44,22 @@ def _layout(program: Program, kind: type[N]) -> list[N]:
     return found
 
 
-def code(program: Program, node: cst.CSTNode) -> str:
+def code(module: Module, node: cst.CSTNode) -> str:
     """The code of a node with all that it owns."""
-    return program.concrete.module.code_for_node(program.concrete.of(node))
+    return module.concrete.module.code_for_node(module.concrete.of(node))
 
 
-def node(program: Program, kind: type[N], wanted: str | None = None) -> N:
+def node(module: Module, kind: type[N], wanted: str | None = None) -> N:
     """The first node of a kind, or the one with this code."""
-    found = nodes(program, kind)
-    return next(n for n in found if wanted is None or wanted == code(program, n).strip())
+    found = nodes(module, kind)
+    return next(n for n in found if wanted is None or wanted == code(module, n).strip())
 
 
-def rewritten(text: str, *make: Callable[[Program], Rewrite]) -> str:
+def rewritten(text: str, *make: Callable[[Module], Rewrite]) -> str:
     """The text after one fix of these rewrites; it must still parse."""
-    program = Program(text)
-    fix = Fix("change it", Safety.SAFE, tuple(one(program) for one in make))
-    places = locate(program, [n for one in fix.rewrites for n in one.nodes(program)])
+    module = Module(text)
+    fix = Fix("change it", Safety.SAFE, tuple(one(module) for one in make))
+    places = locate(module, [n for one in fix.rewrites for n in one.nodes(module)])
     result = apply(text, resolve(fix, places).edits)
     cst.parse_module(result)
     return result

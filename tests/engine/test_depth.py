@@ -147,18 +147,18 @@ from torchlint.syntax.depth import too_deep
 from torchlint.linter import with_deep_stack
 import libcst as cst
 def work():
-    from torchlint.analysis.program import Program
+    from torchlint.syntax.module import Module
     for text in {texts!r}:
         assert too_deep(text) is None, text[:80]
         try:
-            program = Program(text)
+            module = Module(text)
         except cst.ParserSyntaxError:
             print("syntax")
             continue
-        places = locate(program, program.module.body)
-        for statement in program.module.body:
+        places = locate(module, module.tree.body)
+        for statement in module.tree.body:
             assert places.span(statement).start <= places.full(statement).end <= len(text)
-        assert program.concrete.module.code == text
+        assert module.concrete.module.code == text
         print("ok")
 with_deep_stack(work)
 """

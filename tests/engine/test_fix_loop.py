@@ -24,8 +24,8 @@ from torchlint.syntax.text import Edit
 def rename(old, new, safety=Safety.SAFE):
     """A check that wants a name replaced."""
 
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == old:
                 yield Finding(name, f"{old} is bad", Fix("t", safety, (Replace(name, new),)))
 
@@ -35,8 +35,8 @@ def rename(old, new, safety=Safety.SAFE):
 def keyword(key, code="1"):
     """A check that wants every call of f to have an argument."""
 
-    def check(program):
-        for call in nodes(program, cst.Call):
+    def check(script):
+        for call in nodes(script.module, cst.Call):
             keys = {arg.keyword.value for arg in call.args if arg.keyword}
             if isinstance(call.func, cst.Name) and call.func.value == "f" and key not in keys:
                 yield Finding(
@@ -61,8 +61,8 @@ class Raw:
 
 
 def raw(old, content, *, widen=0):
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == old:
                 yield Finding(name, "m", Fix("t", Safety.SAFE, (Raw(name, content, widen),)))
 
@@ -126,8 +126,8 @@ def test_a_file_for_older_python_is_left_as_it_is(make_rule):
 
 
 def test_a_sub_case_is_fixed_with_its_rule(make_rule):
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == "bad":
                 yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "x"),)), case="b")
 
@@ -157,8 +157,8 @@ def test_fixes_inside_of_each_other_take_two_passes(make_rule):
 
 
 def test_fixes_that_need_the_same_import_add_it_once(make_rule):
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == "bad":
                 parts = (Replace(name, "math.pi"), AddImport("math"))
                 yield Finding(name, "m", Fix("t", Safety.SAFE, parts))
@@ -171,15 +171,15 @@ def test_a_group_waits_as_a_whole_for_those_before_it(make_rule):
     """The fix of TL903 would take the reason of TL902 away, which has to wait for TL901."""
 
     def insert(code):
-        def check(program):
-            if code not in program.text and "late" not in program.text:
-                (line,) = nodes(program, cst.SimpleStatementLine)[-1:]
+        def check(script):
+            if code not in script.module.text and "late" not in script.module.text:
+                (line,) = nodes(script.module, cst.SimpleStatementLine)[-1:]
                 yield Finding(line, "m", Fix("t", Safety.SAFE, (InsertBefore(line, code),)))
 
         return check
 
-    def late(program):
-        for name in nodes(program, cst.Name):
+    def late(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == "early":
                 yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "late"),)))
 
@@ -192,8 +192,8 @@ def test_a_group_waits_as_a_whole_for_those_before_it(make_rule):
 
 
 def test_one_fix_settles_all_findings_that_share_it(make_rule):
-    def check(program):
-        names = [name for name in nodes(program, cst.Name) if name.value == "bad"]
+    def check(script):
+        names = [name for name in nodes(script.module, cst.Name) if name.value == "bad"]
         shared = Fix("t", Safety.SAFE, tuple(Replace(name, "good") for name in names))
         for name in names:
             yield Finding(name, "m", shared)
@@ -213,8 +213,8 @@ def test_fixes_that_undo_each_other_leave_the_file_alone(make_rule):
 
 
 def test_a_fix_without_end_leaves_the_file_alone(make_rule):
-    def check(program):
-        last = program.module.body[-1]
+    def check(script):
+        last = script.module.tree.body[-1]
         yield Finding(last, "m", Fix("t", Safety.SAFE, (InsertAfter(last, "y = 1"),)))
 
     done = fix(HEAD + "x = 1\n", make_rule("TL901", check))
@@ -255,8 +255,8 @@ def test_a_bad_fix_is_taken_back_and_the_others_are_kept(make_rule, check, said)
 
 
 def test_a_fix_that_makes_another_rule_fail_is_taken_back(make_rule):
-    def brittle(program):
-        if any(name.value == "good" for name in nodes(program, cst.Name)):
+    def brittle(script):
+        if any(name.value == "good" for name in nodes(script.module, cst.Name)):
             raise KeyError("good")
         return ()
 
@@ -287,8 +287,8 @@ def test_a_fix_that_the_encoding_cannot_hold_is_taken_back(make_rule):
 
 
 def test_settling_is_judged_by_place_when_another_finding_appears(make_rule):
-    def check(program):
-        names = nodes(program, cst.Name)
+    def check(script):
+        names = nodes(script.module, cst.Name)
         for name in names:
             if name.value == "bad" or (name.value == "late" and "good" in {n.value for n in names}):
                 yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "good"),)))
@@ -307,9 +307,9 @@ def test_a_fix_that_is_refused_late_is_no_cycle(make_rule):
 
 
 def test_a_finding_inside_of_replaced_code_is_looked_for_there(make_rule):
-    def check(program):
-        for call in nodes(program, cst.Call):
-            name = nodes(program, cst.Name)[-1]
+    def check(script):
+        for call in nodes(script.module, cst.Call):
+            name = nodes(script.module, cst.Name)[-1]
             yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(call, "g(0, bad)"),)))
 
     done = fix(HEAD + "x = f(bad)\n", make_rule("TL901", check))
@@ -347,13 +347,13 @@ def test_bytes_outside_of_the_edits_stay(make_rule, newline):
 
 
 def test_a_loop_rewrite_of_several_parts(make_rule):
-    def check(program):
-        for loop in nodes(program, cst.For):
-            for part in nodes(program, cst.Call):
-                if program.code(part) == "sync()":
-                    statement = program.smallest_statement(part)
+    def check(script):
+        for loop in nodes(script.module, cst.For):
+            for part in nodes(script.module, cst.Call):
+                if script.module.code(part) == "sync()":
+                    statement = script.module.smallest_statement(part)
                     parts = (DeleteStatement(statement), InsertAfter(loop, "sync()"))
-                    if program.parent(program.parent(statement)) is loop.body:
+                    if script.module.parent(script.module.parent(statement)) is loop.body:
                         yield Finding(part, "m", Fix("t", Safety.SAFE, parts))
 
     text = HEAD + "for x in y:\n    # why\n    sync()  # here\n    f(x)\n"

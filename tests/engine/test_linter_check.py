@@ -27,8 +27,8 @@ from torchlint.syntax.text import Edit, Span
 def names(word):
     """A check that reports every use of a name."""
 
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == word:
                 yield Finding(name, f"{word} is used")
 
@@ -53,9 +53,9 @@ def test_findings_are_sorted_and_placed(make_rule):
 
 
 def test_a_finding_overrides_severity_case_and_help(make_rule):
-    def check(program):
+    def check(script):
         yield Finding(
-            nodes(program, cst.Name)[0], "m", severity=Severity.INFO, case="b", help="do this"
+            nodes(script.module, cst.Name)[0], "m", severity=Severity.INFO, case="b", help="do this"
         )
 
     (found,) = check_source(source(TEXT), options(make_rule("TL901", check)))
@@ -91,8 +91,8 @@ def test_a_closed_gate_imports_neither_libcst_nor_a_rule():
 
 
 def test_a_fix_is_given_as_edits(make_rule):
-    def check(program):
-        node = nodes(program, cst.Name)[-1]
+    def check(script):
+        node = nodes(script.module, cst.Name)[-1]
         fix = Fix("do better", Safety.UNSAFE, (Replace(node, "good"),), "all")
         yield Finding(node, "bad", fix)
 
@@ -106,8 +106,8 @@ def test_a_fix_is_given_as_edits(make_rule):
 
 
 def test_a_fix_that_cannot_be_placed_is_left_out_with_the_reason(make_rule):
-    def check(program):
-        line = nodes(program, cst.Expr)[0]
+    def check(script):
+        line = nodes(script.module, cst.Expr)[0]
         yield Finding(line, "bad", Fix("t", Safety.SAFE, (InsertAfter(line, "y"),)), help="Do it.")
 
     text = "import torch\nbad; good\n"
@@ -119,8 +119,8 @@ def test_a_fix_that_cannot_be_placed_is_left_out_with_the_reason(make_rule):
 
 
 def test_a_rule_that_fails_hides_no_other(make_rule):
-    def fails(program):
-        yield Finding(nodes(program, cst.Name)[0], "lost")
+    def fails(script):
+        yield Finding(nodes(script.module, cst.Name)[0], "lost")
         raise KeyError("oh")
 
     rules = make_rule("TL901", fails), make_rule("TL902", names("bad")), *ENGINE_RULES
@@ -139,8 +139,8 @@ def test_a_rule_that_fails_hides_no_other(make_rule):
 
 
 def test_a_fix_in_its_own_way_is_the_rules_error(make_rule):
-    def check(program):
-        node = nodes(program, cst.Name)[-1]
+    def check(script):
+        node = nodes(script.module, cst.Name)[-1]
         yield Finding(node, "bad", Fix("t", Safety.SAFE, (Replace(node, "a"), Replace(node, "b"))))
 
     checked = examine(source(TEXT), options(make_rule("TL901", check)))
@@ -168,11 +168,11 @@ def test_a_node_that_is_not_in_the_file_is_an_error(make_rule):
     ],
 )
 def test_a_concrete_tree_that_is_another_one_is_an_error(make_rule, known, text, said):
-    def check(program):
+    def check(script):
         if known:
-            assert program.concrete
-        program.text = text
-        yield Finding(nodes(program, cst.AssignTarget)[0], "m")
+            assert script.module.concrete
+        script.module.text = text
+        yield Finding(nodes(script.module, cst.AssignTarget)[0], "m")
 
     checked = examine(source(TEXT), options(make_rule("TL901", check)))
     assert checked.diagnostics == ()
@@ -200,8 +200,8 @@ def test_syntax_errors(make_rule, code, row, column, said):
 
 
 def test_a_keyword_of_old_python_hides_no_other_finding(make_rule):
-    def check(program):
-        for name in nodes(program, cst.Name):
+    def check(script):
+        for name in nodes(script.module, cst.Name):
             if name.value == "bad":
                 yield Finding(name, "m", Fix("t", Safety.SAFE, (Replace(name, "good"),)))
 
@@ -238,7 +238,7 @@ def test_what_only_libcst_cannot_parse_is_a_finding_too(make_rule, monkeypatch):
     def fails(text, *_):
         raise cst.ParserSyntaxError("no", lines=text.splitlines(), raw_line=3, raw_column=2)
 
-    monkeypatch.setattr("torchlint.analysis.program.Program.__init__", lambda _, *a: fails(*a))
+    monkeypatch.setattr("torchlint.syntax.module.Module.__init__", lambda _, *a: fails(*a))
     (found,) = check_source(source(TEXT), options(make_rule("TL901", names("x"))))
     assert found.location == Location(3, 3)
     assert "libcst cannot parse" in found.message
@@ -259,7 +259,7 @@ def test_a_parser_that_gives_up_makes_the_file_unreadable(make_rule, monkeypatch
     def fails(*_):
         raise error
 
-    monkeypatch.setattr("torchlint.analysis.program.Program.__init__", fails)
+    monkeypatch.setattr("torchlint.syntax.module.Module.__init__", fails)
     with pytest.raises(UnreadableFileError, match=f"snippet.py: .*{said}.*exclude it"):
         check_source(source(TEXT), options(make_rule("TL901", names("x"))))
 
@@ -268,7 +268,7 @@ def test_an_interrupt_is_passed_on(make_rule, monkeypatch):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("torchlint.analysis.program.Program.__init__", fails)
+    monkeypatch.setattr("torchlint.syntax.module.Module.__init__", fails)
     with pytest.raises(KeyboardInterrupt):
         check_source(source(TEXT), options(make_rule("TL901", names("x"))))
 

@@ -6,9 +6,9 @@ import libcst as cst
 import pytest
 from engine_tools import code, node, nodes
 
-from torchlint.analysis.program import Program
 from torchlint.errors import InternalError
 from torchlint.linter import with_deep_stack
+from torchlint.syntax.module import Module
 from torchlint.syntax.places import holder_of, locate
 from torchlint.syntax.text import Span
 
@@ -37,9 +37,9 @@ for i in range(3):
 
 
 def span_text(text: str, kind: type[cst.CSTNode], code: str | None = None) -> tuple[str, str]:
-    program = Program(text)
-    found = node(program, kind, code)
-    places = locate(program, [found])
+    module = Module(text)
+    found = node(module, kind, code)
+    places = locate(module, [found])
     span = places.span(found)
     return text[span.start : span.end], places.code(found)
 
@@ -70,23 +70,23 @@ def test_span_and_full(kind, code, span, full):
 
 
 def test_every_node_stands_where_its_code_says():
-    program = Program(TEXT)
-    every = [n for n in nodes(program, cst.CSTNode) if not isinstance(n, cst.Module)]
-    places = locate(program, every)
-    for found in nodes(program, cst.BaseExpression):
-        assert places.code(found) == code(program, found)
+    module = Module(TEXT)
+    every = [n for n in nodes(module, cst.CSTNode) if not isinstance(n, cst.Module)]
+    places = locate(module, every)
+    for found in nodes(module, cst.BaseExpression):
+        assert places.code(found) == code(module, found)
     assert all(places.full(n).start <= places.span(n).start for n in every)
     assert all(places.span(n).end <= places.full(n).end for n in every)
 
 
 def test_statements_with_the_same_text_are_told_apart():
-    program = Program(TEXT)
+    module = Module(TEXT)
     first, second = (
         line
-        for line in program.module.body
+        for line in module.tree.body
         if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
     )
-    places = locate(program, [first, second])
+    places = locate(module, [first, second])
     start = TEXT.index("x = 1\nx = 1\n")
     assert places.span(first) == Span(start, start + 5)
     assert places.span(second) == Span(start + 6, start + 11)
@@ -96,35 +96,35 @@ def test_statements_with_the_same_text_are_told_apart():
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_no_newline_at_the_end(text, newline):
     text = text.replace("\n", newline)
-    program = Program(text)
-    found = node(program, cst.Assign)
-    span = locate(program, [found]).span(found)
+    module = Module(text)
+    found = node(module, cst.Assign)
+    span = locate(module, [found]).span(found)
     assert text[span.start : span.end] == "x = 1"
 
 
 def test_a_node_of_another_tree_is_an_internal_error():
-    program = Program("x = 1\n")
+    module = Module("x = 1\n")
     stranger = cst.Name("y")
-    places = locate(program, [stranger])
+    places = locate(module, [stranger])
     with pytest.raises(InternalError, match=r"place of a Name is unknown; .*report"):
         places.span(stranger)
 
 
 def test_a_node_that_nobody_asked_for_is_an_internal_error():
-    program = Program("x = y\n")
-    places = locate(program, [node(program, cst.Assign)])
+    module = Module("x = y\n")
+    places = locate(module, [node(module, cst.Assign)])
     for ask in (places.span, places.full, places.code):
         with pytest.raises(InternalError, match="place of a Name is unknown"):
-            ask(node(program, cst.Name))
+            ask(node(module, cst.Name))
 
 
 def test_a_tree_that_does_not_give_the_text_back_is_an_internal_error():
-    program = Program("x = 1\n")
-    found = node(program, cst.AssignTarget)
-    assert program.concrete
-    program.text = "x = 2\n"
+    module = Module("x = 1\n")
+    found = node(module, cst.AssignTarget)
+    assert module.concrete
+    module.text = "x = 2\n"
     with pytest.raises(InternalError, match="does not give the text"):
-        locate(program, [found]).span(found)
+        locate(module, [found]).span(found)
 
 
 def test_a_chain_as_long_as_the_limit_is_placed():
@@ -134,9 +134,9 @@ def test_a_chain_as_long_as_the_limit_is_placed():
     found: list[Span] = []
 
     def work() -> None:
-        program = Program(text)
-        value = node(program, cst.Assign).value
-        found.append(locate(program, [value]).span(value))
+        module = Module(text)
+        value = node(module, cst.Assign).value
+        found.append(locate(module, [value]).span(value))
 
     with_deep_stack(work)
     assert found == [Span(4, len(text) - 1)]
@@ -154,16 +154,16 @@ def test_a_chain_as_long_as_the_limit_is_placed():
     ],
 )
 def test_holder(kind, code, lines):
-    program = Program(TEXT)
-    holder = holder_of(program, node(program, kind, code))
-    span = holder.lines(locate(program, holder.nodes()))
+    module = Module(TEXT)
+    holder = holder_of(module, node(module, kind, code))
+    span = holder.lines(locate(module, holder.nodes()))
     assert TEXT[span.start : span.end] == lines
 
 
 def test_holder_in_a_match():
     text = "match f(1):\n    case g(x=1) if h(2):\n        pass\n"
-    program = Program(text)
+    module = Module(text)
     for wanted, lines in (("f(1)", "match f(1):"), ("h(2)", "case g(x=1) if h(2):")):
-        holder = holder_of(program, node(program, cst.Call, wanted))
-        span = holder.lines(locate(program, holder.nodes()))
+        holder = holder_of(module, node(module, cst.Call, wanted))
+        span = holder.lines(locate(module, holder.nodes()))
         assert text[span.start : span.end] == lines

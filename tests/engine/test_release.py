@@ -8,10 +8,9 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from torchlint.analysis.program import Program
-from torchlint.analysis.project import Project
 from torchlint.imports import Imports
 from torchlint.linter import Options, examine
+from torchlint.project import Project
 from torchlint.registry import all_rules
 from torchlint.source import read_source
 from torchlint.training.script import Settings
@@ -44,11 +43,11 @@ def test_no_released_tree_stays_where_the_new_text_cannot_be_parsed(tmp_path):
     file = tmp_path / "train.py"
     file.write_text("import torch\n")
     project = Project(Imports(tmp_path, lambda _: False))
-    assert project.program(str(file)) is not None
+    assert project.module(str(file)) is not None
     broken = "import torch(\n"
     with pytest.raises(cst.ParserSyntaxError):
-        project.checked(file, broken, lambda: Program(broken, file))
-    assert project.program(str(file)) is None
+        project.checked(file, broken)
+    assert project.module(str(file)) is None
     project.release()
     assert project.size == 0
 
@@ -64,9 +63,10 @@ def test_files_that_were_evaluated_together_stay_and_the_others_go(tmp_path):
     project = Project(Imports(tmp_path, lambda _: False))
 
     def evaluated(name, word):
-        program = project.program(str(tmp_path / name))
-        script = project.script(program, Settings())
-        (target,) = program.index.root.bindings[word]
+        path = str(tmp_path / name)
+        module = project.module(path)
+        script = project.script(path, module, Settings())
+        (target,) = module.index.root.bindings[word]
         return script, script.value(target.value)
 
     other, first = evaluated("c.py", "y")

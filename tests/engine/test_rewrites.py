@@ -6,7 +6,6 @@ import libcst as cst
 import pytest
 from engine_tools import code, node, nodes, rewritten
 
-from torchlint.analysis.program import Program
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.resolve import resolve
 from torchlint.edits.rewrites import (
@@ -24,22 +23,23 @@ from torchlint.edits.rewrites import (
     Unplaceable,
     Wrap,
 )
+from torchlint.syntax.module import Module
 from torchlint.syntax.places import locate
 from torchlint.syntax.text import overlap
 
 LONG = "a" * 40
 
 
-def first_call(program: Program) -> cst.Call:
-    return node(program, cst.Call)
+def first_call(module: Module) -> cst.Call:
+    return node(module, cst.Call)
 
 
-def pin(program: Program) -> AddArgument:
-    return AddArgument(first_call(program), "pin", "True")
+def pin(module: Module) -> AddArgument:
+    return AddArgument(first_call(module), "pin", "True")
 
 
-def workers(program: Program) -> AddArgument:
-    return AddArgument(first_call(program), "n", "2")
+def workers(module: Module) -> AddArgument:
+    return AddArgument(first_call(module), "n", "2")
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_call_that_gets_too_long_is_taken_apart(before, after):
     assert rewritten(before, pin, workers) == after
 
 
-def device(program: Program) -> PrependArgument:
-    return PrependArgument(first_call(program), '"cuda"', ("enabled", "dtype"))
+def device(module: Module) -> PrependArgument:
+    return PrependArgument(first_call(module), '"cuda"', ("enabled", "dtype"))
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_an_argument_that_is_there_is_not_added():
     ],
 )
 def test_remove_argument(before, at, after):
-    def remove(program: Program) -> RemoveArgument:
-        return RemoveArgument(first_call(program), first_call(program).args[at])
+    def remove(module: Module) -> RemoveArgument:
+        return RemoveArgument(first_call(module), first_call(module).args[at])
 
     assert rewritten(before, remove) == after
 
@@ -241,8 +241,8 @@ def test_an_argument_with_a_comment_inside_stays(code):
     ],
 )
 def test_replace_argument(before, at, after):
-    def replace(program: Program) -> ReplaceArgument:
-        return ReplaceArgument(first_call(program), first_call(program).args[at], "k", "v")
+    def replace(module: Module) -> ReplaceArgument:
+        return ReplaceArgument(first_call(module), first_call(module).args[at], "k", "v")
 
     assert rewritten(before, replace) == after
 
@@ -311,8 +311,8 @@ def test_insert_after_a_line(before, after):
     ],
 )
 def test_insert_apart(before, after):
-    def put(program: Program) -> InsertAfter:
-        return InsertAfter(node(program, cst.SimpleStatementLine), "n", apart=True)
+    def put(module: Module) -> InsertAfter:
+        return InsertAfter(node(module, cst.SimpleStatementLine), "n", apart=True)
 
     assert rewritten(before, put) == after
 
@@ -420,8 +420,8 @@ def test_a_statement_with_a_comment_inside_is_not_deleted(text, kind):
 def wrapped(text: str, kind: type[cst.CSTNode], at: int | None = None) -> str:
     """The text with statements of a kind wrapped: one, or all but those named ``keep``."""
 
-    def wrap(program: Program) -> Wrap:
-        found = [n for n in nodes(program, kind) if "keep" not in code(program, n)]
+    def wrap(module: Module) -> Wrap:
+        found = [n for n in nodes(module, kind) if "keep" not in code(module, n)]
         return Wrap(tuple(found if at is None else [found[at]]), "with a:")
 
     return rewritten(text, wrap)
@@ -512,10 +512,10 @@ def test_wrap_a_loop_that_tabs_and_blanks_indent(before, after):
 
 
 def test_what_is_put_behind_a_wrapped_block_waits_for_the_next_pass():
-    program = Program("for x in y:\n    b\nc\n")
-    loop, line = nodes(program, cst.For)[0], nodes(program, cst.SimpleStatementLine)[0]
+    module = Module("for x in y:\n    b\nc\n")
+    loop, line = nodes(module, cst.For)[0], nodes(module, cst.SimpleStatementLine)[0]
     wrap, insert = Wrap((loop,), "with a:"), InsertAfter(line, "d")
-    places = locate(program, [*wrap.nodes(program), *insert.nodes(program)])
+    places = locate(module, [*wrap.nodes(module), *insert.nodes(module)])
     assert overlap(wrap.edits(places), insert.edits(places))
 
 
@@ -552,11 +552,11 @@ def test_add_decorator(before, after):
     assert rewritten(before, lambda p: AddDecorator(node(p, cst.FunctionDef), "@n")) == after
 
 
-def loader(_: Program) -> AddImport:
+def loader(_: Module) -> AddImport:
     return AddImport("torch.utils.data", "DataLoader")
 
 
-def torch(_: Program) -> AddImport:
+def torch(_: Module) -> AddImport:
     return AddImport("torch")
 
 
@@ -643,7 +643,7 @@ def test_add_imports(before, after):
     assert rewritten(after, loader, torch) == after
 
 
-def standard(_: Program) -> AddImport:
+def standard(_: Module) -> AddImport:
     return AddImport("itertools")
 
 
@@ -693,7 +693,7 @@ def test_add_imports_of_the_standard_library(before, after):
 
 
 def test_imports_of_the_standard_library_are_added_in_order():
-    def both(_: Program) -> AddImport:
+    def both(_: Module) -> AddImport:
         return AddImport("os")
 
     before = "import torch\n"
@@ -745,11 +745,11 @@ def test_no_quotes_are_put_into_an_f_string():
     "second", [pytest.param("c", id="the same node twice"), pytest.param(None, id="a node inside")]
 )
 def test_rewrites_in_each_others_way_are_an_error(second):
-    program = Program("x = f(a.b)\n")
-    inner = node(program, cst.Attribute)
-    other = Replace(inner, second) if second else Replace(first_call(program), "g()")
+    module = Module("x = f(a.b)\n")
+    inner = node(module, cst.Attribute)
+    other = Replace(inner, second) if second else Replace(first_call(module), "g()")
     fix = Fix("change it", Safety.SAFE, (Replace(inner, "d"), other))
-    places = locate(program, [n for one in fix.rewrites for n in one.nodes(program)])
+    places = locate(module, [n for one in fix.rewrites for n in one.nodes(module)])
     with pytest.raises(ValueError, match="rewrites"):
         resolve(fix, places)
 
@@ -759,14 +759,14 @@ def test_every_rewrite_can_stand_alone():
         import torch
         x = f(a)
         """)
-    program = Program(text)
-    call = first_call(program)
+    module = Module(text)
+    call = first_call(module)
     for one in (
         AddArgument(call, "b", "1"),
         RemoveArgument(call, call.args[0]),
         AddImport("os"),
     ):
-        places = locate(program, one.nodes(program))
+        places = locate(module, one.nodes(module))
         assert len(one.edits(places)) == 1
 
 
@@ -789,10 +789,10 @@ def test_a_comment_before_a_method_stays():
         rewritten("y = (f(x)  # c\n     .g(1))", lambda p: DropMethod(called(p, "g")))
 
 
-def called(program: Program, name: str) -> cst.Call:
-    calls = nodes(program, cst.Call)
-    return next(c for c in calls if program.code(c.func).rpartition(".")[2] == name)
+def called(module: Module, name: str) -> cst.Call:
+    calls = nodes(module, cst.Call)
+    return next(c for c in calls if module.code(c.func).rpartition(".")[2] == name)
 
 
-def argument(program: Program) -> AddArgument:
-    return AddArgument(called(program, "f"), "pin", "True")
+def argument(module: Module) -> AddArgument:
+    return AddArgument(called(module, "f"), "pin", "True")

@@ -19,8 +19,8 @@ def rules(make_rule):
     """All rules are selected, and one reports the name `bad`, another `worse` as a sub-case."""
 
     def check(word, case=""):
-        def report(program):
-            for name in nodes(program, cst.Name):
+        def report(script):
+            for name in nodes(script.module, cst.Name):
                 if name.value == word:
                     yield Finding(name, "m", case=case)
 
@@ -108,8 +108,8 @@ def test_not_suppressed(rules, text):
     ],
 )
 def test_a_finding_of_several_places_is_of_its_statement(make_rule, text, suppressed):
-    def report(program):
-        first, *more = [name for name in nodes(program, cst.Name) if name.value == "bad"]
+    def report(script):
+        first, *more = [name for name in nodes(script.module, cst.Name) if name.value == "bad"]
         yield Finding(first, "m", more=tuple(more))
 
     assert bool(found(text, [make_rule("TL201", report)])) is not suppressed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.paths import Paths
 from torchlint.semantics.tables.torch_classes import is_known_to
 from torchlint.syntax.chains import dotted
 
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
 
 class Files:
-    """Modules by the paths of their files, relative to the root of the project.
+    """Modules by the paths of their files.
 
     Files come in the order of their paths: a file's rank is its place in that.
+
+    Args:
+        modules: the parsed files.
+        paths: says which file an import means, as paths of ``modules``; by default among these.
+
     """
 
-    def __init__(self, modules: Mapping[str, Module]) -> None:
+    def __init__(self, modules: Mapping[str, Module], paths: Paths | None = None) -> None:
+        self._paths = Paths(modules.keys()) if paths is None else paths
         self.paths = sorted(modules)
         self.modules = [modules[path] for path in self.paths]
         self._ranks = {path: rank for rank, path in enumerate(self.paths)}
@@ -35,36 +42,14 @@ class Files:
         """Return the rank of the file that an import of a dotted name in a file means."""
         key = here, name
         if key not in self._found:
-            self._found[key] = self._find(PurePosixPath(self.paths[here]), name)
+            path, rest = self._paths.find(self.paths[here], name) or ("", "")
+            self._found[key] = None if rest else self._ranks.get(path)
         return self._found[key]
-
-    def _find(self, path: PurePosixPath, name: str) -> int | None:
-        parts = [part for part in name.split(".") if part]
-        dots = len(name) - len(name.lstrip("."))
-        if dots:
-            folder = path.parent
-            for _ in range(dots - 1):
-                folder = folder.parent
-            return self._in(folder, parts)
-        folder = path.parent  # a script's own folder is first on Python's path
-        while True:
-            found = self._in(folder, parts)
-            if found is not None or folder == folder.parent:
-                return found
-            folder = folder.parent
-
-    def _in(self, folder: PurePosixPath, parts: list[str]) -> int | None:
-        whole = folder.joinpath(*parts)
-        for path in (f"{whole}.py", f"{whole / '__init__.py'}"):
-            rank = self._ranks.get(path)
-            if rank is not None:
-                return rank
-        return None
 
     def inner(self, package: int, name: str) -> int | None:
         """Return the module of a package."""
-        path = PurePosixPath(self.paths[package])
-        return self._in(path.parent, [name]) if path.name == "__init__.py" else None
+        is_package = PurePath(self.paths[package]).name == "__init__.py"
+        return self.find(package, f".{name}") if is_package else None
 
     def star_home(self, here: int, scope: Scope, word: str) -> int | str | None:
         """Return the file that ``from x import *`` brings a name from, or the module of a library.

@@ -5,7 +5,7 @@ makes a node of every blank; Python's own is many times as fast, and what it say
 libcst's nodes: 3.2 s for 1,423 files that `libcst.parse_module` takes 15.8 s for (2 CPU cores,
 Python 3.11, libcst 1.9.0, the files that `benchmarks/speed.py` parses).  The nodes have the fields
 that carry meaning and no others: whoever asks one for its commas, its parentheses or its whitespace
-gets an `AttributeError`, and has to ask the concrete tree (`Program.concrete`).
+gets an `AttributeError`, and has to ask the concrete tree (`Module.concrete`).
 `benchmarks/trees.py` compares the two.
 
 Strings with expressions in them, and strings in several parts, are left to libcst: before Python

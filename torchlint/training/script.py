@@ -15,7 +15,6 @@ import libcst as cst
 
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
-from torchlint.semantics.files import Files
 from torchlint.semantics.names import PACKAGES
 from torchlint.semantics.values import Device, Library, Nothing, Text
 from torchlint.syntax.chains import dotted
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from torchlint.semantics.files import Files
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
     from torchlint.training.allocations import Holders
@@ -85,12 +85,12 @@ class Settings:
 
 
 class Connected:
-    """Files that imports connect, by their paths; nothing is parsed before a rule asks for a value.
+    """Files that imports connect; nothing is parsed before a rule asks for a value.
 
     ``load`` parses them.
     """
 
-    def __init__(self, load: Callable[[], Mapping[str, Module]]) -> None:
+    def __init__(self, load: Callable[[], Files]) -> None:
         self._load = load
         self._host_reads: dict[int, tuple[HostRead, ...]] = {}
 
@@ -103,7 +103,7 @@ class Connected:
     @cached_property
     def files(self) -> Files:
         """The files, parsed."""
-        return Files(self._load())
+        return self._load()
 
     @cached_property
     def evaluation(self) -> Evaluation:

@@ -1,1 +1,0 @@
-"""Facts about one file of Python: the layer between libcst and the rules."""
