@@ -10,7 +10,6 @@ import fnmatch
 import os
 import re
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +54,6 @@ CONDA_PYTHON = re.compile(r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?python\s*={1,2}\s*
 CONDA_ANY = re.compile(
     r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|torch)["']?\s*(?:#.*)?$"""
 )
-METADATA = (".toml", ".cfg", ".py", ".lock")  # of a package
-README = frozenset({
-    "readme.md", "readme.rst", "readme.txt", "readme", "install.md", "installation.md",
-    "get_started.md", "getting_started.md",
-})  # fmt: skip
-READ = ("", "readme", "docs", "doc")  # folders of what is written for readers
-STATED = re.compile(
-    r"(?i)\b(?:py)?torch(?:\]\([^)\s]*\))?(?:,(?= v))?[\s*_`(\uff08:-]*(?:we used? )?"
-    r"(?:(?:version|install(?:ed)?)[\s*_`:]*)?"
-    r"[=~<>≥v]{0,3}[ `]*v?"
-    r"(\d\.\d+(?:\.\d+)?)"
-    r"(?:(?:\.x|\.\*)?[`*)\s]*"
-    r"(?:\+|以上|(?:or|and) (?:\w+ )?(?:above|greater|higher|later|newer|up)\b))?"
-)
 # folders of what a project is installed by: `docker/Dockerfile`, `scripts/requirements_conda.yaml`
 INSTALLS = ("conda", "docker", "env", "environment", "environments", "envs", "install", "scripts")
 DOCKER_FILE = re.compile(r"(?i)dockerfile.*|.*\.dockerfile")
@@ -77,7 +62,6 @@ PINNED = re.compile(
     r"""(?i)(?:(?<![\w-])(?:py)?torch==?|\b(?:ARG|ENV)\s+(?:PY)?TORCH(?:_VERSION)?\s*=\s*["']?v?)"""
     r"([0-9]+(?:\.[0-9]+)+)"
 )
-LATER = re.compile(r"[>≥+]|above|greater|higher|later|newer|up\b|以上")
 MAJOR = 2  # code for this torch and later ones is served by the advice for any
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
 
@@ -103,7 +87,6 @@ class Targets:
         self.isolated = isolated
         self.found: dict[Path, Target] = {}
         self.declared: dict[Path, Target | None] = {}
-        self.asked: dict[Path, Target | None] = {}
         self.tops: dict[Path, bool] = {}
         self.home = _home()
         self.warnings: list[str] = []
@@ -113,12 +96,10 @@ class Targets:
 
         A setting wins; then the declarations of the closest folder that has some, from this
         folder up to the repository's root; of several bounds there, the lowest.  A release of
-        torchvision is made for one of torch, and a README that names an older torch than the
-        requirements do lowers the bound.  An environment of conda with an old Python gets the last
-        torch for it.  A torch without a bound is at least the first one for the
-        Python that pyproject.toml requires.  A folder that declares nothing may say what it is
-        installed by: a Dockerfile, or an environment in a folder for such.  Where nothing is
-        declared, a README that names releases before 2.0, and no later ones, is believed.
+        torchvision is made for one of torch.  An environment of conda with an old Python gets the
+        last torch for it.  A torch without a bound is at least the first one for the Python that
+        pyproject.toml requires.  A folder that declares nothing may say what it is installed by:
+        a Dockerfile, or an environment in a folder for such.
         """
         if settings.torch_version is not None:
             every = settings.torch_version == "any"
@@ -128,8 +109,7 @@ class Targets:
             return Target(None, "--isolated: nothing is read")
         if folder not in self.found:
             unknown = Target(None, "no bound on torch is declared")
-            folders = list(self._upwards(folder))
-            targets = chain(map(self._declared, folders), map(self._asked, folders))
+            targets = map(self._declared, self._upwards(folder))
             self.found[folder] = next((target for target in targets if target), unknown)
         return self.found[folder]
 
@@ -146,15 +126,12 @@ class Targets:
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
-            declared = self._lowest(folder, _metadata(folder))
-            self.declared[folder] = declared or self._lowest(folder, _installing(folder))
+            declared = self._lowest(_metadata(folder))
+            self.declared[folder] = declared or self._lowest(_installing(folder))
         return self.declared[folder]
 
-    def _lowest(self, folder: Path, metadata: Iterable[tuple[Path, Any]]) -> Target | None:
-        """Return the lowest bound that files of a folder declare, and the README beside them.
-
-        What a README says of later releases counts less than one that the files ask for.
-        """
+    def _lowest(self, metadata: Iterable[tuple[Path, Any]]) -> Target | None:
+        """Return the lowest bound that files of a folder declare."""
         found = list(self._requirements(metadata))
         bounds = [
             (bound, f"{file}: {text.strip()}", is_floor(text))
@@ -162,22 +139,10 @@ class Targets:
             if (bound := lower_bound(text)) is not None
         ]
         pinned = any(bound.major < MAJOR and not floor for bound, _, floor in bounds)
-        if bounds and not any(file.suffix in METADATA for file, _ in found):
-            bounds += stated_in(folder)
         if not bounds:
             return None
         version, origin, floor = min(bounds, key=lambda each: each[0])
         return Target(version, origin, floor and not pinned)
-
-    def _asked(self, folder: Path) -> Target | None:
-        """Return the latest release that a README names, if that is all that it is for."""
-        if folder not in self.asked:
-            stated = list(stated_in(folder))
-            exact = [each for each in stated if "==" in each[1].rpartition(": ")[2]] or stated
-            old = all(version.major < MAJOR and not floor for version, _, floor in stated)
-            latest = max(exact, key=lambda each: each[0], default=None)
-            self.asked[folder] = Target(*latest) if latest and old else None
-        return self.asked[folder]
 
     def _requirements(self, metadata: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, str]]:
         """Yield every requirement on torch of some files, as text, with the file it is in."""
@@ -189,24 +154,6 @@ class Targets:
                 continue
             for text in found:
                 yield file, text
-
-
-def stated_in(folder: Path) -> Iterator[tuple[Version, str, bool]]:
-    """Yield the versions of torch that a README names, or the guide to the installation."""
-    names = {"", *_names(folder)}
-    for file in [file for name in READ if name in names for file in _readmes(folder / name)]:
-        try:
-            text = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        for found in STATED.finditer(text):
-            if (version := _version(found[1])) is not None:
-                stated = " ".join(found[0].split())
-                yield version, f"{file}: {stated}", LATER.search(stated) is not None
-
-
-def _readmes(folder: Path) -> list[Path]:
-    return [folder / name for name in _names(folder) if name.lower() in README]
 
 
 def _names(folder: Path) -> list[str]:

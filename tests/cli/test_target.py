@@ -77,16 +77,8 @@ def test_is_floor(text: str, floor: bool) -> None:
 def test_a_floor_says_where_the_versions_begin(project) -> None:
     project.write("requirements.txt", "torch>=1.8\n")
     assert target(project).floor
-    project.write("README.md", "Needs PyTorch 1.7\n")
+    project.write("environment.yml", "dependencies:\n  - pytorch=1.7\n")
     assert not target(project).floor, "the version that is in use"
-
-
-def test_what_is_installed_counts_beside_the_floor_of_a_readme(project) -> None:
-    project.write("README.md", "PyTorch >= 0.4.1\n")
-    for required, floor in (("torch==1.0.0", False), ("torch>=1.0", True), ("torch==2.1", True)):
-        project.write("requirements.txt", required + "\n")
-        found = target(project)
-        assert (str(found), found.floor) == ("0.4.1", floor), required
 
 
 # the head of what conda lists
@@ -245,74 +237,7 @@ def test_python_says_what_torch_there_is(project, python: str, torch: str, bound
             {"requirements.txt": "torch==1.13.1\ntorchvision==0.2.1\n"}, "1.13.1", id="for any"
         ),
         pytest.param({"requirements.txt": "torchvision==0.15.2\n"}, "2.0", id="alone"),
-        pytest.param(
-            {"requirements.txt": "torch==1.13\n", "README.md": "[PyTorch](https://x.org) 1.7+\n"},
-            "1.7",
-            id="an older one in words",
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13\n", "README.md": "PyTorch >= v0.4.1\n"},
-            "0.4.1",
-            id="an older one with a v",
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13\n", "readme/INSTALL.md": "pytorch 1.0\n"},
-            "1.0",
-            id="an older one in a part of the README",
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13\n", "docs/INSTALL.md": "pytorch 1.1\n"},
-            "1.1",
-            id="an older one in the guide to the installation",
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13\n", "README.md": "We use `torch>=2.1`.\n"},
-            "1.13",
-            id="words raise nothing",
-        ),
-        pytest.param({"README.md": "PyTorch 0.4.1\n"}, "0.4.1", id="words alone"),
-        pytest.param({"README.md": "only [PyTorch-0.4.0](x)\n"}, "0.4.0", id="with a dash"),
-        pytest.param({"README.md": "PyTorch == 1.3.1\n"}, "1.3.1", id="a release of torch 1"),
-        pytest.param({"README.md": "[PyTorch](x), version 1.0.1\n"}, "1.0.1", id="after a comma"),
-        pytest.param({"README.md": "PyTorch, 1.5 times\n"}, "any", id="another number"),
-        pytest.param({"README.md": "PyTorch\uff08We use version 0.2.0\n"}, "0.2.0", id="used"),
-        pytest.param({"README.md": "PyTorch 2.1\n"}, "any", id="a release of torch 2"),
-        pytest.param({"README.md": "1.1.0 =< PyTorch < 1.5.0\n"}, "1.5.0", id="an end"),
-        *(
-            pytest.param({"README.md": f"{words}\n"}, "any", id=words)
-            for words in (
-                "PyTorch >= 0.3.1",
-                "PyTorch 1.0+",
-                "pytorch 1.4.0 or later",
-                "`torch` 1.7 +",
-                "PyTorch (1.8 and above)",
-                "PyTorch 1.6 or any newer",
-                "PyTorch 1.7 以上",
-            )
-        ),
-        pytest.param(
-            {"README.md": "PyTorch 0.3.1\n\nRuns on PyTorch 1.0 as well\n"},
-            "1.0",
-            id="a release among others",
-        ),
-        pytest.param(
-            {"README.md": "PyTorch 1.7.1\n\nNews: PyTorch 2.0 is supported\n"},
-            "any",
-            id="a later one among others",
-        ),
-        pytest.param(
-            {"README.md": "Python >= 3.5, PyTorch == 0.3.1. PyTorch 0.4 is not supported.\n"},
-            "0.3.1",
-            id="a release of torch 0",
-        ),
-        pytest.param(
-            {
-                "pyproject.toml": "[project]\ndependencies = ['torch>=2.2']\n",
-                "README.md": "PyTorch 0.4.1\n",
-            },
-            "2.2",
-            id="a package is believed",
-        ),
+        pytest.param({"README.md": "PyTorch == 0.4.1\n"}, "any", id="words for readers"),
     ],
 )
 def test_the_oldest_of_what_contradicts_itself(project, files, bound) -> None:
@@ -340,20 +265,8 @@ def test_what_a_project_is_installed_by_counts_where_nothing_is_declared(project
     project.write("docker/Dockerfile", "FROM pytorch/pytorch:1.4-cuda10.1-cudnn7-devel\n")
     assert str(target(project)) == "1.4"
     assert str(target(project, "models/deep")) == "1.4"
-    project.write("README.md", "Needs PyTorch 1.1\n")
-    assert str(target(project)) == "1.1"
     project.write("requirements.txt", "numpy\ntorch>=2.0\n")
-    assert str(target(project)) == "1.1"  # the README says what the requirements leave open
-    (project.root / "README.md").unlink()
     assert str(target(project)) == "2.0"
-
-
-def test_a_release_in_words_counts_where_nothing_else_does(project) -> None:
-    project.write("old/README.md", "PyTorch == 0.4.0\n")
-    assert str(target(project, "old/deep")) == "0.4.0"
-    assert str(target(project)) == "any"
-    project.write("requirements.txt", "torch>=2.0\n")
-    assert str(target(project, "old/deep")) == "2.0"
 
 
 def test_the_repository_is_the_border(project) -> None:
@@ -448,7 +361,6 @@ for x in batches:
         ("environment.yml", "dependencies:\n  - pytorch=1.10.2\n", ["TL602"]),
         ("setup.py", 'setup(name="x", install_requires=["torch>=1.0,<1.5"])\n', []),
         ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "~1.4"\n', []),
-        ("README.md", "Needs PyTorch 1.1\n", []),
     ],
 )
 def test_no_rule_asks_for_what_a_declared_torch_has_not(
