@@ -54,5 +54,44 @@ def test_no_module_is_too_long(layer: str) -> None:
     assert {name: count for name, count in lines.items() if count > LONGEST} == {}
 
 
+# What leads to text, comments and paths, and who may follow it, for what a fix writes.
+READERS = {"re", "os", "pathlib", "tokenize", "linecache"}
+TEXTS = {
+    "comment", "leading_lines", "lines_after_decorators", "trailing_whitespace", "header", "footer",
+    "paths", "ranks", "concrete", "spans",
+}  # fmt: skip
+SPELL = {
+    "training/hoisting.py": {"re"},  # the name of an iterator after that of its loader
+    "rules/tensordataset_per_sample_collate.py": {"re"},  # the code of a function that it moves
+    "training/script.py": {"ranks"},  # which of the connected files this one is
+}
+
+
+def _reached(path: Path) -> Iterator[str]:
+    """Yield what code reaches of texts and paths."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from READERS & {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module)):
+                yield from READERS & {module}
+            case ast.Attribute(value=ast.Name(id="self")):
+                pass
+            case ast.Attribute(attr=name) if name in TEXTS:
+                yield name
+            case ast.Attribute(value=ast.Attribute(attr="module") | ast.Name(id="module")):
+                if node.attr == "text":
+                    yield "module.text"
+
+
+def test_training_and_rules_reach_no_text_and_no_path() -> None:
+    files = {f"training/{one.name}": one for one in (ROOT / "torchlint/training").glob("*.py")}
+    rules = (ROOT / "rules/torchlint_rules").glob("*.py")
+    files |= {f"rules/{one.name}": one for one in rules}
+    del files["training/conventions.py"]  # which names suggest what
+    reached = {name: found for name, file in files.items() if (found := set(_reached(file)))}
+    assert reached == SPELL
+
+
 def _is_in(name: str, allowed: set[str]) -> bool:
     return any(name == one or name.startswith(f"{one}.") for one in allowed)

@@ -323,7 +323,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", ".step(", "zero_grad", *TF32)),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL601",

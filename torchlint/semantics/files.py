@@ -33,7 +33,7 @@ class Files:
         self._paths = Paths(modules.keys()) if paths is None else paths
         self.paths = sorted(modules)
         self.modules = [modules[path] for path in self.paths]
-        self._ranks = {path: rank for rank, path in enumerate(self.paths)}
+        self.ranks = {path: rank for rank, path in enumerate(self.paths)}
         self._found: dict[tuple[int, str], int | None] = {}
         self._exported: dict[int, frozenset[str]] = {}
         self._called: dict[int, dict[tuple[int, str], set[str]]] = {}
@@ -43,12 +43,16 @@ class Files:
         key = here, name
         if key not in self._found:
             path, rest = self._paths.find(self.paths[here], name) or ("", "")
-            self._found[key] = None if rest else self._ranks.get(path)
+            self._found[key] = None if rest else self.ranks.get(path)
         return self._found[key]
+
+    def name(self, rank: int) -> str:
+        """Return the name of a file, for messages."""
+        return PurePath(self.paths[rank]).name
 
     def inner(self, package: int, name: str) -> int | None:
         """Return the module of a package."""
-        is_package = PurePath(self.paths[package]).name == "__init__.py"
+        is_package = self.name(package) == "__init__.py"
         return self.find(package, f".{name}") if is_package else None
 
     def star_home(self, here: int, scope: Scope, word: str) -> int | str | None:

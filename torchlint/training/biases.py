@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -27,7 +26,7 @@ def why_needed(connected: Connected, here: int, name: str, made: At) -> str:
         for word in module.index.named.get("bias", ()):
             read = module.parent(word)
             if isinstance(read, cst.Attribute) and uses_bias(connected, read, file, made, name):
-                home = "" if file == here else f" in {PurePath(connected.files.paths[file]).name}"
+                home = "" if file == here else f" in {connected.files.name(file)}"
                 return f"`{module.code(read)}`{home} is used without a check for None"
         for key in module.index.of(cst.SubscriptElement):
             index = key.slice

@@ -288,13 +288,14 @@ class Script:
     """One file, with what is known of it together with those that it is connected to."""
 
     def __init__(self, connected: Connected, path: str, module: Module, settings: Settings) -> None:
-        self.connected, self.path, self.module = connected, path, module
+        self.connected, self.module = connected, module
         self.settings = settings
+        self._path = path
 
     @cached_property
     def file(self) -> int:
         """The rank of the file among those that it is connected to."""
-        return self.connected.files.paths.index(self.path)
+        return self.connected.files.ranks[self._path]
 
     def value(self, node: cst.BaseExpression) -> Value:
         """Return what an expression may be."""
