@@ -12,9 +12,18 @@ INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
 
 # Words without which no GPU is meant, and without which no step is seen.
-GPU = Nearby(("cuda", "device", "gpu", "accelerator", "mps"))
+GPU = Nearby(("cuda", "device", "gpu", "accelerator", "mps", "Trainer", "Lightning"))
 STEPS = Nearby(
-    ("backward", "training_step", "zero_grad", ".step(", "no_grad", "inference_mode", ".eval(")
+    (
+        "backward",
+        "training_step",
+        "compute_loss",
+        "zero_grad",
+        ".step(",
+        "no_grad",
+        "inference_mode",
+        ".eval(",
+    )
 )
 # Words without which nothing is read from a GPU.
 READS = (
@@ -486,7 +495,6 @@ RULES: tuple[Rule, ...] = (
         group=3,
         words=(("profiler", "_record_memory_history", "gradcheck"),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL906",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -56,7 +57,10 @@ def batches_of(run: Run, one: Alternative) -> Value:
     """Return what a loader gives, NEVER where it is none."""
     match one:
         case Object(kind=kind, call=call) if kind in LOADERS and call is not None:
-            return _batch(run, call)
+            batch = _batch(run, call)
+            if run.evaluation.placed(run, one) is Device.CUDA:  # Accelerate has prepared it
+                return run.sets.each(batch, lambda each: _moved(run, each))
+            return batch
         case Instance(cls=cls, call=call) if call and run.evaluation.classes.kind(cls) == "loader":
             return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
         case Guess(what="loader"):
@@ -219,6 +223,25 @@ def _collated(run: Run, one: Alternative, call: At | None) -> Value:
             made = tuple((key, _all(run, value, call)) for key, value in entries)
             return run.sets.nested(Dictionary(made, _all(run, element, call), None))
     return run.one(Tensor(Device.HOST, call, loaded, sure=False))
+
+
+def _moved(run: Run, one: Alternative) -> Value:
+    """Return a batch with its tensors on a GPU."""
+    match one:
+        case Tensor():
+            return run.one(replace(one, device=Device.CUDA, loaded=Loaded.NO))
+        case Sequence(elements=tuple(elements)):
+            inner = tuple(
+                run.sets.each(value, lambda each: _moved(run, each)) for value in elements
+            )
+            return run.sets.nested(Sequence(one.kind, inner, NEVER, None))
+        case Dictionary(entries=entries, element=element):
+            made = tuple(
+                (key, run.sets.each(value, lambda each: _moved(run, each)))
+                for key, value in entries
+            )
+            return run.sets.nested(Dictionary(made, element, None))
+    return run.one(one)
 
 
 def _all(run: Run, value: Value, call: At | None) -> Value:

@@ -324,6 +324,9 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
         return _of_module(run, node, one, name, passed)
     if one.kind in PREPARES and name in ("prepare", "setup"):
         values = tuple(arg.value or run.sets.unknown for arg in passed)
+        for each in (each for value in values for each in value):
+            if isinstance(each, (Instance, Object)):
+                run.evaluation.place(run, node, each, Device.CUDA)
         if len(values) == 1:
             return values[0]
         return run.sets.nested(Sequence("tuple", values, NEVER, None))

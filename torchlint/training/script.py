@@ -62,7 +62,11 @@ FRAMEWORKS = (
 MPS = ("torch.mps", "torch.backends.mps")
 CHOOSES_GPU = frozenset({"torch.cuda.set_device", "torch.cuda.device",
                          "torch.nn.DataParallel"})  # fmt: skip
-ACCELERATORS = ("torch.cuda", "torch.accelerator", "torch.xpu")
+# What asks for a GPU, and what takes one where there is one.
+ACCELERATORS = (
+    "torch.cuda", "torch.accelerator", "torch.xpu", "accelerate.Accelerator", "lightning.Trainer",
+    "lightning.LightningModule", "transformers.Trainer", "transformers.Seq2SeqTrainer",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
