@@ -268,7 +268,6 @@ RULES: tuple[Rule, ...] = (
             ("torch", ".eval(", ".train(", "backward", ".detach(", ".cpu(", ".item(", "argmax"),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL402",
