@@ -48,7 +48,7 @@ that is moved on once in each epoch never gets farther than its warm-up.
 
 Information: what is not seen for certain (which scheduler or optimizer it is, whether the caller or
 a framework has its own order), a `get_lr` that begins at 0, steps outside of loops, and projects
-whose README or code is of a torch older than 1.1.
+whose torch is older than 1.1.
 
 ## Fix safety
 There is no fix: the line has to move behind a loop, and what is logged and saved between the two
