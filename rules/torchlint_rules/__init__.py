@@ -342,7 +342,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E1,
         words=(Nearby(("Adam", "SGD", "Adagrad")), Nearby(("optim",))),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL602",
@@ -431,7 +430,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", ".step(", "zero_grad", "TrainingArguments")),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL713",
