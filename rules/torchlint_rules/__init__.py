@@ -233,7 +233,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("tensor(",), ("numpy",)),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL303",
@@ -255,7 +254,6 @@ RULES: tuple[Rule, ...] = (
         group=8,
         words=(("for ",), STEPS),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL401",
@@ -265,7 +263,7 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=6,
         words=(
-            ("torch", ".eval(", ".train(", "backward", ".detach(", ".cpu(", ".item(", "argmax"),
+            Nearby(("nn", "odel", "odule", "net", "encoder", "critic", "rator", "timm", "hub.")),
         ),
         in_tests=False,
     ),
@@ -304,7 +302,6 @@ RULES: tuple[Rule, ...] = (
             Nearby((*GPU, *PRECISION_SWITCHES)),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL503",
@@ -368,7 +365,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", ".step(", "zero_grad", "training_step")),
         ),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL605",
