@@ -349,6 +349,7 @@ RULES: tuple[Rule, ...] = (
         group=7,
         words=(("zero_grad", ".grad"),),
         in_tests=False,
+        takes_script=True,
     ),
     Rule(
         code="TL604",

@@ -26,6 +26,7 @@ from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, DeviceCopy, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
+from torchlint.training.gradients import ByHand, by_hand
 from torchlint.training.graphs import Graphs
 from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.layers import Layers
@@ -130,6 +131,25 @@ class Connected:
     def copies(self) -> tuple[DeviceCopy, ...]:
         """What they copy between the host and a device."""
         return tuple(all_copies(self.evaluation))
+
+    @cached_property
+    def by_hand(self) -> ByHand:
+        """What they do with gradients by hand."""
+        return by_hand(self.evaluation)
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """The packages that they use anything of."""
+        return frozenset(
+            one.name.partition(".")[0]
+            for value in self.evaluation.values.values()
+            for one in value
+            if isinstance(one, Library)
+        )
+
+    def defines(self, method: str) -> bool:
+        """Whether any class in them has a method of that name."""
+        return any(method in one.methods for one in self.evaluation.classes)
 
     @cached_property
     def uses_gpu(self) -> bool:
