@@ -243,7 +243,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         words=(("ensor(",),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL310",
@@ -349,7 +348,6 @@ RULES: tuple[Rule, ...] = (
         group=7,
         words=(("zero_grad", ".grad"),),
         in_tests=False,
-        takes_script=True,
     ),
     Rule(
         code="TL604",

@@ -149,7 +149,7 @@ def is_torchs(script: Script, call: cst.Call) -> bool | None:
             else:
                 found.append(is_plain if kind in HAVE else None)
     if True in found:
-        return None not in found and not connected.libraries & OTHERS
+        return set(found) == {True} and not connected.libraries & OTHERS
     if False not in found or None in found:
         return None
     return False if "torch" in connected.libraries else None

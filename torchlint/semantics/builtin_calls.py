@@ -17,6 +17,7 @@ from torchlint.semantics.values import (
     Library,
     Number,
     Object,
+    Parameters,
     Sequence,
     Tensor,
     Text,
@@ -147,6 +148,8 @@ def _sequence(kind: str) -> Call:
         match value:
             case (Sequence(elements=tuple(elements)),) if kind != "set":
                 return run.sets.nested(Sequence(kind, elements, NEVER, run.at(node)))
+            case (Parameters(),) if kind in ("list", "tuple"):
+                return value  # still those of a model
         return run.sets.nested(Sequence(kind, None, _element(run, value), run.at(node)))
 
     return make

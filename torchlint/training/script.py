@@ -139,13 +139,14 @@ class Connected:
 
     @cached_property
     def libraries(self) -> frozenset[str]:
-        """The packages that they use anything of."""
-        return frozenset(
-            one.name.partition(".")[0]
-            for value in self.evaluation.values.values()
-            for one in value
-            if isinstance(one, Library)
-        )
+        """The first names of what they import."""
+        found: set[str] = set()
+        for module in self.files.modules:
+            for alias in module.index.of(cst.ImportAlias):
+                above = module.parent(alias)
+                whole = above.module if isinstance(above, cst.ImportFrom) else alias.name
+                found.add("" if whole is None else dotted(whole).partition(".")[0])
+        return frozenset(found)
 
     def defines(self, method: str) -> bool:
         """Whether any class in them has a method of that name."""
