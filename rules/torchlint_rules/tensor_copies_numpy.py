@@ -122,7 +122,8 @@ def tensor_copies_numpy(script: Script) -> Iterator[Finding]:
         if is_chosen(script, call, data):
             continue
         is_sure = not others and not converts and not is_few(script, data)
-        yield finding(script, call, data, holder, is_sure=is_sure)
+        is_array = not any(isinstance(one, Number) for one in others)
+        yield finding(script, call, data, holder, is_array=is_array, is_sure=is_sure)
 
 
 def may_convert(
@@ -186,13 +187,20 @@ def size_of(shape: cst.BaseExpression) -> int:
 
 
 def finding(
-    script: Script, call: cst.Call, data: cst.BaseExpression, holder: Holder, *, is_sure: bool
+    script: Script,
+    call: cst.Call,
+    data: cst.BaseExpression,
+    holder: Holder,
+    *,
+    is_array: bool,
+    is_sure: bool,
 ) -> Finding:
     """Return the finding."""
     frequency = script.frequency(call)
     alone = ", which nothing else uses," if holder is Holder.NOBODY else ""
     rate = often(frequency)
-    what = f"`torch.tensor` copies the array `{script.module.brief(data)}`"
+    what = f"`torch.tensor` copies {'the array ' if is_array else ''}`{script.module.brief(data)}`"
+    alone = alone if is_array else f"{alone or ','} where it is an array and no number,"
     fix = None if holder is Holder.KEPT else without_copy(script, call, holder)
     return Finding(
         call,
