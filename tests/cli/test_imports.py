@@ -59,8 +59,10 @@ def tops(names: set[str]) -> set[str]:
 
 # What is about trees, and the modules of these packages that are asked before any file is parsed.
 ABOUT_TREES = ("syntax", "edits", "semantics", "training", "project.py")
-BEFORE_PARSING = ("syntax/depth.py", "syntax/lexer.py", "syntax/lean.py", "syntax/text.py",
-                  "syntax/validity.py", "edits/fix.py", "semantics/paths.py")  # fmt: skip
+BEFORE_PARSING = (
+    "syntax/depth.py", "syntax/lexer.py", "syntax/lean.py", "syntax/text.py", "syntax/validity.py",
+    "edits/fix.py", "semantics/paths.py", "semantics/names.py",
+)  # fmt: skip
 
 
 def modules(files: tuple[str, ...]) -> tuple[str, ...]:

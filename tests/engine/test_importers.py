@@ -22,6 +22,7 @@ def tree(tmp_path: Path) -> Imports:
         ("src/pack/__init__.py", ""),
         ("src/pack/part.py", ""),
         ("venv/lib/engine.py", ""),
+        ("accelerate/utils.py", ""),
         ("other/engine.py", ""),
         ("other/use.py", "    import engine\n"),
         ("tests/__init__.py", ""),
@@ -53,6 +54,7 @@ def tree(tmp_path: Path) -> Imports:
         ("tests/util/test_lr.py", "util.lr.f", ("util/lr.py", "f")),
         ("tests/test_engine.py", "engine.f", ("tests/engine.py", "f")),
         ("main.py", "torch.nn", None),
+        ("main.py", "accelerate.utils", None),  # the library, though a file is called so
         ("main.py", "lib.engine", None),
         ("main.py", "other.nothing", None),
     ],

@@ -28,8 +28,8 @@ _SAME = {
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
 }
 
-# Libraries that any table knows names of.
-_LIBRARIES = frozenset(
+# Libraries that any table knows names of; they are not looked into, not even in their own projects.
+LIBRARIES = frozenset(
     """
     torch torchvision torchaudio torchtext torchdata torch_xla torch_geometric apex timm lightning
     pytorch_lightning lightning_fabric accelerate deepspeed fastai ignite composer transformers
@@ -42,7 +42,7 @@ _LIBRARIES = frozenset(
 def is_of_library(name: str) -> bool:
     """Whether a dotted name is one of the standard library, or of a library that tables know."""
     root = name.partition(".")[0]
-    return root in _LIBRARIES or root in sys.stdlib_module_names
+    return root in LIBRARIES or root in sys.stdlib_module_names
 
 
 @functools.lru_cache(4096)

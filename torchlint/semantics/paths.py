@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from torchlint.semantics.names import LIBRARIES
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -43,7 +45,7 @@ class Paths:
         """Return the file that a dotted name means when it is imported in a file, and the rest.
 
         ``"engine.train"`` is ``("/project/engine.py", "train")``, and so is ``".engine.train"`` in
-        a file beside it.
+        a file beside it.  What tables know by its public names is the library, not a file.
         """
         folder = os.path.dirname(path)  # noqa: PTH120 - asked for every import of a project
         words = name.lstrip(".")
@@ -52,7 +54,7 @@ class Paths:
             for _ in range(len(name) - len(words) - 1):
                 folder = os.path.dirname(folder)  # noqa: PTH120
             return self._below(folder, parts)
-        if not parts or parts[0] not in self.heads:
+        if not parts or parts[0] not in self.heads or parts[0] in LIBRARIES:
             return None
         start = self._start(folder, parts[0])
         return None if start is None else self._below(start, parts)
