@@ -6,9 +6,11 @@ findings are the same in pre-commit, in CI and on a laptop.
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,41 +31,11 @@ LOCKED = re.compile(r'^name = "torch"\r?\n(?:(?!\[).*\r?\n)*?version = "([^"]+)"
 TORCH = re.compile(r"(?i)(?:py)?torch\s*(?=[\[<>=!~;@#,(\s\\]|$)")
 WHEEL = re.compile(r"/torch-([0-9][^-/]*)-")
 CONDA_FILE = re.compile(r"(?i).*(?:conda|env).*\.ya?ml")  # `environment.yml`, `conda_env.yml`
-CHANNELS = re.compile(r"(?m)^channels:")  # an environment's, in a file of any name: `cuda10.yml`
 CONDA = re.compile(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|pytorch-cpu)\s*([<>=!~0-9][^"'#]*)"""
 )
-# what `conda list --export` and `--explicit` write: `pytorch=0.4.0=py36`, `.../pytorch-0.4.0-py36`
-CONDA_LIST = re.compile(r"(?i).*(?:conda|package|spec|env).*\.txt")
-LISTED = re.compile(r"(?m)^(?:pytorch=|https?://\S+/pytorch-)([0-9][0-9.]*)[=-]")
-CONDA_VISION = re.compile(r"""^\s*-\s*["']?(?:[\w./-]+::)?(torchvision\s*=+\s*[0-9.]+)""")
-VISION = re.compile(r"torchvision\s*={1,3}\s*0\.([0-9]+)")
-# The torch that each release of torchvision is made for; those before 0.3 run with any.
-MADE_FOR = {
-    3: "1.1",
-    4: "1.2",
-    5: "1.4",
-    **{minor: f"1.{minor - 1}" for minor in range(6, 15)},
-    **{minor: f"2.{minor - 15}" for minor in range(15, 40)},
-}
-# The first torch that there is for each Python 3, be it as a preview (RELEASE.md of PyTorch).
-RUNS_ON = {11: "2.0", 12: "2.2", 13: "2.5", 14: "2.9"}
-# And the last one, which a new environment gets (release notes of 1.6, 1.11, 2.0, 2.5 and 2.9).
-LAST_ON = {5: "1.5", 6: "1.10", 7: "1.13", 8: "2.4", 9: "2.8"}
-CONDA_PYTHON = re.compile(r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?python\s*={1,2}\s*3\.(\d+)""")
-CONDA_ANY = re.compile(
-    r"""(?m)^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|pytorch-gpu|torch)["']?\s*(?:#.*)?$"""
-)
-# folders of what a project is installed by: `docker/Dockerfile`, `scripts/requirements_conda.yaml`
-INSTALLS = ("conda", "docker", "env", "environment", "environments", "envs", "install", "scripts")
-DOCKER_FILE = re.compile(r"(?i)dockerfile.*|.*\.dockerfile")
-IMAGE = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)?(?:docker\.io/)?pytorch/pytorch:v?([0-9][0-9.]*)")
-PINNED = re.compile(
-    r"""(?i)(?:(?<![\w-])(?:py)?torch==?|\b(?:ARG|ENV)\s+(?:PY)?TORCH(?:_VERSION)?\s*=\s*["']?v?)"""
-    r"([0-9]+(?:\.[0-9]+)+)"
-)
-MAJOR = 2  # code for this torch and later ones is served by the advice for any
 CONDA_PIP = re.compile(r"""^\s*-\s*["']?(torch\b[^"'#]*)""")
+MAJOR = 2  # code for this torch and later ones is served by the advice for any
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +67,7 @@ class Targets:
         """Return the target of the files of a folder.
 
         A setting wins; then the declarations of the closest folder that has some, from this
-        folder up to the repository's root; of several bounds there, the lowest.  A release of
-        torchvision is made for one of torch.  An environment of conda with an old Python gets the
-        last torch for it.  A torch without a bound is at least the first one for the Python that
-        pyproject.toml requires.  A folder that declares nothing may say what it is installed by:
-        a Dockerfile, or an environment in a folder for such.
+        folder up to the repository's root; of several bounds there, the lowest.
         """
         if settings.torch_version is not None:
             every = settings.torch_version == "any"
@@ -126,8 +94,7 @@ class Targets:
 
     def _declared(self, folder: Path) -> Target | None:
         if folder not in self.declared:
-            declared = self._lowest(_metadata(folder))
-            self.declared[folder] = declared or self._lowest(_installing(folder))
+            self.declared[folder] = self._lowest(_metadata(folder))
         return self.declared[folder]
 
     def _lowest(self, metadata: Iterable[tuple[Path, Any]]) -> Target | None:
@@ -188,22 +155,8 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
         listed += sorted((folder / "requirements").glob("*.txt"))
     for file in listed:
         yield file, read_requirements
-    for name in names:
-        if name.endswith((".yml", ".yaml")) and (folder / name).is_file():
-            yield folder / name, read_conda
-        elif CONDA_LIST.match(name):
-            yield folder / name, read_conda_list
-
-
-def _installing(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield what tells of the environment that a folder is installed in, each with its reader."""
-    inside = [name for name in _names(folder) if name in INSTALLS]
-    for here in (folder, *(folder / name for name in inside)):
-        for name in _names(here):
-            if DOCKER_FILE.fullmatch(name) and (here / name).is_file():
-                yield here / name, read_docker
-        if here is not folder:
-            yield from _metadata(here)
+    for name in filter(CONDA_FILE.fullmatch, names):
+        yield folder / name, read_conda
 
 
 def lower_bound(text: str) -> Version | None:
@@ -244,10 +197,6 @@ def _torch_only(requirements: Iterable[Any]) -> Iterator[str]:
     for text in requirements:
         if isinstance(text, str) and TORCH.match(text.strip()):
             yield text.strip()
-        elif isinstance(text, str) and (pinned := VISION.match(text.strip())):
-            made_for = MADE_FOR.get(int(pinned[1]))
-            if made_for is not None:
-                yield f"torch=={made_for} ({text.strip()})"
 
 
 def read_requirements(file: Path, seen: frozenset[Path] = frozenset()) -> Iterator[str]:
@@ -261,8 +210,6 @@ def read_requirements(file: Path, seen: frozenset[Path] = frozenset()) -> Iterat
                 yield from read_requirements(other, seen | {file.resolve(), other})
         elif WHEEL.search(line) and "@" not in line:
             yield f"torch @ {line}"
-        elif listed := LISTED.match(line):
-            yield f"pytorch={listed[1]}"
         else:
             yield from _torch_only([line])
 
@@ -275,18 +222,7 @@ def read_pyproject(file: Path) -> Iterator[str]:
     if b"torch" not in data:
         return
     table = parse_toml(data, str(file))
-    asked = list(_in_tables(table))
-    yield from asked
-    if asked and not any(map(lower_bound, asked)):
-        yield from _by_python(_table(table, "project").get("requires-python"))
-
-
-def _by_python(requires: Any) -> Iterator[str]:
-    """Yield the requirement on torch that one on Python comes to."""
-    lowest = lower_bound(requires) if isinstance(requires, str) else None
-    if lowest is not None and lowest.major == 3 and lowest.minor >= min(RUNS_ON):
-        first = RUNS_ON[min(lowest.minor, max(RUNS_ON))]
-        yield f'torch>={first}; python_version >= "{lowest}"'
+    yield from _in_tables(table)
 
 
 def _in_tables(table: dict[str, Any]) -> Iterator[str]:
@@ -348,45 +284,34 @@ def read_setup_cfg(file: Path) -> Iterator[str]:
 
 
 def read_setup_py(file: Path) -> Iterator[str]:
-    """Yield the torch requirements that stand in a setup.py."""
+    """Yield the torch requirements among the strings of a setup.py, which is never run."""
     data = file.read_bytes()
-    if b"torch" in data:
-        from torchlint.setup_script import required  # noqa: PLC0415  few projects still have one
-
-        yield from _torch_only(required(data))
+    if b"torch" not in data:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nodes = list(ast.walk(ast.parse(data)))
+    except (SyntaxError, MemoryError) as error:
+        raise ValueError(str(error)) from None
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    for text in texts:
+        if isinstance(text, str):
+            yield from _torch_only(text.splitlines())
 
 
 def read_conda(file: Path) -> Iterator[str]:
     """Yield the torch requirements of a conda environment, from its lines."""
-    named = CONDA_FILE.match(file.name) is not None
-    text = file.read_text("utf-8", "strict" if named else "replace")
-    if "dependencies:" not in text or not (named or CHANNELS.search(text)):
+    text = file.read_text("utf-8")
+    if "dependencies:" not in text:
         return  # another file with such a name: the settings of a simulator's environment
     for line in text.splitlines():
         if conda := CONDA.match(line):
             # `=1.7.1=py3.8_cuda11.0`: what follows the second `=` is a build, not a version
             version = re.sub(r"(=+[0-9.]+)=.*", r"\1", conda[1])
             yield f"pytorch {version.strip()}"
-        elif pip := CONDA_VISION.match(line) or CONDA_PIP.match(line):
+        elif pip := CONDA_PIP.match(line):
             yield from _torch_only([pip[1]])
-    python = CONDA_PYTHON.search(text)
-    if python is not None and CONDA_ANY.search(text):
-        last = LAST_ON.get(int(python[1]))
-        yield from (f"pytorch={last}  # for Python 3.{python[1]}",) if last else ()
-
-
-def read_conda_list(file: Path) -> Iterator[str]:
-    """Yield the torch version of a list of all packages of a conda environment."""
-    text = file.read_text("utf-8")
-    if "# platform:" in text:  # the head that conda writes
-        yield from (f"pytorch={found[1]}" for found in LISTED.finditer(text))
-
-
-def read_docker(file: Path) -> Iterator[str]:
-    """Yield the torch versions that a Dockerfile starts from, or installs."""
-    text = file.read_text("utf-8")
-    for pattern in (IMAGE, PINNED):
-        yield from (f"torch=={found[1]}" for found in pattern.finditer(text))
 
 
 def read_lock(file: Path) -> Iterator[str]:

@@ -81,8 +81,6 @@ def test_a_floor_says_where_the_versions_begin(project) -> None:
     assert not target(project).floor, "the version that is in use"
 
 
-# the head of what conda lists
-LISTED = "# $ conda create --name <env> --file <this file>\n# platform: linux-64\n"
 DECLARATIONS = [
     ("requirements.txt", "numpy\ntorch>=1.12  # old\n", "1.12"),
     ("requirements-dev.txt", "torch==2.1.0 \\\n    --hash=sha256:00\n", "2.1.0"),
@@ -120,31 +118,15 @@ DECLARATIONS = [
     ),
     ("setup.py", 'needs: list = ["torch>=1.6"]\nsetup(install_requires=needs + more)\n', "1.6"),
     ("setup.py", 'setup(**{"install_requires": """\nnumpy\ntorch>=1.7\n"""})\n', "1.7"),
-    ("setup.py", 'setup(setup_requires=["torch==1.3"], install_requires=["x"])\n', "any"),
-    ("setup.py", 'setup(install_requires=[f"torch=={VERSION}", "torch"])\n', "any"),
-    ("setup.py", 'NEEDS = ["torch==1.3"]\nsetup(install_requires=read("torch.txt"))\n', "any"),
     ("setup.py", 'a = [b, "torch==1.8"]\nb = [a]\nsetup(install_requires=a)\n', "1.8"),
     ("environment.yml", "dependencies:\n  - python=3.9\n  - pytorch=1.7.1=py3.8_cuda11\n", "1.7.1"),
     ("environment.yaml", "dependencies:\n  - pytorch::pytorch>=1.12,<2\n", "1.12"),
     ("environment.yml", "dependencies:\n  - pip:\n    - torch==2.0.1\n", "2.0.1"),
-    ("environment.yml", "dependencies:\n  - python=3.6\n  - pytorch\n", "1.10"),
-    ("environment.yml", "dependencies:\n  - python=3.7.4\n  - pip:\n    - torch  # any\n", "1.13"),
-    ("environment.yml", "dependencies:\n  - python=3.8\n  - pytorch=1.7\n", "1.7"),
-    ("environment.yml", "dependencies:\n  - python>=3.6\n  - pytorch\n", "any"),
-    ("environment.yml", "dependencies:\n  - python=3.12\n  - pytorch\n", "any"),
-    ("environment.yml", "dependencies:\n  - python=3.6\n  - pytorch-cuda\n", "any"),
     ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch=1.9.0\n", "1.9.0"),
     ("environment-gpu.yaml", "dependencies:\n  - pytorch::pytorch=1.10\n", "1.10"),
     ("env.yml", "dependencies:\n  - pip:\n    - torch==1.8.1\n", "1.8.1"),
     ("conda_env.yml", "dependencies:\n  - cudatoolkit=11.1\n  - pytorch::pytorch\n", "any"),
     ("env_config.yaml", "backends:\n  - pytorch=1.7\n", "any"),
-    ("train.yml", "dependencies:\n  - pytorch=1.7\n", "any"),
-    ("cuda10.yml", "channels:\n- pytorch\ndependencies:\n- pytorch=1.5.1\n", "1.5.1"),
-    ("train.yml", "data:\n  channels: 3\n  dependencies:\n  - pytorch=1.7\n", "any"),
-    ("conda_packages.txt", f"{LISTED}https://x.org/linux-64/pytorch-0.4.0-py36_1.bz2\n", "0.4.0"),
-    ("requirements.txt", "pytorch=1.7.1=py3.8_0\npytorch-mutex=1.0=cuda\n", "1.7.1"),
-    ("spec-file.txt", f"{LISTED}https://x.org/linux-64/pytorch-mutex-1.0-cuda.bz2\n", "any"),
-    ("packages.txt", "pytorch=1.7.1=py3.8_0\n", "any"),
     ("requirements.txt", "python=3.6.9\npytorch==1.5.1\n", "1.5.1"),
     ("requirements.txt", "PyTorch >= 1.4.0\npytorch-lightning==0.7\n", "1.4.0"),
     ("requirements.txt", "pytorch-lightning==0.7\npytorch_msssim==1.0\n", "any"),
@@ -167,14 +149,6 @@ DECLARATIONS = [
     ),
     ("Pipfile.lock", "[]", "any"),
     ("environment.yml", "channels:\n  - pytorch\ndependencies:\n  - pytorch-cuda=11.7\n", "any"),
-    ("Dockerfile", "FROM pytorch/pytorch:1.4-cuda10.1-cudnn7-devel\nRUN pip install x\n", "1.4"),
-    ("Dockerfile.gpu", 'ARG PYTORCH="1.6.0"\nFROM pytorch/pytorch:${PYTORCH}-cuda10.1\n', "1.6.0"),
-    ("docker/Dockerfile", "FROM nvidia/cuda\nRUN pip install torch==1.8.1+cu111 x\n", "1.8.1"),
-    ("Dockerfile", "FROM ubuntu:20.04\nRUN pip install torch torchvision==0.9\n", "any"),
-    ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:21.05-py3\n", "any"),
-    ("Dockerfile", "FROM pytorch/pytorch:latest\nRUN pip install pytorch-lightning==1.2\n", "any"),
-    ("scripts/requirements_conda.yaml", "channels:\ndependencies:\n- pytorch=1.9\n", "1.9"),
-    ("scripts/conda.yaml", "channels:\ndependencies:\n- numpy=1.9\n", "any"),
     ("models/requirements.txt", "torch==1.3\n", "any"),
     ("pyproject.toml", 'project = "torch"\n', "any"),
     ("pyproject.toml", '[project]\nname = "x"\n', "any"),
@@ -201,51 +175,6 @@ def test_the_lowest_of_several_counts(project) -> None:
     assert str(target(project)) == "1.13"
 
 
-@pytest.mark.parametrize(
-    ("python", "torch", "bound"),
-    [
-        (">=3.11", "torch", "2.0"),
-        (">=3.12,<3.14", "torch[opt]", "2.2"),
-        (">=3.20", "torch", "2.9"),
-        (">=3.10", "torch", "any"),
-        (">=3.11", "torch>=1.13", "1.13"),
-        (">=3.11", "torchmetrics", "any"),
-    ],
-)
-def test_python_says_what_torch_there_is(project, python: str, torch: str, bound: str) -> None:
-    project.write(
-        "pyproject.toml", f'[project]\nrequires-python = "{python}"\ndependencies = ["{torch}"]\n'
-    )
-    assert str(target(project)) == bound
-
-
-@pytest.mark.parametrize(
-    ("files", "bound"),
-    [
-        pytest.param(
-            {"requirements.txt": "torch==1.13.1\ntorchvision==0.8.1\n"}, "1.7", id="contradiction"
-        ),
-        pytest.param(
-            {"environment.yml": "dependencies:\n  - pytorch=2.0\n  - torchvision=0.14.1\n"},
-            "1.13",
-            id="conda",
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13.1\ntorchvision>=0.8.1\n"}, "1.13.1", id="a bound"
-        ),
-        pytest.param(
-            {"requirements.txt": "torch==1.13.1\ntorchvision==0.2.1\n"}, "1.13.1", id="for any"
-        ),
-        pytest.param({"requirements.txt": "torchvision==0.15.2\n"}, "2.0", id="alone"),
-        pytest.param({"README.md": "PyTorch == 0.4.1\n"}, "any", id="words for readers"),
-    ],
-)
-def test_the_oldest_of_what_contradicts_itself(project, files, bound) -> None:
-    for name, text in files.items():
-        project.write(name, text)
-    assert str(target(project)) == bound
-
-
 def test_includes_are_followed_once(project) -> None:
     project.write("requirements.txt", "-r deps/all.txt\n")
     project.write("deps/all.txt", "-r ../requirements.txt\n-c pins.txt\n--requirement=none.txt\n")
@@ -259,14 +188,6 @@ def test_the_closest_folder_that_declares_a_bound_counts(project) -> None:
     project.write("other/requirements.txt", "torch>=1.8\n")
     assert str(target(project, "example/deep")) == "2.0"
     assert str(target(project, "other")) == "1.8"
-
-
-def test_what_a_project_is_installed_by_counts_where_nothing_is_declared(project) -> None:
-    project.write("docker/Dockerfile", "FROM pytorch/pytorch:1.4-cuda10.1-cudnn7-devel\n")
-    assert str(target(project)) == "1.4"
-    assert str(target(project, "models/deep")) == "1.4"
-    project.write("requirements.txt", "numpy\ntorch>=2.0\n")
-    assert str(target(project)) == "2.0"
 
 
 def test_the_repository_is_the_border(project) -> None:
