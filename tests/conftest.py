@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from torchlint.checking import end_deep_thread
+from torchlint.deep import end_deep_thread
 from torchlint.registry import ENGINE_RULES, all_rules, load
 
 

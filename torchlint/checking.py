@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import re
-import sys
-import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from torchlint import registry, suppress
+from torchlint.deep import with_deep_stack
 from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.imports import is_test
 from torchlint.preferences import DEFAULT, Preferences
@@ -27,7 +24,6 @@ from torchlint.syntax.validity import is_for_python_2, looks_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from typing import TypeAlias
 
     import libcst as cst
     from packaging.version import Version
@@ -40,19 +36,10 @@ if TYPE_CHECKING:
     from torchlint.syntax.places import Places
     from torchlint.training.script import Script
 
-    # a function for the deep thread, and where it tells that it is done or what was raised
-    _Task: TypeAlias = tuple[Callable[[], object], SimpleQueue[BaseException | None]]
-
-T = TypeVar("T")
-
-STACK = 256 * 1024 * 1024  # bytes of address space; only what is used becomes memory
-RECURSION = 50_000  # frames: a chain of 1,000 links takes some 4,000 of them in libcst's codegen
 TIME_LIMIT = 120.0  # seconds of CPU time for one file, looked at between the phases
 
 ALONE = "script.py"  # the path of a text that belongs to no project
-_KEYWORDS = "`async` and `await` are keywords from Python 3.7 on"
 _TEMPLATE = re.compile(r"^\s*\{%.*%\}", re.MULTILINE)
-_deep = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,83 +176,6 @@ def _is_parsed(source: Source, options: Options) -> bool:
     return options.projects.of(source.path).holds(source.path, source.text)
 
 
-def with_deep_stack(function: Callable[[], T]) -> T:
-    """Run a function where deep recursion is harmless: libcst recurses with the nesting of code.
-
-    A thread with a large stack runs it; its result or exception is passed on.  Inside of that
-    thread the function is simply called.
-    """
-    if getattr(_deep, "inside", False):
-        return function()
-    if not _workers:
-        _workers.append(_DeepWorker())
-    outcome: list[T] = []
-    limit = sys.getrecursionlimit()
-    try:
-        sys.setrecursionlimit(max(limit, RECURSION))
-        failure = _workers[0].run(lambda: outcome.append(function()))
-    except BaseException:
-        end_deep_thread()  # interrupted while it waited: the thread may be at work for long
-        raise
-    finally:
-        sys.setrecursionlimit(limit)
-    if failure is not None:
-        raise failure
-    return outcome[0]
-
-
-def end_deep_thread() -> None:
-    """Have the thread end when it is done with what it is at; what comes next starts another."""
-    while _workers:
-        _workers.pop().end()
-
-
-class _DeepWorker:
-    """A thread with a large stack that runs one function after another.
-
-    One thread for all files rather than one for each: a new thread pays for its stack and its
-    heap anew, 5 % of a check.  It is a daemon, so that nothing waits for it at the end.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
-        size = threading.stack_size(STACK)
-        try:
-            threading.Thread(target=self._work, name="torchlint", daemon=True).start()
-        finally:
-            threading.stack_size(size)
-
-    def run(self, task: Callable[[], object]) -> BaseException | None:
-        """Have the thread run a function; return what it raised."""
-        reply: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._tasks.put((task, reply))
-        return reply.get()
-
-    def end(self) -> None:
-        """Have the thread end when it has run what it was given."""
-        self._tasks.put(None)
-
-    def _work(self) -> None:
-        _deep.inside = True
-        while (next_one := self._tasks.get()) is not None:
-            task, reply = next_one
-            reply.put(_failure_of(task))
-            del next_one, task, reply  # what they hold is not kept until the next one comes
-
-
-def _failure_of(task: Callable[[], object]) -> BaseException | None:
-    try:
-        task()
-    except BaseException as error:  # noqa: BLE001 - it is raised again in the calling thread
-        return error
-    return None
-
-
-_workers: list[_DeepWorker] = []  # one at most
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_workers.clear)  # a child has none of its parent's threads
-
-
 def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     """Parse, ask the rules, and place what they find; with the cyclic collector paused.
 
@@ -302,7 +212,7 @@ def _ask(source: Source, options: Options, rules: list[Rule]) -> Checked:
             clock.look(rule.code)
         placed = _place(source, module, found, errors) if found else []
         clock.look("placing the findings")
-        return _finish(source, options, placed, errors, _old_python(source, module))
+        return _finish(source, options, placed, errors)
     finally:
         if options.projects is None or source.path is None:
             script.connected.release()
@@ -325,19 +235,13 @@ def _finish(
     options: Options,
     placed: list[suppress.Placed],
     errors: list[InternalError],
-    invalid: Diagnostic | None = None,
 ) -> Checked:
     """Apply the suppression comments and sort.
 
     Which of them are unused cannot be said where a rule failed.
-
-    ``invalid`` says that the file is no Python that runs today: no comment suppresses that, and
-    nothing in the file gets a fix, whose result no Python at hand could judge.
     """
     selected: Collection[str] = {rule.code for rule in options.rules} if not errors else ()
     kept = suppress.suppress(source, placed, selected)
-    if invalid is not None:
-        kept = [invalid, *(replace(item, fix=None) for item in kept)]
     kept.sort(key=lambda item: (item.span.start, item.span.end, item.code, item.message))
     return Checked(tuple(kept), tuple(errors))
 
@@ -375,31 +279,8 @@ def _syntax_error(source: Source, error: cst.ParserSyntaxError) -> Diagnostic:
         except SyntaxError as better:
             row, column = better.lineno or row, better.offset or 1
             said = better.msg
-            if "async" in source.text or "await" in source.text:
-                ast.parse(source.text, feature_version=(3, 6))
-                said = _KEYWORDS
-    start = source.offset(row, column)
-    said = f", so the file was not checked: {said}"
-    return _invalid(source, said, Span(start, start), "Mend it")
-
-
-def _old_python(source: Source, module: Module) -> Diagnostic | None:
-    """Report text that only Python before 3.7 takes, though it was checked."""
-    from torchlint.syntax.parsing import OldKeyword  # noqa: PLC0415 - imports libcst
-    from torchlint.syntax.places import locate  # noqa: PLC0415
-
-    if not (old := module.index.of(OldKeyword)):
-        return None
-    return _invalid(
-        source,
-        f": {_KEYWORDS}; it was checked as what older Python takes, and nothing in it is fixed",
-        locate(module, old[:1]).span(old[0]),
-        "Write `non_blocking`, as torch calls it from 0.4 on",
-    )
-
-
-def _invalid(source: Source, said: str, span: Span, remedy: str) -> Diagnostic:
-    """Return the finding that says of a file that it is not Python."""
+    at = source.offset(row, column)
+    start = source.location(at)
     template = "{{" in source.filename or _TEMPLATE.search(source.text) is not None
     what = "a template rather than Python" if template else "not valid Python"
     rule = registry.SYNTAX_ERROR
@@ -407,13 +288,13 @@ def _invalid(source: Source, said: str, span: Span, remedy: str) -> Diagnostic:
         source.filename,
         rule.code,
         rule.name,
-        f"this is {what}{said}",
+        f"this is {what}, so the file was not checked: {said}",
         Severity.INFO if template else rule.severity,
-        span,
-        source.location(span.start),
-        source.location(span.end),
-        source.location(span.start).row,
-        help=f"{remedy}, or leave the file out with `exclude`.",
+        Span(at, at),
+        start,
+        start,
+        start.row,
+        help="Mend it, or leave the file out with `exclude`.",
     )
 
 

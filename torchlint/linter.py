@@ -13,14 +13,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from torchlint.checking import (
-    Checked,
-    Options,
-    announce,
-    check_source,
-    examine,
-    with_deep_stack,
-)
+from torchlint.checking import Checked, Options, announce, check_source, examine
+from torchlint.deep import with_deep_stack
 from torchlint.errors import InternalError, TorchlintError, UnreadableFileError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION
 from torchlint.rule import rule_code

@@ -27,6 +27,7 @@ SYNTAX_ERROR = Rule(
     0,
     (),
     "torchlint",
+    in_tests=True,
 )
 UNUSED_SUPPRESSION = Rule(
     "TL002",
@@ -37,6 +38,7 @@ UNUSED_SUPPRESSION = Rule(
     0,
     (),
     "torchlint",
+    in_tests=True,
 )
 ENGINE_RULES = (SYNTAX_ERROR, UNUSED_SUPPRESSION)
 
@@ -48,10 +50,6 @@ The file is not valid Python.
 A file that cannot be parsed cannot be trained with, and nothing else can be said about it.
 The other files are still checked.  Python 2 code is reported here too, where it has to do with
 torch.
-
-A script for Python 3.6 and older that passes `x.cuda(async=True)` is checked all the same, where
-that keyword is all that today's Python refuses; `async` is read as `non_blocking`, the name that
-torch gave it.  None of its findings has a fix.
 
 ## Bad
     def train(model:
@@ -65,7 +63,7 @@ Templates (`{% if %}` in a line of its own, `{{...}}` in the path) are reported 
 
 ## Fix safety
 There is no fix.  This finding cannot be deselected, nor suppressed: it would hide that the file was
-not checked, or that no Python of today runs it.
+not checked.
 """,
     UNUSED_SUPPRESSION.code: """\
 A suppression comment that suppresses nothing.

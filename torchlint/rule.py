@@ -84,7 +84,7 @@ class Rule:
     package: str = "torchlint_rules"
     level: Level = Level.E0
     needs: Needs = Needs.NOTHING
-    in_tests: bool = True
+    in_tests: bool = False
 
     @property
     def module(self) -> str:

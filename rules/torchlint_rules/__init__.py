@@ -58,7 +58,6 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E2,
         words=(("DataLoader",),),
-        in_tests=False,
     ),
     Rule(
         code="TL102",
@@ -69,7 +68,6 @@ RULES: tuple[Rule, ...] = (
         group=4,
         needs=Needs.GPU,
         words=(("DataLoader",), GPU),
-        in_tests=False,
     ),
     Rule(
         code="TL103",
@@ -80,7 +78,6 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E2,
         words=(("DataLoader",),),
-        in_tests=False,
     ),
     Rule(
         code="TL104",
@@ -90,7 +87,6 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=4,
         words=(Nearby(("TensorDataset",)), ("DataLoader",)),
-        in_tests=False,
     ),
     Rule(
         code="TL105",
@@ -100,6 +96,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=(("DataLoader",),),
+        in_tests=True,
     ),
     Rule(
         code="TL106",
@@ -113,7 +110,6 @@ RULES: tuple[Rule, ...] = (
             ("next(", ".next()", "__next__()"),
             ("iter(", "enumerate("),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL108",
@@ -124,7 +120,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         needs=Needs.GPU,
         words=(("Dataset", "collate", "DataLoader"), ("cuda", "device")),
-        in_tests=False,
     ),
     Rule(
         code="TL201",
@@ -135,7 +130,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=((".item", "float(", "int(", ".data[0]"), GPU, STEPS),
-        in_tests=False,
     ),
     Rule(
         code="TL202",
@@ -146,7 +140,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=(READS, GPU, STEPS),
-        in_tests=False,
     ),
     Rule(
         code="TL203",
@@ -157,7 +150,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=(GPU, STEPS),
-        in_tests=False,
     ),
     Rule(
         code="TL204",
@@ -168,7 +160,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=(("cpu", "tolist"), GPU, STEPS),
-        in_tests=False,
     ),
     Rule(
         code="TL205",
@@ -179,7 +170,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=(Nearby(("DataLoader",)), Nearby(("pin_memory",)), (".to(", ".cuda(", ".type(")),
-        in_tests=False,
     ),
     Rule(
         code="TL206",
@@ -190,6 +180,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         needs=Needs.GPU,
         words=((".to(", ".copy_("), ("non_blocking", "pin_memory")),
+        in_tests=True,
     ),
     Rule(
         code="TL208",
@@ -200,7 +191,6 @@ RULES: tuple[Rule, ...] = (
         group=5,
         needs=Needs.GPU,
         words=(("synchronize",),),
-        in_tests=False,
     ),
     Rule(
         code="TL209",
@@ -210,7 +200,6 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=5,
         words=(("empty_cache", "gc", "ipc_collect"), ("empty_cache", "collect")),
-        in_tests=False,
     ),
     Rule(
         code="TL301",
@@ -222,7 +211,6 @@ RULES: tuple[Rule, ...] = (
         level=Level.E2,
         needs=Needs.GPU,
         words=(MAKES, Nearby(("cuda", ".to(", ".type_as(", "device="))),
-        in_tests=False,
     ),
     Rule(
         code="TL302",
@@ -232,7 +220,6 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("tensor(",), ("numpy",)),
-        in_tests=False,
     ),
     Rule(
         code="TL303",
@@ -242,7 +229,6 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=5,
         words=(("ensor(",),),
-        in_tests=False,
     ),
     Rule(
         code="TL310",
@@ -252,7 +238,6 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=8,
         words=(("for ",), STEPS),
-        in_tests=False,
     ),
     Rule(
         code="TL401",
@@ -264,7 +249,6 @@ RULES: tuple[Rule, ...] = (
         words=(
             Nearby(("nn", "odel", "odule", "net", "encoder", "critic", "rator", "timm", "hub.")),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL402",
@@ -274,7 +258,6 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=2,
         words=(("for ", "while ", "def "), ("backward", "append", "+", ".update(", ".add")),
-        in_tests=False,
     ),
     Rule(
         code="TL407",
@@ -285,7 +268,6 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("checkpoint",), ("utils.checkpoint", "utils import")),
-        in_tests=False,
     ),
     Rule(
         code="TL501",
@@ -300,7 +282,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", *PRECISION_SWITCHES)),
             Nearby((*GPU, *PRECISION_SWITCHES)),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL503",
@@ -311,6 +292,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("scale",), (".step",)),
+        in_tests=True,
     ),
     Rule(
         code="TL507",
@@ -326,7 +308,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("Linear", "ttention", "ransformer", "matmul", "mm", "einsum", "@", *TF32)),
             Nearby(("backward", ".step(", "zero_grad", *TF32)),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL601",
@@ -337,7 +318,6 @@ RULES: tuple[Rule, ...] = (
         group=7,
         level=Level.E1,
         words=(Nearby(("Adam", "SGD", "Adagrad")), Nearby(("optim",))),
-        in_tests=False,
     ),
     Rule(
         code="TL602",
@@ -347,7 +327,6 @@ RULES: tuple[Rule, ...] = (
         fix=UNSAFE,
         group=7,
         words=(("zero_grad", ".grad"),),
-        in_tests=False,
     ),
     Rule(
         code="TL604",
@@ -363,7 +342,6 @@ RULES: tuple[Rule, ...] = (
             ("lerp", "sub_(", "add_(", "1 -", "1-", "1. -", "1.-", "1.0 -", "1.0-", "0.9"),
             Nearby(("backward", ".step(", "zero_grad", "training_step")),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL605",
@@ -373,6 +351,7 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=2,
         words=((".step()",), Nearby(("lr_scheduler", "transformers"))),
+        in_tests=True,
     ),
     Rule(
         code="TL607",
@@ -383,6 +362,7 @@ RULES: tuple[Rule, ...] = (
         group=2,
         level=Level.E3,
         words=(("backward",), (".step(",)),
+        in_tests=True,
     ),
     Rule(
         code="TL701",
@@ -398,7 +378,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("backward", ".step(", "zero_grad")),
             Nearby(("Conv", "conv", "models", "timm")),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL703",
@@ -409,7 +388,6 @@ RULES: tuple[Rule, ...] = (
         group=8,
         level=Level.E2,
         words=(("BatchNorm", "InstanceNorm"),),
-        in_tests=False,
     ),
     Rule(
         code="TL705",
@@ -424,7 +402,6 @@ RULES: tuple[Rule, ...] = (
             Nearby(("cuda", "accelerator", "TrainingArguments", "Accelerator")),
             Nearby(("backward", ".step(", "zero_grad", "TrainingArguments")),
         ),
-        in_tests=False,
     ),
     Rule(
         code="TL713",
@@ -435,7 +412,6 @@ RULES: tuple[Rule, ...] = (
         group=8,
         level=Level.E1,
         words=(("MultiheadAttention",),),
-        in_tests=False,
     ),
     Rule(
         code="TL801",
@@ -446,7 +422,6 @@ RULES: tuple[Rule, ...] = (
         group=8,
         needs=Needs.GPUS,
         words=(SPREADS,),
-        in_tests=False,
     ),
     Rule(
         code="TL802",
@@ -456,7 +431,6 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=8,
         words=(("backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
-        in_tests=False,
     ),
     Rule(
         code="TL804",
@@ -467,6 +441,7 @@ RULES: tuple[Rule, ...] = (
         group=4,
         level=Level.E3,
         words=(("DistributedSampler", "DistributedDataParallel"), ("DataLoader",)),
+        in_tests=True,
     ),
     Rule(
         code="TL901",
@@ -476,7 +451,6 @@ RULES: tuple[Rule, ...] = (
         fix=SAFE,
         group=3,
         words=(("detect_anomaly",),),
-        in_tests=False,
     ),
     Rule(
         code="TL902",
@@ -486,7 +460,6 @@ RULES: tuple[Rule, ...] = (
         fix=None,
         group=3,
         words=(("profiler", "_record_memory_history", "gradcheck"),),
-        in_tests=False,
     ),
     Rule(
         code="TL906",
@@ -500,5 +473,6 @@ RULES: tuple[Rule, ...] = (
             ("cuda.amp", "cpu.amp", "torch.cuda", "torch.cpu"),
             ("amp",),
         ),
+        in_tests=True,
     ),
 )

@@ -95,36 +95,6 @@ def test_a_syntax_error_in_full(project, run) -> None:
     assert " 9 | def train(:\n" in out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--fix"], ["--diff"], ["--output-format", "json"], ["--output-format", "sarif"]],
-    ids=" ".join,
-)
-def test_what_older_python_takes_is_checked_and_not_changed(project, run, arguments) -> None:
-    text = TRAIN.replace('batch.to("cuda")', "batch.cuda(async=True)")
-    file = project.write("old.py", text)
-    result = run("check", *KNOWN, "--unsafe-fixes", *arguments)
-    assert file.read_text() == text
-    if "--diff" in arguments:
-        assert result.out == ""
-    else:
-        assert (result.code, result.err) == (1, "")
-        assert "TL001" in result.out
-        assert "TL602" in result.out
-        assert '"edits"' not in result.out
-        assert '"fixes"' not in result.out
-
-
-def test_comments_suppress_what_is_found_in_older_python(project, check) -> None:
-    text = TRAIN.replace('batch.to("cuda")', "batch.cuda(async=True)")
-    file = project.write("old.py", text)
-    assert "old.py:6:" in check("old.py").out
-    assert check("old.py", "--add-ignore").code == 0
-    assert "ignore[TL602" in file.read_text()
-    result = check("old.py")
-    assert (result.code, "old.py:6:" in result.out, " TL001 " in result.out) == (1, False, True)
-
-
 def test_a_folder_without_python(project, check) -> None:
     project.write("empty/readme.md")
     result = check("empty", "good.py")

@@ -118,13 +118,6 @@ def test_a_syntax_error_is_left_as_it_is(make_rule):
     assert codes(done.remaining) == ["TL001"]
 
 
-def test_a_file_for_older_python_is_left_as_it_is(make_rule):
-    text = HEAD + "x = bad(async=True)\n"
-    done = fix(text, make_rule("TL901", rename("bad", "good")))
-    assert (done.text, done.applied, done.notes) == (text, (), ())
-    assert codes(done.remaining) == ["TL901", "TL001"]
-
-
 def test_a_sub_case_is_fixed_with_its_rule(make_rule):
     def check(script):
         for name in nodes(script.module, cst.Name):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from revealing import evaluated
 
-from torchlint.checking import with_deep_stack
+from torchlint.deep import with_deep_stack
 
 ROOT = Path(__file__).parents[2]
 CHAIN = "\n".join(f"def f{k}(x):\n    return f{k + 1}(x)" for k in range(400))

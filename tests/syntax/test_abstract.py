@@ -174,7 +174,6 @@ def test_the_script_tells_of_files_that_differ(tmp_path, monkeypatch, capsys):
     "text",
     [
         pytest.param("match a:\n    case b:\n        c\n", id="match"),
-        pytest.param("x.cuda(async=True)\n", id="a keyword of old Python"),
         pytest.param("def f[T](a): pass\n", id="parameters of types"),
         pytest.param("class A[T]: pass\n", id="of classes"),
         pytest.param("type A = int\n", id="named types"),

@@ -162,7 +162,7 @@ def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression 
         is_third = place > 1 and arg.keyword is None  # after a device and a type
         if arg.star or is_third or (is_flag and arg.keyword is None):
             return arg.value
-        if _is_keyword(arg, "non_blocking") or _is_keyword(arg, "async"):
+        if _is_keyword(arg, "non_blocking"):
             return arg.value
     return None
 
