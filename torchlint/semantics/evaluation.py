@@ -36,6 +36,7 @@ from torchlint.semantics.values import (
     Instance,
     Iterator,
     Library,
+    Nothing,
     Object,
     Place,
     Sequence,
@@ -190,6 +191,21 @@ class Evaluation:
     def node(self, at: At) -> cst.CSTNode:
         """Return a node by its place."""
         return self.files.modules[at.file].index.nodes[at.number]
+
+    def value(self, node: cst.CSTNode) -> Value:
+        """Return what an expression may be, nothing where it was not evaluated."""
+        return self.values.get(id(node), ())
+
+    def bindings(self, node: cst.CSTNode) -> tuple[Binding, ...]:
+        """Return where a name may have its value from."""
+        return self.reaching.get(id(node), ())
+
+    def library(self, node: cst.CSTNode) -> str:
+        """Return the name of what a library has there, "" where it may be anything else."""
+        match [one for one in self.value(node) if not isinstance(one, Nothing)]:
+            case [Library(name=name)]:
+                return name
+        return ""
 
     def is_dead(self, node: cst.CSTNode, file: int) -> bool:
         """Whether nothing leads to a node in its function: it stands behind a ``return``."""

@@ -16,7 +16,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.names import PACKAGES
-from torchlint.semantics.values import Device, Library, Nothing, Text
+from torchlint.semantics.values import Device, Library, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
@@ -324,7 +324,7 @@ class Script:
 
     def value(self, node: cst.BaseExpression) -> Value:
         """Return what an expression may be."""
-        return self.connected.evaluation.values.get(id(node), ())
+        return self.connected.evaluation.value(node)
 
     def frequency(self, node: cst.CSTNode) -> Frequency:
         """Return how often a node runs."""
@@ -332,10 +332,7 @@ class Script:
 
     def name(self, node: cst.BaseExpression) -> str:
         """Return the name of what a library has there, "" where it may be anything else."""
-        match [one for one in self.value(node) if not isinstance(one, Nothing)]:
-            case [Library(name=name)]:
-                return name
-        return ""
+        return self.connected.evaluation.library(node)
 
     def calls_of(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
         """Yield the calls of functions of libraries, each with the name, in their order.
