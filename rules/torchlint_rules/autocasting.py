@@ -100,7 +100,7 @@ def scaling(
 
 def optimizer_of(script: Script, plain: PlainStep) -> cst.Call | None:
     """Return the one call, a line of its own, that makes the optimizer, where it is not fused."""
-    bindings = script.connected.evaluation.reaching.get(id(plain.optimizer), ())
+    bindings = script.connected.evaluation.bindings(plain.optimizer)
     made = bindings[0].value if len(bindings) == 1 and bindings[0].is_plain else None
     if not isinstance(made, cst.Call) or script.kind(made) != "optimizer":
         return None

@@ -214,5 +214,5 @@ def fix(script: Script, found: list[Blocking]) -> Fix | None:
 
 def is_given(script: Script, copy: DeviceCopy) -> bool:
     """Whether what is copied is a parameter, which others may pass."""
-    bound = script.connected.evaluation.reaching.get(id(copy.tensor), ())
+    bound = script.connected.evaluation.bindings(copy.tensor)
     return any(one.kind is Bind.PARAMETER for one in bound)

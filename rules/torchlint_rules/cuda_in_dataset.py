@@ -211,12 +211,12 @@ def held_on_gpu(script: Script, loader: Loader) -> str:
             assert isinstance(made, cst.Call)
             nodes += [(arg.value, call.file) for arg in made.args]
     for at in datasets.methods(*GIVES):
-        index = evaluation.files.modules[at.file].index
+        index = evaluation.index(at.file)
         nodes += [(item.value, at.file) for item in index.below(evaluation.node(at), cst.Subscript)]
     for node, file in nodes:
         value = script.value(node)
         if value and all(isinstance(o, Tensor) and o.device is Device.CUDA for o in value):
-            return evaluation.files.modules[file].brief(node)
+            return evaluation.module(file).brief(node)
     return ""
 
 

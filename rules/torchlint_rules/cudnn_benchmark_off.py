@@ -173,7 +173,7 @@ def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> 
     can_fix = is_stacked and is_literal and frequency.certain and not is_seeded
     assert switch.written is not None
     model = models[0]
-    name = script.connected.evaluation.files.modules[model.file].brief(model.node)
+    name = script.connected.evaluation.module(model.file).brief(model.node)
     return Finding(
         switch.node,
         f"`{script.module.brief(switch.node)}` keeps cuDNN from trying which algorithm is the "
@@ -194,7 +194,7 @@ def sizes(script: Script, model: StepModel) -> str:
         loop, call = model.step.node, model.run
         if not isinstance(loop, (cst.For, cst.While)) or model.step.file != call.file:
             return ""
-        module = script.connected.evaluation.files.modules[call.file]
+        module = script.connected.evaluation.module(call.file)
         given = [arg.value for arg in call.node.args]
         stays = bool(given) and all(is_unchanged(module, one, loop) for one in given)
         return ALL if stays else ""

@@ -201,7 +201,7 @@ def is_used_after(script: Script, loop: cst.For) -> bool:
         and script.module.index.bound(use) is None
         and any(
             script.module.index.inside(one.node, loop)
-            for one in script.connected.evaluation.reaching.get(id(use), ())
+            for one in script.connected.evaluation.bindings(use)
         )
         for name in script.module.index.below(loop.target, cst.Name)
         for use in script.module.index.named.get(name.value, ())

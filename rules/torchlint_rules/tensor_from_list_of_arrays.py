@@ -291,7 +291,7 @@ def by_callers(script: Script, node: cst.BaseExpression) -> bool:
         one.kind is Bind.PARAMETER
         and isinstance(one.value, cst.Param)
         and one.value.annotation is None
-        for one in script.connected.evaluation.reaching.get(id(node), ())
+        for one in script.connected.evaluation.bindings(node)
     )
 
 

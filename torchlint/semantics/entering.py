@@ -63,7 +63,7 @@ def enter(run: Run) -> None:
         run.env[GRAD] = run.one(Truth(False)), ()
     if isinstance(node, cst.FunctionDef):
         for decorator in node.decorators:
-            _decorate(run, run.evaluation.values.get(id(decorator.decorator), NEVER))
+            _decorate(run, run.evaluation.value(decorator.decorator))
 
 
 def _hook(run: Run) -> Hook | None:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.files import Files
     from torchlint.semantics.values import Alternative
+    from torchlint.syntax.index import Index
+    from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Binding, Scope
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
@@ -184,21 +186,29 @@ class Evaluation:
 
     # -- scopes and names --------------------------------------------------------------------
 
+    def value(self, node: cst.CSTNode | None) -> Value:
+        """Return what an expression may be, NEVER where nothing leads to it."""
+        return self.values.get(id(node), NEVER)
+
+    def bindings(self, node: cst.CSTNode | None) -> tuple[Binding, ...]:
+        """Return the bindings that a name may have its value from."""
+        return self.reaching.get(id(node), ())
+
+    def module(self, file: int) -> Module:
+        """Return a file by its rank."""
+        return self.files.modules[file]
+
+    def index(self, file: int) -> Index:
+        """Return what a walk over a file found out."""
+        return self.files.modules[file].index
+
     def at(self, node: cst.CSTNode, file: int) -> At:
         """Return which node it is, of a file."""
-        return At(file, self.files.modules[file].index.order(node))
+        return At(file, self.index(file).order(node))
 
     def node(self, at: At) -> cst.CSTNode:
         """Return a node by its place."""
-        return self.files.modules[at.file].index.nodes[at.number]
-
-    def value(self, node: cst.CSTNode) -> Value:
-        """Return what an expression may be, nothing where it was not evaluated."""
-        return self.values.get(id(node), ())
-
-    def bindings(self, node: cst.CSTNode) -> tuple[Binding, ...]:
-        """Return where a name may have its value from."""
-        return self.reaching.get(id(node), ())
+        return self.index(at.file).nodes[at.number]
 
     def library(self, node: cst.CSTNode) -> str:
         """Return the name of what a library has there, "" where it may be anything else."""
@@ -209,7 +219,7 @@ class Evaluation:
 
     def is_dead(self, node: cst.CSTNode, file: int) -> bool:
         """Whether nothing leads to a node in its function: it stands behind a ``return``."""
-        above = self.files.modules[file].index.ancestors(node)
+        above = self.index(file).ancestors(node)
         return bool(self.dead) and any(id(one) in self.dead for one in above)
 
     def unit(self, node: cst.FunctionDef | cst.Lambda, around: Unit) -> Unit:
@@ -233,7 +243,7 @@ class Evaluation:
 
     def name(self, file: int, owner: Scope, word: str) -> Cell:
         """Return the cell of a name of a scope."""
-        key = file, self.files.modules[file].index.order(owner.node), word
+        key = file, self.index(file).order(owner.node), word
         found = self._names.get(key)
         if found is None:
             found = self._names[key] = Cell()
@@ -241,7 +251,7 @@ class Evaluation:
 
     def global_name(self, file: int, word: str) -> Cell | None:
         """Return the cell of a name of a module, None where it has no such name."""
-        module = self.files.modules[file]
+        module = self.module(file)
         if word in module.index.root.bindings:
             return self.name(file, module.index.root, word)
         return self.starred(file, module.index.root, word)
@@ -251,7 +261,7 @@ class Evaluation:
         found = self.files.star_home(file, scope, word)
         match found:
             case int():
-                return self.name(found, self.files.modules[found].index.root, word)
+                return self.name(found, self.index(found).root, word)
             case str():
                 return Cell(self.sets.one(Library(canonical(f"{found}.{word}"))))
         return None
@@ -260,7 +270,7 @@ class Evaluation:
         """Whether functions inside of a scope may read its names."""
         found = self._captured.get(id(scope))
         if found is None:
-            index = self.files.modules[file].index
+            index = self.index(file)
             inside = (n for kind in _FUNCTIONS for n in index.below(scope.node, kind))
             found = self._captured[id(scope)] = any(node is not scope.node for node in inside)
         return found
@@ -400,7 +410,7 @@ class Evaluation:
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
         if given is not None and given.always:
             return given.value
-        default = NEVER if param.default is None else self.values.get(id(param.default), NEVER)
+        default = NEVER if param.default is None else self.value(param.default)
         rest = given.value if given else NEVER if is_sure and default else self.sets.unknown
         return self.sets.union(default, rest)
 

@@ -128,7 +128,7 @@ def unwrapped(evaluation: Evaluation, dataset: Value) -> Value:
         node = evaluation.node(one.call)
         assert isinstance(node, cst.Call)
         for arg in node.args[:1]:
-            value = evaluation.values.get(id(arg.value), NEVER)
+            value = evaluation.value(arg.value)
             is_several = one.kind == "torch.utils.data.ConcatDataset"
             for each in value:
                 if is_several and isinstance(each, Sequence):
@@ -189,19 +189,19 @@ def _row(run: Run, call: At) -> Value:
 
 def _column(run: Run, node: cst.BaseExpression) -> list[Tensor]:
     """Return what certainly is a tensor: ``x.to(device)`` lives there, whatever ``x`` is."""
-    value = run.evaluation.values.get(id(node), ())
+    value = run.evaluation.value(node)
     known = [one for one in value if isinstance(one, Tensor)]
     if known:
         return known
     made: cst.CSTNode | None = node
-    bound = run.evaluation.reaching.get(id(node), ())
+    bound = run.evaluation.bindings(node)
     if len(bound) == 1 and bound[0].is_plain:
         made = bound[0].value
     match made:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="cuda"))):
             return [Tensor(Device.CUDA)]
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="to")), args=[first, *_]):
-            return [Tensor(device_of(run.evaluation.values.get(id(first.value), ())))]
+            return [Tensor(device_of(run.evaluation.value(first.value)))]
     return [Tensor()]
 
 

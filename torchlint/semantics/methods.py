@@ -355,7 +355,7 @@ def _run_by_engine(run: Run, made: At, data: Value) -> Value:
     node = run.evaluation.node(made)
     assert isinstance(node, cst.Call)
     for arg in node.args[:1]:
-        for one in run.evaluation.values.get(id(arg.value), ()):
+        for one in run.evaluation.value(arg.value):
             if isinstance(one, Function):
                 values = [run.sets.unknown, element_of(run, data)]
                 run.evaluation.push(run, one.at, values, made)

@@ -107,7 +107,7 @@ def narrow(run: Run, test: cst.BaseExpression, *, truth: bool) -> None:
                 lambda one: isinstance(one, Unknown) or isinstance(one, Nothing) is is_none,
             )
         case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as name), *rest]):
-            _by_type(run, name, run.evaluation.values.get(id(func), ()), rest, truth=truth)
+            _by_type(run, name, run.evaluation.value(func), rest, truth=truth)
 
 
 def _by_type(
@@ -115,7 +115,7 @@ def _by_type(
 ) -> None:
     match function:
         case (Library(name="builtins.isinstance"),):
-            types = [run.evaluation.values.get(id(arg.value), ()) for arg in rest]
+            types = [run.evaluation.value(arg.value) for arg in rest]
         case (Library(name="torch.is_tensor"),):
             types = [function]
         case _:

@@ -43,19 +43,19 @@ class Accumulation:
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the code of the test, or of how many passes there are."""
-        return self.region.evaluation.files.modules[self.file].brief(node)
+        return self.region.evaluation.module(self.file).brief(node)
 
     @property
     def step_code(self) -> str:
         """The code of the optimizer's step."""
-        return self.region.evaluation.files.modules[self.step.file].brief(self.step.node)
+        return self.region.evaluation.module(self.step.file).brief(self.step.node)
 
     @property
     def is_by_hand(self) -> bool:
         """Whether no framework does all of it: ``with accelerator.accumulate(model):``."""
         evaluation = self.region.evaluation
         for file, scope in self.region.scopes:
-            index = evaluation.files.modules[file].index
+            index = evaluation.index(file)
             for name in index.named.get("accumulate", ()):
                 call = index.parent(index.parent(name) or name)
                 is_entered = call is not None and isinstance(index.parent(call), cst.WithItem)
@@ -75,7 +75,7 @@ class Accumulation:
     @property
     def passes(self) -> int | None:
         """How many backward passes there are, None where nothing tells, or one by default."""
-        value = self.region.evaluation.values.get(id(self.every), ()) if self.every else ()
+        value = self.region.evaluation.value(self.every) if self.every else ()
         numbers = [one for one in value if isinstance(one, Number)]
         if len(numbers) != 1 or len(value) != 1 or numbers[0].value is None:
             return None
@@ -196,7 +196,7 @@ def remainder(
     """Return ``(i + 1) % k`` of a test that holds where it is a number, else None."""
     match test:
         case cst.Name() if depth < _DEPTH:
-            found = evaluation.reaching.get(id(test), ())
+            found = evaluation.bindings(test)
             if len(found) == 1 and found[0].is_plain:
                 return remainder(evaluation, found[0].value, truth=truth, depth=depth + 1)
         case cst.BooleanOperation(left=left, right=right):
@@ -228,7 +228,7 @@ def _counted(evaluation: Evaluation, condition: Condition) -> bool:
 def _turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> bool | None:
     """Whether a remainder counts the turns of the region, None where that is not seen."""
     evaluation = region.evaluation
-    module = evaluation.files.modules[condition.file]
+    module = evaluation.module(condition.file)
     index, loop = module.index, region.node
     here = condition.file == region.file and index.inside(condition.test, loop)
     if not here or not isinstance(loop, (cst.For, cst.While)):
@@ -242,14 +242,14 @@ def _turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> 
                 any(isinstance(one, cst.Attribute) and module.code(one) == code for one in changed)
                 or None
             )
-        bindings = evaluation.reaching.get(id(name), ())
+        bindings = evaluation.bindings(name)
         if any(one.kind is not Bind.PARAMETER and index.inside(one.node, loop) for one in bindings):
             return True
     return False
 
 
 def _is_one(evaluation: Evaluation, every: cst.BinaryOperation) -> bool:
-    value = evaluation.values.get(id(every.right), ())
+    value = evaluation.value(every.right)
     return bool(value) and all(
         isinstance(one, Number) and one.value == 1 and one.option is None for one in value
     )

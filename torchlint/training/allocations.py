@@ -122,14 +122,14 @@ def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
 
 def _target(evaluation: Evaluation, move: cst.Call, func: cst.Attribute) -> Device | None:
     """Return the device that a call moves to, None where it moves nothing, or only perhaps."""
-    value = evaluation.values.get(id(move), ())
+    value = evaluation.value(move)
     devices = {one.device for one in value if isinstance(one, Tensor)}
     if Device.CUDA in devices:
         return Device.CUDA
     where = move_argument(move)
     if func.attr.value != "to" or Device.UNKNOWN not in devices or where is None:
         return None
-    named = evaluation.values.get(id(where), ())
+    named = evaluation.value(where)
     if any(isinstance(one, Tensor) for one in named):
         return None
     is_place = any(isinstance(one, (Place, Text)) for one in named)
@@ -153,13 +153,13 @@ def _origins(
     """Yield what made the tensor that an expression gives, below methods that change nothing."""
     methods: list[str] = []
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        value = evaluation.values.get(id(node.func.value), ())
+        value = evaluation.value(node.func.value)
         name = node.func.attr.value
         if name not in SAME | FILLS or not any(isinstance(one, Tensor) for one in value):
             break
         methods.append(name)
         node = node.func.value
-    for one in evaluation.values.get(id(node), ()):
+    for one in evaluation.value(node):
         if isinstance(one, Tensor) and one.made is not None and one.device is Device.HOST:
             made = evaluation.node(one.made)
             function = maker(evaluation, made) if isinstance(made, cst.Call) else None
@@ -229,10 +229,10 @@ def is_whole(evaluation: Evaluation, node: cst.CSTNode | None) -> bool:
         case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
             return True
         case cst.Name():
-            bound = evaluation.reaching.get(id(node), ())
+            bound = evaluation.bindings(node)
             if bound and all(_binds_whole(evaluation, one) for one in bound):
                 return True
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     return bool(value) and all(isinstance(n, Number) and isinstance(n.value, int) for n in value)
 
 
@@ -291,7 +291,7 @@ def _is_only_moved(evaluation: Evaluation, uses: list[tuple[int, cst.BaseExpress
 
 
 def _hands_on(evaluation: Evaluation, file: int, node: cst.CSTNode) -> bool:
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     parent = index.parent(node)
     match parent:
         case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
@@ -335,4 +335,4 @@ def array_of(evaluation: Evaluation, made: cst.Call, uses: Holders) -> cst.Call 
 
 
 def _values(evaluation: Evaluation, node: cst.BaseExpression) -> Value:
-    return evaluation.values.get(id(node), ())
+    return evaluation.value(node)

@@ -112,7 +112,7 @@ class AmpNames:
         found: set[str] = set()
         for module in self._script.connected.files.modules:
             for call in module.index.of(cst.Call):
-                value: Value = evaluation.values.get(id(call.func), ())
+                value: Value = evaluation.value(call.func)
                 for one in value:
                     if isinstance(one, Object) and one.kind == PARTIAL and one.call is not None:
                         value = (*value, *evaluation.attribute(one.call, "func").value)

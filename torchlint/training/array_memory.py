@@ -73,10 +73,10 @@ class ArrayMemory:
     @property
     def module(self) -> Module:
         """The file."""
-        return self.evaluation.files.modules[self.file]
+        return self.evaluation.module(self.file)
 
     def _value(self, node: cst.CSTNode) -> Value:
-        return self.evaluation.values.get(id(node), ())
+        return self.evaluation.value(node)
 
     def _is_array(self, node: cst.CSTNode) -> bool:
         value = self._value(node)
@@ -189,7 +189,7 @@ class ArrayMemory:
 
     def _bindings(self, node: cst.CSTNode, depth: int) -> Iterator[Binding]:
         """Yield what a name got its array from; ``a += 1`` changes the one that it had."""
-        for one in self.evaluation.reaching.get(id(node), ()):
+        for one in self.evaluation.bindings(node):
             value = one.value
             if one.kind is Bind.AUGMENT and isinstance(value, cst.AugAssign) and depth < DEEPEST:
                 yield from self._bindings(value.target, depth + 1)

@@ -89,7 +89,7 @@ class Asked:
             parts.append(call.func.value)
         for part in parts:
             self._add(part, file)
-            for one in self.evaluation.values.get(id(part), ()):
+            for one in self.evaluation.value(part):
                 if isinstance(one, Tensor):
                     self.graph.update(one.graph)
 
@@ -112,7 +112,7 @@ class Asked:
     # -- one step back -----------------------------------------------------------------------
 
     def _follow(self, node: cst.CSTNode, file: int) -> None:
-        value: Value = self.evaluation.values.get(id(node), ())
+        value: Value = self.evaluation.value(node)
         if value and all(_is_no_tensor(one) for one in value):
             return
         self._kept_in(value)
@@ -136,7 +136,7 @@ class Asked:
             case cst.NamedExpr(value=inner):
                 self._add(inner, file)
             case _:
-                for child in self.evaluation.files.modules[file].index.children(node):
+                for child in self.evaluation.index(file).children(node):
                     if isinstance(
                         child, (cst.BaseExpression, cst.BaseElement, cst.BaseDictElement)
                     ):
@@ -146,7 +146,7 @@ class Asked:
         found = self.evaluation.reaching.get(id(node))
         if found:
             return found
-        owner = self.evaluation.files.modules[file].index.scope(node).owner(node.value)
+        owner = self.evaluation.index(file).scope(node).owner(node.value)
         return tuple(owner.bindings.get(node.value, ())) if owner else ()
 
     def _bound(self, binding: Binding, file: int) -> None:
@@ -166,7 +166,7 @@ class Asked:
 
     def _passed(self, param: cst.Param, file: int) -> None:
         """Go on with what callers pass; such a call is asked as well, through what it keeps."""
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         function = next(one for one in index.ancestors(param) if isinstance(one, _FUNCTIONS))
         unit = self.evaluation.units[self.evaluation.at(function, file)]
         for caller, call in unit.callers.values():
@@ -179,7 +179,7 @@ class Asked:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _STOPS:
             return
-        value = self.evaluation.values.get(id(func), ())
+        value = self.evaluation.value(func)
         is_seen = bool(value)
         for one in value:
             match one:
@@ -200,10 +200,10 @@ class Asked:
     # -- what attributes and containers were given -------------------------------------------
 
     def _stored(self, node: cst.Attribute) -> None:
-        owners = {one.cls for one in self.evaluation.values.get(id(node.value), ())
+        owners = {one.cls for one in self.evaluation.value(node.value)
                   if isinstance(one, Instance)}  # fmt: skip
         for value, target, file in self.stores.get(node.attr.value, ()):
-            others = {one.cls for one in self.evaluation.values.get(id(target.value), ())
+            others = {one.cls for one in self.evaluation.value(target.value)
                       if isinstance(one, Instance)}  # fmt: skip
             if not owners or not others or self._are_related(owners, others):
                 self._add(value, file)
@@ -245,7 +245,7 @@ class Asked:
                             self._given(giver)
 
     def _given(self, giver: At) -> None:
-        index = self.evaluation.files.modules[giver.file].index
+        index = self.evaluation.index(giver.file)
         node = self.evaluation.node(giver)
         if isinstance(node, cst.Call):
             for arg in node.args:
@@ -279,7 +279,7 @@ def passed_to(
 ) -> Iterator[cst.BaseExpression]:
     """Yield the expressions that a call passes for a parameter of a function."""
     assert not isinstance(unit.node, cst.Module)
-    passed = [passed_with(evaluation, a, evaluation.values.get(id(a.value), ())) for a in call.args]
+    passed = [passed_with(evaluation, a, evaluation.value(a.value)) for a in call.args]
     names = [param.name.value for param in parameters(unit.node)]
     is_method = evaluation.class_around(unit) is not None and not _is_plain(evaluation, call, unit)
     found = bound(names[is_method:], passed)[0].get(name)
@@ -291,7 +291,7 @@ def passed_to(
 
 def _is_plain(evaluation: Evaluation, call: cst.Call, unit: Unit) -> bool:
     """Whether a method is called with its object as an argument."""
-    func = evaluation.values.get(id(call.func), ())
+    func = evaluation.value(call.func)
     return any(
         isinstance(one, Function) and one.at == unit.at and one.owner is None for one in func
     )

@@ -81,7 +81,7 @@ def _over_tensors(script: Script, node: cst.CSTNode, depth: int = 0) -> bool:
 def _definitions(script: Script, name: cst.Name) -> Iterator[cst.CSTNode]:
     """Yield what a name is given, also as one of several."""
     owner = script.module.index.scope(name).owner(name.value)
-    bindings = script.connected.evaluation.reaching.get(id(name), ())
+    bindings = script.connected.evaluation.bindings(name)
     for one in bindings or (owner.bindings[name.value] if owner else ()):
         match one.value, one.path:
             case cst.Tuple(elements=elements), (place,) if place < len(elements):
@@ -114,7 +114,7 @@ def _is_of_turn(script: Script, name: cst.Name, loop: cst.For) -> bool:
     """Whether a loop gives a name its value, which may have been changed in place since."""
     return any(bound.value == name.value for bound in _names(script, loop)) and all(
         binding.kind is Bind.AUGMENT or script.module.index.inside(binding.node, loop.target)
-        for binding in script.connected.evaluation.reaching.get(id(name), ())
+        for binding in script.connected.evaluation.bindings(name)
     )
 
 
@@ -124,7 +124,7 @@ def _names(script: Script, loop: cst.For) -> Iterator[cst.Name]:
 
 def _only_value(script: Script, name: cst.Name) -> cst.CSTNode | None:
     """Return the expression that a name stands for, if there is only one."""
-    match script.connected.evaluation.reaching.get(id(name), ()):
+    match script.connected.evaluation.bindings(name):
         case [binding] if binding.is_plain:
             return binding.value
         case _:

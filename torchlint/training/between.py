@@ -31,7 +31,7 @@ def conditions(
 
     What comes after ``if x: continue`` is under ``not x``.
     """
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     found: list[Condition] = []
     child = node
     for above in index.ancestors(node):
@@ -56,7 +56,7 @@ def loops(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[cst.CSTNode]:
     """Return the loops between a node and something around it, from the outside in."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     found: list[cst.CSTNode] = []
     child = node
     for above in index.ancestors(node):
@@ -75,7 +75,7 @@ def enclosing(
     """Return the ``with`` blocks between a node and something around it, from the inside out."""
     found: list[cst.With] = []
     child = node
-    for above in evaluation.files.modules[file].index.ancestors(node):
+    for above in evaluation.index(file).ancestors(node):
         if above is outer:
             break
         if isinstance(above, cst.With) and child is above.body:

@@ -32,7 +32,7 @@ class Carriers:
 
     def is_same(self, one: cst.BaseExpression, other: cst.BaseExpression, file: int) -> bool:
         """Whether two expressions of a file are one carrier, by how they are written."""
-        module = self.evaluation.files.modules[file]
+        module = self.evaluation.module(file)
         if type(one) is not type(other) or not module.same(one, other):
             return False
         first, second = root(one), root(other)
@@ -91,7 +91,7 @@ class Carriers:
 
     def _is_first(self, node: cst.CSTNode, file: int) -> bool:
         """``if self.total is None:``, ``if name not in totals:``: that is set once."""
-        for above in self.evaluation.files.modules[file].index.ancestors(node):
+        for above in self.evaluation.index(file).ancestors(node):
             match above:
                 case cst.If(test=cst.Comparison(comparisons=[target])):
                     if isinstance(target.operator, (cst.Is, cst.NotIn)):
@@ -117,7 +117,7 @@ class Carriers:
         """Return the outermost loop around a node, in its function, that turns at a rate."""
         found = None
         unit = unit_around(self.evaluation, node, file)
-        for above in self.evaluation.files.modules[file].index.ancestors(node):
+        for above in self.evaluation.index(file).ancestors(node):
             if above is unit.node:
                 break
             if isinstance(above, _LOOPS):
@@ -147,14 +147,14 @@ class Carriers:
 
     def _is_library(self, func: cst.BaseExpression) -> bool:
         return any(hasattr(one, "name") and not isinstance(one, Method)
-                   for one in self.evaluation.values.get(id(func), ()))  # fmt: skip
+                   for one in self.evaluation.value(func))  # fmt: skip
 
     def _is_operation(self, call: cst.Call) -> bool:
         """Whether a call's result has the graph of what it is given: ``torch.cat``, ``a.add``."""
-        given = self.evaluation.values.get(id(call), ())
+        given = self.evaluation.value(call)
         if given and all(isinstance(one, (Number, Truth)) for one in given):  # ``a.size(0)``
             return False
-        found = self.evaluation.values.get(id(call.func), ())
+        found = self.evaluation.value(call.func)
         return any(
             isinstance(one.owner, Tensor)
             if isinstance(one, Method)

@@ -262,7 +262,7 @@ class Compilation:
         )
 
     def _value(self, node: cst.BaseExpression) -> Value:
-        return self.evaluation.values.get(id(node), ())
+        return self.evaluation.value(node)
 
 
 def _is_compiler(one: Alternative) -> bool:

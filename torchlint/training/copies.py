@@ -95,16 +95,16 @@ def all_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
 
 def device_copies(evaluation: Evaluation, file: int) -> Several[DeviceCopy]:
     """Yield the copies of a file, in the order of the walk."""
-    for call in evaluation.files.modules[file].index.of(cst.Call):
+    for call in evaluation.index(file).of(cst.Call):
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
             continue
-        methods = evaluation.values.get(id(func), ())
+        methods = evaluation.value(func)
         if not any(isinstance(one, Method) and isinstance(one.owner, Tensor) for one in methods):
             continue
         found = targets_of(evaluation, call, func.attr.value)
         if found is not None:
-            flag, value = _non_blocking(evaluation, call), evaluation.values.get(id(func.value), ())
+            flag, value = _non_blocking(evaluation, call), evaluation.value(func.value)
             yield DeviceCopy(call, file, func.value, value, *found, flag)
 
 
@@ -133,7 +133,7 @@ def targets_of(
     if name == "cpu":
         return frozenset({Device.HOST}), None
     if name == "type":
-        types = [one for arg in call.args[:1] for one in evaluation.values.get(id(arg.value), ())]
+        types = [one for arg in call.args[:1] for one in evaluation.value(arg.value)]
         words = [getattr(one, "name", None) or getattr(one, "value", "") for one in types]
         moves = [str(word).startswith("torch.cuda.") for word in words]
         targets = (Device.CUDA, Device.HOST) if not all(moves) else (Device.CUDA,)
@@ -142,7 +142,7 @@ def targets_of(
     if name == "cuda":
         return frozenset({Device.CUDA}), given[0] if given else None
     for node in given:
-        value = evaluation.values.get(id(node), ())
+        value = evaluation.value(node)
         if value and all(_is_type(one) for one in value):
             continue
         tensors = {one.device for one in value if isinstance(one, Tensor)}
@@ -157,7 +157,7 @@ def _is_type(one: Alternative) -> bool:
 def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression | None:
     """Return what says whether the host waits: by keyword, by place, or hidden in a star."""
     for place, arg in enumerate(call.args):
-        value = evaluation.values.get(id(arg.value), ())
+        value = evaluation.value(arg.value)
         is_flag = place > 0 and any(isinstance(one, (Truth, Number)) for one in value)
         is_third = place > 1 and arg.keyword is None  # after a device and a type
         if arg.star or is_third or (is_flag and arg.keyword is None):
@@ -203,9 +203,9 @@ class Batches:
         return not is_sure and (self._is_item(copy) or not self.loader.lacks("collate_fn"))
 
     def _is_item(self, copy: DeviceCopy) -> bool:
-        bound = self.evaluation.reaching.get(id(copy.tensor), ())
+        bound = self.evaluation.bindings(copy.tensor)
         over = [one.value for one in bound if one.kind is Bind.FOR and not one.path]
-        values = (self.evaluation.values.get(id(one), ()) for one in over)
+        values = (self.evaluation.value(one) for one in over)
         return any(self.evaluation.loader_of(value) == self.loader.at for value in values)
 
     def becomes_list(self) -> bool:
@@ -261,7 +261,7 @@ class Batches:
     def _is_of(self, copy: DeviceCopy, cls: ClassOf) -> bool:
         if not isinstance(copy.tensor, cst.Attribute):
             return False
-        owners = self.evaluation.values.get(id(copy.tensor.value), ())
+        owners = self.evaluation.value(copy.tensor.value)
         return any(isinstance(one, Instance) and one.cls == cls.at for one in owners)
 
 

@@ -49,7 +49,7 @@ def _run_in(
 ) -> Iterator[tuple[list[cst.CSTNode], int]]:
     """Yield the nodes of a loop and of the functions that it calls, each with their file."""
     evaluation = effects.evaluation
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     yield _nodes(index, getattr(loop, "body", loop)), file
     waiting = [
         target
@@ -85,7 +85,7 @@ class _Changes:
     word: str
 
     def value(self, node: cst.CSTNode) -> Value:
-        return self.effects.evaluation.values.get(id(node), ())
+        return self.effects.evaluation.value(node)
 
     def in_node(self, node: cst.CSTNode, file: int) -> bool:
         """Whether a node by itself changes the dataset."""
@@ -125,7 +125,7 @@ class _Changes:
                 return self.loader.at in loaders_in(self.value(inner))
         if known or given.node is None or file != self.loader.at.file:
             return False
-        index = self.effects.evaluation.files.modules[file].index
+        index = self.effects.evaluation.index(file)
         name = dotted(node)
         root = root_of(node)
         other = root_of(given.node)
@@ -139,7 +139,7 @@ class _Changes:
 
     def _may_change(self, call: cst.Call, func: cst.Attribute, file: int) -> bool:
         """Whether a method of the dataset changes it; one that is not seen, as a statement."""
-        module = self.effects.evaluation.files.modules[file]
+        module = self.effects.evaluation.module(file)
         value = self.value(func)
         functions = [one for one in value if isinstance(one, Function)]
         if functions:
@@ -174,7 +174,7 @@ def _mutates(effects: Effects, at: At, depth: int) -> bool:
                 if is_own(_holder(target)):
                     return True
             case cst.Call(func=func, args=args):
-                called = effects.evaluation.values.get(id(func), ())
+                called = effects.evaluation.value(func)
                 if _shuffles(called) and any(is_own(arg.value) for arg in args):
                     return True
                 if not (isinstance(func, cst.Attribute) and is_own(func.value)):

@@ -152,8 +152,8 @@ class Datasets:
     def _of_functions(self, functions: list[At]) -> Cost:
         is_known = True
         for site, file in reached(self.effects, functions):
-            module = self.evaluation.files.modules[file]
-            for one in self.evaluation.values.get(id(site.node.func), ()):
+            module = self.evaluation.module(file)
+            for one in self.evaluation.value(site.node.func):
                 work = _works(one)
                 if work:
                     return Cost(module.brief(site.node))
@@ -177,7 +177,7 @@ class Datasets:
             case cst.Attribute(attr=cst.Name(value="cuda")):
                 return True
             case cst.Attribute(attr=cst.Name(value="to")) if call.args:
-                where = self.evaluation.values.get(id(call.args[0].value), ())
+                where = self.evaluation.value(call.args[0].value)
                 return device_of(where) is Device.CUDA
         return False
 
@@ -213,7 +213,7 @@ class Datasets:
             ]
             for call in kept:
                 if call is not None and id(node := self.evaluation.node(call)) not in given:
-                    return self.evaluation.files.modules[call.file].brief(node)
+                    return self.evaluation.module(call.file).brief(node)
         return ""
 
 

@@ -43,7 +43,7 @@ def is_dense(
     if id(node) in way or len(way) > DEEPEST:
         return False
     way |= {id(node)}
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     if value and all(isinstance(one, (Number, Truth, Text)) for one in value):
         return True
     made = [one.made for one in value if isinstance(one, Tensor) and one.made is not None]
@@ -52,7 +52,7 @@ def is_dense(
         return all(isinstance(call, cst.Call) and is_dense(evaluation, call, way) for call in calls)
     match node:
         case cst.Name():
-            bound = evaluation.reaching.get(id(node), ())
+            bound = evaluation.bindings(node)
             return bool(bound) and all(_is_bound_dense(evaluation, one, way) for one in bound)
         case cst.Attribute(value=inner, attr=cst.Name(value=name)):
             if value and all(isinstance(one, Library) for one in value):
@@ -96,7 +96,7 @@ def _is_bound_dense(evaluation: Evaluation, bound: Binding, way: frozenset[int])
 
 def _returned(evaluation: Evaluation, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what functions of the project return to a call."""
-    for one in evaluation.values.get(id(call.func), ()):
+    for one in evaluation.value(call.func):
         unit = evaluation.units.get(one.at) if isinstance(one, Function) else None
         for statement in unit.module.index.below(unit.node, cst.Return) if unit else ():
             if statement.value is not None:
@@ -104,7 +104,7 @@ def _returned(evaluation: Evaluation, call: cst.Call) -> Iterator[cst.BaseExpres
 
 
 def _is_dense_call(evaluation: Evaluation, node: cst.Call, way: frozenset[int]) -> bool:
-    func = evaluation.values.get(id(node.func), ())
+    func = evaluation.value(node.func)
     name = func[0].name if len(func) == 1 and isinstance(func[0], Library) else ""
     short = name.rpartition(".")[2]
     if isinstance(node.func, cst.Attribute) and not name:

@@ -56,7 +56,7 @@ def _made_in_same_turn(
     if not isinstance(taken, cst.Name):
         return taken
     module = script.module
-    match script.connected.evaluation.reaching.get(id(taken), ()):
+    match script.connected.evaluation.bindings(taken):
         case (bound,) if bound.is_plain and bound.value is not None:
             above = (
                 one for one in module.index.ancestors(bound.node) if isinstance(one, SOMETIMES)

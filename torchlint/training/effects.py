@@ -79,7 +79,7 @@ class Effects:
 
     def _take(self, file: int, call: cst.Call) -> None:
         loops: list[cst.CSTNode] = []
-        module = self.evaluation.files.modules[file]
+        module = self.evaluation.module(file)
         child: cst.CSTNode = call
         for above in module.index.ancestors(call):
             if isinstance(above, LOOPS) and not _is_iterated(above, child):
@@ -94,7 +94,7 @@ class Effects:
             child = above
 
     def _site(self, file: int, call: cst.Call, loops: tuple[cst.CSTNode, ...]) -> CallSite:
-        value = self.evaluation.values.get(id(call.func), ())
+        value = self.evaluation.value(call.func)
         found = {effect for one in value for effect in self._of(one)}
         if isinstance(call.func, cst.Attribute) and not found:
             found |= set(self._by_use(file, call, call.func, value))
@@ -129,7 +129,7 @@ class Effects:
         if func.attr.value in BACKWARDS:
             yield Effect.BACKWARD
         if func.attr.value == "step":
-            given = self.evaluation.values.get(id(call.args[0].value), ()) if call.args else ()
+            given = self.evaluation.value(call.args[0].value) if call.args else ()
             if any(self.kind(one) == "optimizer" for one in given):
                 yield Effect.STEP  # by a scaler
             elif not call.args and "zero_grad" in self._methods_of(func.value, file):
@@ -139,7 +139,7 @@ class Effects:
         """Return the methods that are called on a name in its scope."""
         if not isinstance(node, cst.Name):
             return set()
-        owner = self.evaluation.files.modules[file].index.scope(node).owner(node.value)
+        owner = self.evaluation.index(file).scope(node).owner(node.value)
         return self.evaluation.files.methods_called(file, owner, node.value) if owner else set()
 
     def kind(self, one: Alternative) -> str:
@@ -220,7 +220,7 @@ def _is_body(scope: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:
     """Return the scope that a node is evaluated in."""
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     child = node
     for above in module.index.ancestors(node):
         if isinstance(above, _SCOPES) and _is_body(above, child):

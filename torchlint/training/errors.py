@@ -45,7 +45,7 @@ def is_caught(evaluation: Evaluation, node: cst.CSTNode, file: int) -> bool:
 
 def _is_caught_here(evaluation: Evaluation, node: cst.CSTNode, file: int) -> bool:
     child = node
-    for above in evaluation.files.modules[file].index.ancestors(node):
+    for above in evaluation.index(file).ancestors(node):
         if isinstance(above, cst.FunctionDef):
             return False
         handlers = above.handlers if isinstance(above, (cst.Try, cst.TryStar)) else ()
@@ -60,7 +60,7 @@ def _takes(evaluation: Evaluation, kind: cst.BaseExpression | None) -> bool:
     """Whether a handler is for the errors that torch raises, or may be."""
     if kind is None:
         return True
-    value: Value = evaluation.values.get(id(kind), ())
+    value: Value = evaluation.value(kind)
     parts = [
         part
         for one in value

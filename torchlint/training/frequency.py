@@ -137,7 +137,7 @@ class Frequencies:
 
     def _ways(self, node: cst.CSTNode, file: int, depth: int) -> list[Way]:
         unit = unit_around(self.evaluation, node, file)
-        module = self.evaluation.files.modules[file]
+        module = self.evaluation.module(file)
         child = node
         for above in module.index.ancestors(node):
             if above is unit.node:
@@ -241,7 +241,7 @@ class Frequencies:
         over = getattr(node, "iter", None)
         if over is None:
             return False
-        value = self.evaluation.values.get(id(over), ())
+        value = self.evaluation.value(over)
         return self.evaluation.loader_of(value) is not None
 
 

@@ -64,14 +64,14 @@ def _asked(evaluation: Evaluation) -> set[str]:
         one.name
         for module in evaluation.files.modules
         for call in module.index.of(cst.Call)
-        for one in evaluation.values.get(id(call.func), ())
+        for one in evaluation.value(call.func)
         if isinstance(one, Library) and (one.name in AVAILABLE or one.name.startswith(ANY))
     }
 
 
 def _is_conditional(evaluation: Evaluation, copy: DeviceCopy) -> bool:
     """Whether a copy stands under a condition in its function."""
-    for above in evaluation.files.modules[copy.file].index.ancestors(copy.node):
+    for above in evaluation.index(copy.file).ancestors(copy.node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda)):
             return False
         if isinstance(above, (cst.If, cst.IfExp)):
@@ -81,8 +81,8 @@ def _is_conditional(evaluation: Evaluation, copy: DeviceCopy) -> bool:
 
 def _device(evaluation: Evaluation, at: At, copies: list[DeviceCopy]) -> str:
     """Return the one name at a call that is a device like that of the copies, or ""."""
-    wanted = {evaluation.values.get(id(copy.where), ()) for copy in copies if copy.where}
-    module, call = evaluation.files.modules[at.file], evaluation.node(at)
+    wanted = {evaluation.value(copy.where) for copy in copies if copy.where}
+    module, call = evaluation.module(at.file), evaluation.node(at)
     scope: Scope | None = module.index.scope(call)
     found: dict[str, None] = {}
     hidden: set[str] = set()
@@ -113,11 +113,11 @@ def _bound(evaluation: Evaluation, at: At, scope: Scope, bindings: list[Binding]
             if cell and cell.value:
                 return cell.value
             kind = binding.value.annotation
-            named = evaluation.values.get(id(kind.annotation), ()) if kind else ()
+            named = evaluation.value(kind.annotation) if kind else ()
             is_device = [getattr(one, "name", "") for one in named] == ["torch.device"]
             return evaluation.sets.one(Place(Device.UNKNOWN)) if is_device else ()
         case cst.BaseExpression() as made if binding.kind is Bind.ASSIGN and binding.is_plain:
-            value = evaluation.values.get(id(made), ())
+            value = evaluation.value(made)
         case cst.ImportAlias():
             value = evaluation.name(at.file, scope, binding.name).value
         case _:
@@ -127,7 +127,7 @@ def _bound(evaluation: Evaluation, at: At, scope: Scope, bindings: list[Binding]
 
 def _precedes(evaluation: Evaluation, binding: Binding, scope: Scope, at: At) -> bool:
     """Whether a binding has certainly run where a call does: its block is around the call."""
-    index = evaluation.files.modules[at.file].index
+    index = evaluation.index(at.file)
     block = next(one for one in index.ancestors(binding.node)
                  if isinstance(one, (cst.BaseSuite, cst.Module)))  # fmt: skip
     place: cst.CSTNode = evaluation.node(at)
@@ -144,7 +144,7 @@ def name_of_torch(evaluation: Evaluation, at: At) -> str | None:
 
     An import at the level of the module has run before anything is called.
     """
-    index = evaluation.files.modules[at.file].index
+    index = evaluation.index(at.file)
     scope = index.scope(evaluation.node(at))
     for name, bindings in index.root.bindings.items():
         is_torch = evaluation.name(at.file, index.root, name).value

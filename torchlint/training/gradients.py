@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import NEVER, Library, Parameters
+from torchlint.semantics.values import Library, Parameters
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _is_function(evaluation: Evaluation, module: Module, node: cst.Attribute) ->
     """``torch.autograd.grad`` and other functions of that name."""
     above = module.parent(node)
     is_called = isinstance(above, cst.Call) and above.func is node
-    value = evaluation.values.get(id(node), NEVER)
+    value = evaluation.value(node)
     return is_called or any(isinstance(one, Library) for one in value)
 
 
@@ -210,12 +210,12 @@ def _says(module: Module, test: cst.BaseExpression, code: str, *, truth: bool) -
 
 def zeroing(evaluation: Evaluation, file: int) -> Iterator[Zeroing]:
     """Yield loops such as ``for p in model.parameters(): p.grad.zero_()``."""
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     if "grad" not in module.index.named:
         return
     for loop in module.index.of(cst.For):
         if isinstance(loop.target, cst.Name) and loop.orelse is None:
-            over = evaluation.values.get(id(loop.iter), NEVER)
+            over = evaluation.value(loop.iter)
             grad = f"{loop.target.value}.grad"
             if _are_parameters(over, loop.iter) and _zeroes(
                 evaluation, module, loop.body.body, grad
@@ -256,7 +256,7 @@ def _zeroes(evaluation: Evaluation, module: Module, body: Sequence[cst.CSTNode],
                 if not is_zero or dotted(target) not in (grad, f"{grad}.data"):
                     return False
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=cst.Call(func=func)):
-                made = evaluation.values.get(id(func), NEVER)
+                made = evaluation.value(func)
                 if dotted(target) != grad or made != (Library("torch.zeros_like"),):
                     return False
             case _:

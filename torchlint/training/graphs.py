@@ -82,7 +82,7 @@ class Graphs:
     def _grown(
         self, file: int
     ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, list[cst.BaseExpression]]]:
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         for node in index.of(cst.AugAssign):
             adds = isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign))
             if adds and self._grows(node):
@@ -100,14 +100,14 @@ class Graphs:
 
     def _grows(self, node: cst.CSTNode) -> bool:
         """Whether what a carrier becomes keeps a graph: not where gradients are off."""
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         return any(
             self.models.keeps(one) if isinstance(one, Tensor) else isinstance(one, Sequence)
             for one in value
         )
 
     def _puts(self, call: cst.Call) -> bool:
-        for one in self.evaluation.values.get(id(call.func), ()):
+        for one in self.evaluation.value(call.func):
             match one:
                 case Method(owner=Sequence(made=made) | Dictionary(made=made), name=name):
                     if name in _PUTS and made is not None and not self._is_bounded(made):
@@ -127,7 +127,7 @@ class Graphs:
         self, node: cst.BaseExpression, own: cst.BaseExpression | None, file: int
     ) -> Iterator[cst.BaseExpression]:
         """Yield the parts of what is kept that have a graph, but for the carrier itself."""
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         holds_own = own is not None and index.inside(own, node)
         if node is own or not (holds_own or self._has_graph(node)):
             return
@@ -151,7 +151,7 @@ class Graphs:
             yield from self._leaves(part, own, file)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         return any(isinstance(one, Tensor) and self.models.keeps(one) for one in value)
 
     def _has_graph(self, node: cst.BaseExpression) -> bool:
@@ -228,7 +228,7 @@ class Graphs:
     def _is_parameter(self, node: cst.BaseExpression, file: int) -> bool:
         if not isinstance(node, cst.Name):
             return False
-        found = self.evaluation.reaching.get(id(node), ())
+        found = self.evaluation.bindings(node)
         unit = unit_around(self.evaluation, node, file)
         is_all = bool(found) and all(one.kind is Bind.PARAMETER for one in found)
         return is_all and bool(unit.callers)
@@ -238,7 +238,7 @@ class Graphs:
         name = root(keeper)
         if not isinstance(name, cst.Name):
             return False
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         owner = index.scope(name).owner(name.value)
         unit = unit_around(self.evaluation, keeper, file)
         if owner is not unit.scope or isinstance(unit.node, cst.Module):
@@ -256,7 +256,7 @@ class Graphs:
         """Whether a gradient of a carrier may be asked, beside its own growth."""
         for one in self.asked.reads(keeper):
             place = self.asked.files[id(one)]
-            index = self.evaluation.files.modules[place].index
+            index = self.evaluation.index(place)
             is_own = place == file and index.inside(one, node)
             if not is_own and self.carriers.denotes(one, place, keeper, file):
                 return True

@@ -62,7 +62,7 @@ def _around(
 ) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
     """Yield what is around a node up to something, each with its child that holds the node."""
     child = node
-    for above in evaluation.files.modules[file].index.ancestors(node):
+    for above in evaluation.index(file).ancestors(node):
         yield above, child
         if above is outer:
             return
@@ -166,7 +166,7 @@ def _of_test(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -
             return _of_comparison(evaluation, test, truth=truth)
         case cst.BinaryOperation(operator=cst.Modulo()) if not truth:
             return Guard.PERIODIC if _counts(evaluation, test.left) else None
-    value = evaluation.values.get(id(test), ())
+    value = evaluation.value(test)
     if not truth and _asks_for_gpu(evaluation, test):
         return Guard.NO_GPU
     return Guard.OFF if _is_off(value, truth=truth) or _is_never(value, truth=truth) else None
@@ -187,7 +187,7 @@ def _is_never(value: Value, *, truth: bool) -> bool:
 
 def _asks_for_gpu(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
     """``torch.cuda.is_available()``, ``x.is_cuda``."""
-    asked = evaluation.values.get(id(test.func), ()) if isinstance(test, cst.Call) else ()
+    asked = evaluation.value(test.func) if isinstance(test, cst.Call) else ()
     return any(isinstance(one, Library) and one.name == "torch.cuda.is_available" for one in asked)
 
 
@@ -217,11 +217,11 @@ def _of_comparison(evaluation: Evaluation, test: cst.Comparison, *, truth: bool)
     if is_equal or isinstance(operator, cst.NotEqual):
         names = {"cpu": True, "cuda": False}
         for one, other in ((left, right), (right, left)):
-            match evaluation.values.get(id(other), ()):
+            match evaluation.value(other):
                 case (Text(value=str(word)),) if word in names and is_device(evaluation, one):
                     return Guard.NO_GPU if (names[word] is is_equal) is truth else None
     if isinstance(operator, (cst.Is, cst.IsNot)):
-        value = evaluation.values.get(id(left), ())
+        value = evaluation.value(left)
         is_none = isinstance(operator, cst.Is)
         is_asked = isinstance(right, cst.Name) and right.value == "None"
         if is_asked and value and all(isinstance(one, Nothing) for one in value):
@@ -237,7 +237,7 @@ def _is_modulo(node: cst.BaseExpression) -> bool:
 
 def _counts(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     """Whether an expression is a number that no read of a tensor gave."""
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     return bool(value) and all(isinstance(one, Number) and one.read is None for one in value)
 
 
@@ -248,7 +248,7 @@ def _is_clock(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
         parts += [node.left, node.right]
     for part in parts:
         if isinstance(part, cst.Call):
-            value = evaluation.values.get(id(part.func), ())
+            value = evaluation.value(part.func)
             if any(isinstance(one, Library) and one.name.startswith("time.") for one in value):
                 return True
     return False

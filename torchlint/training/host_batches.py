@@ -32,7 +32,7 @@ def has_gaps(copy: DeviceCopy) -> bool:
 
 def has_other_way(evaluation: Evaluation, copy: DeviceCopy, others: Iterable[DeviceCopy]) -> bool:
     """``x.cuda(non_blocking=True) if cuda else x.to(device)``: here there is no GPU."""
-    index, child = evaluation.files.modules[copy.file].index, copy.node
+    index, child = evaluation.index(copy.file), copy.node
     flagged = [one.node for one in others if one.file == copy.file and one.non_blocking]
     around: cst.CSTNode = child
     for above in index.ancestors(copy.node):
@@ -62,8 +62,8 @@ def is_part_of_moved(evaluation: Evaluation, part: cst.BaseExpression, file: int
 
     ``batch.to(device)``, a statement of its own, moves what is in the batch.
     """
-    index = evaluation.files.modules[file].index
-    bound = evaluation.reaching.get(id(root_of(part, subscripts=True)), ())
+    index = evaluation.index(file)
+    bound = evaluation.bindings(root_of(part, subscripts=True))
     if not bound or not isinstance(part, (cst.Attribute, cst.Subscript)):
         return False
     function, end = unit_around(evaluation, part, file).node, index.order(part)
@@ -71,12 +71,12 @@ def is_part_of_moved(evaluation: Evaluation, part: cst.BaseExpression, file: int
         match call.func:
             case cst.Attribute(value=cst.Name() as whole, attr=cst.Name("to" | "cuda")):
                 is_own = isinstance(index.parent(call), cst.Expr) and index.end(call) <= end
-                if is_own and evaluation.reaching.get(id(whole), ()) == bound:
+                if is_own and evaluation.bindings(whole) == bound:
                     return True
     return any(
-        _is_on_gpu(evaluation.values.get(id(assign.value), ()))
+        _is_on_gpu(evaluation.value(assign.value))
         and isinstance(target, (cst.Attribute, cst.Subscript))
-        and evaluation.reaching.get(id(target.value), ()) == bound
+        and evaluation.bindings(target.value) == bound
         for assign in index.below(function, cst.Assign)
         for target in (one.target for one in assign.targets)
         if index.end(assign) <= end
@@ -91,14 +91,14 @@ def is_replaced(evaluation: Evaluation, copy: DeviceCopy) -> bool:
     """Whether entries of what it is an entry of were replaced by their copies before."""
     if not isinstance(copy.tensor, cst.Subscript):
         return False
-    index = evaluation.files.modules[copy.file].index
+    index = evaluation.index(copy.file)
     function = unit_around(evaluation, copy.node, copy.file).node
-    owner = evaluation.reaching.get(id(copy.tensor.value), ())
+    owner = evaluation.bindings(copy.tensor.value)
     for assign in index.below(function, cst.Assign):
         target = assign.targets[0].target
         if isinstance(target, cst.Subscript) and index.end(assign) <= index.order(copy.node):
-            same = owner and evaluation.reaching.get(id(target.value), ()) == owner
-            value = evaluation.values.get(id(assign.value), ())
+            same = owner and evaluation.bindings(target.value) == owner
+            value = evaluation.value(assign.value)
             if same and _is_on_gpu(value):
                 return True
     return False
@@ -106,11 +106,11 @@ def is_replaced(evaluation: Evaluation, copy: DeviceCopy) -> bool:
 
 def is_changed_later(evaluation: Evaluation, copy: DeviceCopy, loader: At) -> bool:
     """Whether the host writes into the batch after the copy, in its function."""
-    index = evaluation.files.modules[copy.file].index
+    index = evaluation.index(copy.file)
     function = unit_around(evaluation, copy.node, copy.file).node
     return any(
         index.order(node) > index.order(copy.node)
-        and _is_host(evaluation.values.get(id(node), ()), loader)
+        and _is_host(evaluation.value(node), loader)
         for node in _written(index.below(function, cst.AugAssign),
                              index.below(function, cst.AssignTarget),
                              index.below(function, cst.Call))
@@ -137,13 +137,13 @@ def _written(
 
 def is_handed_on(evaluation: Evaluation, copy: DeviceCopy, loader: At) -> bool:
     """Whether what nobody knows, or a function of the project, gets the batch after the copy."""
-    index = evaluation.files.modules[copy.file].index
+    index = evaluation.index(copy.file)
     function = unit_around(evaluation, copy.node, copy.file).node
     for call in index.below(function, cst.Call):
         if index.order(call) > index.order(copy.node):
-            called = evaluation.values.get(id(call.func), ())
+            called = evaluation.value(call.func)
             if not called or any(isinstance(one, (Unknown, Function)) for one in called):
-                values = (evaluation.values.get(id(arg.value), ()) for arg in call.args)
+                values = (evaluation.value(arg.value) for arg in call.args)
                 if any(_is_host(tuple(flat(value)), loader) for value in values):
                     return True
     return False

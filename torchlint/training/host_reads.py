@@ -75,7 +75,7 @@ class HostRead:
 
 def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """Yield the reads of a file, in the order of the walk."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     found = [*_calls(evaluation, file), *_texts(evaluation, file), *_truths(evaluation, file)]
     found += _items(evaluation, file)
     seen: set[int] = set()
@@ -86,9 +86,9 @@ def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
 
 
 def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     for call in index.of(cst.Call):
-        functions = evaluation.values.get(id(call.func), ())
+        functions = evaluation.value(call.func)
         for one in functions:
             match one, call.func:
                 case Method(owner=Tensor() as tensor, name=name), cst.Attribute(value=inner):
@@ -127,7 +127,7 @@ def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> 
     Models are moved as a whole, and loaders give what is on the host.
     """
     word = dotted(node).rpartition(".")[2]
-    bound = evaluation.reaching.get(id(root_of(node, subscripts=True)), ())
+    bound = evaluation.bindings(root_of(node, subscripts=True))
     is_taken = bool(bound) and all(one.kind is Bind.FOR for one in bound)
     is_host = is_taken and not is_part_of_moved(evaluation, node, file)
     return is_host or evaluation.convention(word) == "model"
@@ -162,14 +162,12 @@ def _method(evaluation: Evaluation, call: cst.Call, name: str) -> How | None:
         return How.NUMBER
     if name in SIZES:
         counts = name != "repeat_interleave" or any(
-            isinstance(one, Tensor)
-            for arg in call.args
-            for one in evaluation.values.get(id(arg.value), ())
+            isinstance(one, Tensor) for arg in call.args for one in evaluation.value(arg.value)
         )
         return How.SIZE if counts else None
     if name == "to":
         first = call.args[0] if call.args else None
-        value = evaluation.values.get(id(first.value), ()) if first else ()
+        value = evaluation.value(first.value) if first else ()
         is_host = bool(value) and all(_is_host(one) for one in value)
         return How.COPY if is_host else None
     return How.COPY if name in COPIES else None
@@ -252,13 +250,13 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def _texts(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """``f"{t}"`` and ``"%s" % t``."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     for part in index.of(cst.FormattedStringExpression):
         if _waits(evaluation, part.expression):
             yield _read(evaluation, part.expression, part.expression, file, How.SHOWN)
     for node in index.of(cst.BinaryOperation):
         if isinstance(node.operator, cst.Modulo) and any(
-            isinstance(one, Text) for one in evaluation.values.get(id(node.left), ())
+            isinstance(one, Text) for one in evaluation.value(node.left)
         ):
             for inner in _parts(node.right):
                 if _waits(evaluation, inner):
@@ -266,7 +264,7 @@ def _texts(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
 
 
 def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     tests: list[cst.BaseExpression] = []
     for kind in (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf):
         tests += [node.test for node in index.of(kind)]  # type: ignore[attr-defined]
@@ -282,7 +280,7 @@ def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
                 tests.append(inner)
             case _:
-                value = evaluation.values.get(id(test), ())
+                value = evaluation.value(test)
                 if _is_asked(value):
                     yield _read(evaluation, test, test, file, How.TRUTH)
 
@@ -299,7 +297,7 @@ def _is_asked(value: Value) -> bool:
 
 def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """``t[mask]``: how many numbers a mask selects, the host has to know; ``loss.data[0]``."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     for node in index.of(cst.Subscript):
         if not _waits(evaluation, node.value):
             continue
@@ -313,21 +311,21 @@ def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
                 continue
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
-                value = evaluation.values.get(id(element.slice.value), ())
+                value = evaluation.value(element.slice.value)
                 if any(isinstance(one, Tensor) and one.dtype == "bool" for one in value):
                     yield _read(evaluation, node, element.slice.value, file, How.SIZE)
                     break
 
 
 def _name(evaluation: Evaluation, node: cst.BaseExpression) -> str:
-    match evaluation.values.get(id(node), ()):
+    match evaluation.value(node):
         case (Library(name=name),):
             return name
     return ""
 
 
 def _waits(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    value: Value = evaluation.values.get(id(node), ())
+    value: Value = evaluation.value(node)
     return any(isinstance(one, Tensor) and _may_wait(one) for one in value)
 
 
@@ -342,7 +340,7 @@ def _read(
     file: int,
     how: How,
 ) -> HostRead:
-    value = evaluation.values.get(id(tensor), ())
+    value = evaluation.value(tensor)
     sure = all(isinstance(one, Tensor) and one.sure for one in value)
     return HostRead(node, tensor, file, how, sure and _on_gpu(value))
 

@@ -74,7 +74,7 @@ def passes_of(evaluation: Evaluation) -> dict[At, list[Pass]]:
     found: dict[At, list[Pass]] = {}
     for file, module in enumerate(evaluation.files.modules):
         for node, fits in _started(evaluation, file):
-            value = evaluation.values.get(id(node), ())
+            value = evaluation.value(node)
             is_unpacked = isinstance(module.parent(node), cst.Arg) and (
                 module.parent(node).star == "*"  # type: ignore[union-attr]
             )
@@ -101,11 +101,11 @@ def turns_of(evaluation: Evaluation, passes: Mapping[At, list[Pass]]) -> dict[At
         taken += [(loop.iter, getattr(index.parent(loop), "elt", loop)) for loop in
                   index.of(cst.CompFor)]  # fmt: skip
         for call in index.of(cst.Call):
-            match evaluation.values.get(id(call.func), ()):
+            match evaluation.value(call.func):
                 case (Library(name="builtins.next"),) if call.args:
                     taken.append((call.args[0].value, call))
         for source, node in taken:
-            value = evaluation.values.get(id(source), ())
+            value = evaluation.value(source)
             own = [one.loader for one in value if isinstance(one, Iterator) and one.loader]
             begun = [
                 started.get(id(one)) for one in index.nodes[index.order(source) : index.end(source)]
@@ -124,12 +124,12 @@ def handed_on(evaluation: Evaluation) -> dict[At, bool]:
             found |= dict.fromkeys(loaders_in(unit.returned.value, inside=True), False)
     for module in evaluation.files.modules:
         for call in module.index.of(cst.Call):
-            called = evaluation.values.get(id(call.func), ())
+            called = evaluation.value(call.func)
             if any(isinstance(one, Library) for one in called):
                 continue
             is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
             for arg in call.args:
-                value = evaluation.values.get(id(arg.value), ())
+                value = evaluation.value(arg.value)
                 for at in loaders_in(value, inside=True):
                     found[at] = found.get(at, True) and is_seen
     return found
@@ -142,7 +142,7 @@ def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
         for name in (one for word in names for one in module.index.named.get(word, ())):
             above = module.parent(name)
             if isinstance(above, cst.Attribute) and above.attr is name:
-                found |= loaders_in(evaluation.values.get(id(above.value), ()))
+                found |= loaders_in(evaluation.value(above.value))
     return frozenset(found)
 
 
@@ -158,14 +158,14 @@ def _hooked(evaluation: Evaluation) -> Several[At]:
 
 def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, str]]:
     """Yield what a file goes through, and whether a framework does."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     loops: list[cst.For | cst.CompFor] = [*index.of(cst.For), *index.of(cst.CompFor)]
     for loop in loops:
         yield loop.iter, ""
     for source in index.of(cst.From):
         yield source.item, ""
     for call in index.of(cst.Call):
-        for one in evaluation.values.get(id(call.func), ()):
+        for one in evaluation.value(call.func):
             fits, starts = "", False
             match one:
                 case Library(name=name):

@@ -149,7 +149,7 @@ def _is_derived(evaluation: Evaluation, call: cst.Call) -> bool:
         isinstance(one, Class)
         and classes.kind(one.at) == "loader"
         and classes.method(one.at, "__init__") is None
-        for one in evaluation.values.get(id(call.func), ())
+        for one in evaluation.value(call.func)
     )
 
 
@@ -175,7 +175,7 @@ def is_positive(evaluation: Evaluation, node: cst.CSTNode | None, file: int) -> 
         case cst.BooleanOperation(operator=cst.Or(), left=left, right=right):
             return any(is_positive(evaluation, side, file) for side in (left, right))
         case cst.Name():
-            owner = evaluation.files.modules[file].index.scope(node).owner(node.value)
+            owner = evaluation.index(file).scope(node).owner(node.value)
             bound = evaluation.reaching.get(id(node)) or (
                 owner.bindings[node.value] if owner else ()
             )
@@ -184,7 +184,7 @@ def is_positive(evaluation: Evaluation, node: cst.CSTNode | None, file: int) -> 
             )
         case cst.Call(func=func, args=args):
             parts = [is_positive(evaluation, arg.value, file) for arg in args]
-            match evaluation.values.get(id(func), ()):
+            match evaluation.value(func):
                 case (Library(name=name),) if name in COUNTS:
                     return True
                 case (Library(name="builtins.min"),):

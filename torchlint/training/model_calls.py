@@ -86,7 +86,7 @@ class ModelCalls:
         """Whether what a call runs has parameters that gradients are recorded for, or may have."""
         if call not in self._keeps:
             node = self.evaluation.node(call)
-            value = self.evaluation.values.get(id(getattr(node, "func", node)), ())
+            value = self.evaluation.value(getattr(node, "func", node))
             self._keeps[call] = not value or any(self.learns(one) for one in value)
         return self._keeps[call]
 
@@ -134,7 +134,7 @@ class ModelCalls:
         for home in classes.lineage(cls):
             called = set()
             for call in home.module.index.below(home.node, cst.Call):
-                value = evaluation.values.get(id(call.func), ())
+                value = evaluation.value(call.func)
                 if any(isinstance(v, Library) and v.name == "torch.nn.Parameter" for v in value):
                     told = given_to(evaluation, call, ("data", "requires_grad"))[0]
                     one = told.get("requires_grad")
@@ -187,7 +187,7 @@ class ModelCalls:
                         case cst.Attribute(attr=cst.Name(value="requires_grad")), told if (
                             self._is_false(told)
                         ):
-                            for one in self.evaluation.values.get(id(loop.iter), ()):
+                            for one in self.evaluation.value(loop.iter):
                                 if isinstance(one, Parameters):
                                     found |= set(one.models)
         return found
@@ -196,6 +196,6 @@ class ModelCalls:
         return self.evaluation.values.get(id(node)) == (Truth(False),)
 
     def _made(self, node: cst.BaseExpression) -> set[At]:
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         return {one.call for one in value
                 if isinstance(one, (Object, Instance)) and one.call is not None}  # fmt: skip

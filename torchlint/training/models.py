@@ -71,18 +71,18 @@ class Uses:
 
     def module(self, file: int) -> Module:
         """Return a file."""
-        return self.evaluation.files.modules[file]
+        return self.evaluation.module(file)
 
     def value(self, node: cst.BaseExpression) -> Value:
         """Return what an expression may be."""
-        return self.evaluation.values.get(id(node), ())
+        return self.evaluation.value(node)
 
     @cached_property
     def _reads(self) -> dict[int, list[cst.Name]]:
         found: dict[int, list[cst.Name]] = {}
         for module in self.evaluation.files.modules:
             for name in module.index.of(cst.Name):
-                for binding in self.evaluation.reaching.get(id(name), ()):
+                for binding in self.evaluation.bindings(name):
                     found.setdefault(id(binding), []).append(name)
         return found
 

@@ -28,9 +28,7 @@ def made(evaluation: Evaluation, one: Object) -> dict[str, Argument]:
     if one.call is None or one.call not in evaluation.makings:
         return {}
     _, call, name = evaluation.makings[one.call]
-    given = [
-        passed_with(evaluation, arg, evaluation.values.get(id(arg.value), ())) for arg in call.args
-    ]
+    given = [passed_with(evaluation, arg, evaluation.value(arg.value)) for arg in call.args]
     first = {"optimizer": ("params", "lr"), "scheduler": ("optimizer",)}.get(kind_of(name), ())
     if name.endswith("GradScaler"):
         first = ("device",) if name == "torch.amp.GradScaler" else ()
@@ -83,7 +81,7 @@ def trains(region: Region, backward: Member, step: Member) -> bool | None:
     made_by: set[At] = set()
     for at in graph:
         func = getattr(evaluation.node(at), "func", None)
-        value = evaluation.values.get(id(func), ())
+        value = evaluation.value(func)
         for one in value:
             inner = evaluation.inside(one) if isinstance(one, Object) else (one,)
             calls = [getattr(each, "call", None) for each in inner]
@@ -108,7 +106,7 @@ def clips(region: Region, clip: Member, step: Member) -> bool:
     """Whether a clipping is of the gradients that an optimizer steps by, as far as is seen."""
     models = models_of(region.evaluation, step.owner)
     first = clip.node.args[0].value if clip.node.args else None
-    value = region.evaluation.values.get(id(first), ()) if first is not None else ()
+    value = region.evaluation.value(first) if first is not None else ()
     held = _parameters(value)
     return is_only(region, step) if models is None or held is None else bool(held & models)
 

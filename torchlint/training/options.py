@@ -52,7 +52,7 @@ def changes(
     around: Sequence[cst.CSTNode],
 ) -> bool | None:
     """Return whether an expression may change from turn to turn, None where it is not seen."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     if any(True for _ in index.below(node, cst.Call)):
         return True
     function = unit_around(evaluation, node, file).node

@@ -110,7 +110,7 @@ class Parts:
         for home in classes.lineage(cls):
             index, file = home.module.index, home.at.file
             for call in index.below(home.node, cst.Call):
-                for one in self.evaluation.values.get(id(call.func), ()):
+                for one in self.evaluation.value(call.func):
                     if isinstance(one, Method) and isinstance(one.owner, Tensor):
                         yield Part(f"torch.Tensor.{one.name}", self.evaluation.at(call, file))
                     if isinstance(one, Library) and _is_function(one.name):

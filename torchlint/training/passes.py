@@ -75,7 +75,7 @@ class Passes:
         for one in loader.passes:
             for around in self.around(one.node, one.file, loader.at):
                 over = getattr(around.loop, "iter", None)
-                index = self.evaluation.files.modules[around.file].index
+                index = self.evaluation.index(around.file)
                 if over is not None and any(
                     each.file == around.file and index.inside(each.node, over)
                     for each in loader.passes
@@ -107,7 +107,7 @@ class Passes:
         way: frozenset[At],
     ) -> Iterator[Around]:
         unit = unit_around(self.evaluation, node, file)
-        module, child, inner = self.evaluation.files.modules[file], node, node
+        module, child, inner = self.evaluation.module(file), node, node
         for above in module.index.ancestors(node):
             if above is unit.node:
                 break
@@ -127,7 +127,7 @@ class Passes:
 
     def _is_one_turn(self, loop: cst.CSTNode, node: cst.CSTNode, file: int) -> bool:
         """Whether a node runs in one turn of a loop: where its counter is something certain."""
-        index, child = self.evaluation.files.modules[file].index, node
+        index, child = self.evaluation.index(file), node
         for above in index.ancestors(node):
             match above:
                 case cst.If(
@@ -177,7 +177,7 @@ class Passes:
         self, loop: cst.CSTNode, node: cst.CSTNode, file: int, loader: At, depth: int
     ) -> bool:
         """Whether an expression takes a loader from a container by what a loop counts with."""
-        index, values = self.evaluation.files.modules[file].index, self.evaluation.values
+        index, values = self.evaluation.index(file), self.evaluation.values
         for item in index.below(node, cst.Subscript):
             keys = (name for part in item.slice for name in index.below(part, cst.Name))
             is_held = _holds(values.get(id(item.value), ()), loader)
@@ -187,7 +187,7 @@ class Passes:
             binding.value
             for name in (index.below(node, cst.Name) if depth < DEEPEST else ())
             if _holds(values.get(id(name), ()), loader)
-            for binding in self.evaluation.reaching.get(id(name), ())
+            for binding in self.evaluation.bindings(name)
         ]
         return any(
             self._picks(loop, value, file, loader, depth + 1)
@@ -197,8 +197,8 @@ class Passes:
 
     def _is_of(self, loop: cst.CSTNode, name: cst.Name, file: int) -> bool:
         """Whether a name is what a loop counts with."""
-        index, target = self.evaluation.files.modules[file].index, getattr(loop, "target", loop)
-        bound = self.evaluation.reaching.get(id(name), ())
+        index, target = self.evaluation.index(file), getattr(loop, "target", loop)
+        bound = self.evaluation.bindings(name)
         return any(index.inside(binding.node, target) for binding in bound)
 
 

@@ -66,7 +66,7 @@ class _Call:
             case cst.Comparison(left=left, comparisons=[target]):
                 return self._compared(left, target)
             case cst.Name():
-                bound = self.evaluation.reaching.get(id(test), ())
+                bound = self.evaluation.bindings(test)
                 is_plain = len(bound) == 1 and bound[0].is_plain
                 if is_plain and isinstance(bound[0].value, cst.BaseExpression):
                     return self.truth(bound[0].value, depth + 1)
@@ -91,21 +91,21 @@ class _Call:
 
     def _value(self, node: cst.BaseExpression) -> Value:
         """Return what an expression is in the call: a parameter is what the call passes."""
-        bound = self.evaluation.reaching.get(id(node), ())
+        bound = self.evaluation.bindings(node)
         if len(bound) == 1 and bound[0].kind is Bind.PARAMETER and isinstance(node, cst.Name):
             return self._passed(node.value)
-        return self.evaluation.values.get(id(node), ())
+        return self.evaluation.value(node)
 
     def _passed(self, word: str) -> Value:
         params = list(parameters(self.function))
         names = [one.name.value for one in params]
-        func = self.evaluation.values.get(id(self.call.func), ())
+        func = self.evaluation.value(self.call.func)
         is_bound = any(isinstance(one, Function) and one.owner is not None for one in func)
         given, is_sure = given_to(self.evaluation, self.call, names[is_bound:])
         if word in given:
             return given[word].value if given[word].always else ()
         default = next((one.default for one in params if one.name.value == word), None)
-        return self.evaluation.values.get(id(default), ()) if is_sure else ()
+        return self.evaluation.value(default) if is_sure else ()
 
 
 def _is_true(one: object) -> bool | None:

@@ -79,7 +79,7 @@ class HostCopy:
 def host_copies(evaluation: Evaluation, file: int) -> Iterator[HostCopy]:
     """Yield the copies of tensors to the host that may go on behind the script."""
     copies = {id(copy.node): copy for copy in device_copies(evaluation, file)}
-    for call in evaluation.files.modules[file].index.of(cst.Call):
+    for call in evaluation.index(file).of(cst.Call):
         match call.func:
             case cst.Attribute(value=owner, attr=cst.Name(value="to")):
                 copy = copies.get(id(call))
@@ -88,8 +88,8 @@ def host_copies(evaluation: Evaluation, file: int) -> Iterator[HostCopy]:
                     yield HostCopy(call, flag, call, certain=_may_be(copy.value, Device.CUDA))
             case cst.Attribute(value=owner, attr=cst.Name(value="copy_")) if call.args:
                 flag = _flag(evaluation, call, 1)
-                target = evaluation.values.get(id(owner), ())
-                source = evaluation.values.get(id(call.args[0].value), ())
+                target = evaluation.value(owner)
+                source = evaluation.value(call.args[0].value)
                 if flag and _may_be(source, *ON_GPU) and not _may_be(target, Device.CUDA):
                     pinned = _is_pinned(evaluation, owner)
                     certain = pinned and _may_be(source, Device.CUDA)
@@ -101,7 +101,7 @@ def _flag(evaluation: Evaluation, call: cst.Call, place: int) -> cst.Arg | None:
     plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
     named = [a for a in call.args if a.keyword is not None and a.keyword.value == "non_blocking"]
     for arg in named or plain[place : place + 1]:
-        match evaluation.values.get(id(arg.value), ()):
+        match evaluation.value(arg.value):
             case (Truth(value=True),):
                 return arg
     return None
@@ -116,10 +116,10 @@ def _may_be(value: Value, *devices: Device) -> bool:
 
 def _is_pinned(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     """Whether a tensor is certainly pinned memory of the host."""
-    bound = evaluation.reaching.get(id(node), ())
+    bound = evaluation.bindings(node)
     made: list[cst.CSTNode | None] = [one.value if one.is_plain else None for one in bound]
     if not made:
-        value = evaluation.values.get(id(node), ())
+        value = evaluation.value(node)
         places = [one.made if isinstance(one, Tensor) else None for one in value]
         made = [None if at is None else evaluation.node(at) for at in places]
     return bool(made) and all(isinstance(one, cst.Call) and _pins(evaluation, one) for one in made)
@@ -132,7 +132,7 @@ def _pins(evaluation: Evaluation, call: cst.Call) -> bool:
     return any(
         isinstance(one, Truth) and one.value is True
         for node in pins
-        for one in evaluation.values.get(id(node), ())
+        for one in evaluation.value(node)
     )
 
 
@@ -149,7 +149,7 @@ class Readers:
     @property
     def index(self) -> Index:
         """The index of the file."""
-        return self.evaluation.files.modules[self.file].index
+        return self.evaluation.index(self.file)
 
     def first(self, copy: HostCopy) -> cst.CSTNode | None:
         """Return what reads a copy on the host before anything can have waited for it."""
@@ -193,7 +193,7 @@ class Readers:
 
     def _given(self, call: cst.Call, copy: HostCopy) -> Iterator[cst.CSTNode]:
         """Yield a call that reads what it is given, or what joins the list that it is put into."""
-        for one in self.evaluation.values.get(id(call.func), ()):
+        for one in self.evaluation.value(call.func):
             match one:
                 case Library(name=name) if name in READERS or (
                     name.startswith(("torch.", "numpy.", "math."))
@@ -211,14 +211,14 @@ class Readers:
         for call in self.index.of(cst.Call):
             name = self._library(call).rpartition(".")[2]
             if name in JOINS and self._is_after(copy, call) and self._function(call) is function:
-                value = self.evaluation.values.get(id(call.args[0].value), ()) if call.args else ()
+                value = self.evaluation.value(call.args[0].value) if call.args else ()
                 if any(isinstance(one, Sequence) and one.made == made for one in value):
                     yield call
 
     def _reads_of_name(self, name: cst.Name, copy: HostCopy, depth: int) -> Iterator[cst.CSTNode]:
         bound = self.index.bound(name)
         for use in self.index.named.get(name.value, ()):
-            reaching = self.evaluation.reaching.get(id(use), ())
+            reaching = self.evaluation.bindings(use)
             if bound is not None and bound in reaching and self._is_after(copy, use):
                 yield from self._reads(use, copy, depth + 1)
 
@@ -239,7 +239,7 @@ class Readers:
         return unit_around(self.evaluation, node, self.file).node
 
     def _library(self, call: cst.Call) -> str:
-        value = self.evaluation.values.get(id(call.func), ())
+        value = self.evaluation.value(call.func)
         return next((one.name for one in value if isinstance(one, Library)), "")
 
     def _is_after(self, copy: HostCopy, node: cst.CSTNode) -> bool:
@@ -258,7 +258,7 @@ class Readers:
 
     def _waits_between(self, copy: HostCopy, read: cst.CSTNode) -> bool:
         """Whether anything from the copy to the end of the statement that reads may wait."""
-        index, module = self.index, self.evaluation.files.modules[self.file]
+        index, module = self.index, self.evaluation.module(self.file)
         start, stop = index.end(copy.call), index.end(module.smallest_statement(read))
         around: set[int] = set()  # what is called with the copy, before it is read
         for above in index.ancestors(copy.call):
@@ -285,7 +285,7 @@ class Readers:
             return "non_blocking" not in words
         if last in QUICK:
             return False
-        value = self.evaluation.values.get(id(call.func), ())
+        value = self.evaluation.value(call.func)
         return not value or not all(self._is_quick(one) for one in value)
 
     def _is_quick(self, one: object) -> bool:

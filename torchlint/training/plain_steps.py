@@ -84,7 +84,7 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
     if not len(backwards) == len(steps) == 1 or region.of(Role.UNSEEN):
         return None
     backward, step = backwards[0], steps[0]
-    module = region.evaluation.files.modules[backward.file]
+    module = region.evaluation.module(backward.file)
     together = (backward, step, *region.of(Role.FORWARD))
     if len({tuple(id(call) for _, call in one.path[:-1]) for one in together}) > 1:
         return None
@@ -93,7 +93,7 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
             cst.Call(func=cst.Attribute(value=cst.Name() as loss), args=[]),
             cst.Call(func=cst.Attribute(value=optimizer), args=[]),
         ):
-            bindings = region.evaluation.reaching.get(id(loss), ())
+            bindings = region.evaluation.bindings(loss)
         case _:
             return None
     made = bindings[0].value if len(bindings) == 1 and bindings[0].is_plain else None
@@ -134,7 +134,7 @@ def _is_line(statement: cst.BaseStatement) -> bool:
 def rounds_only(connected: Connected, region: Region, plain: PlainStep) -> bool:
     """Whether nothing in a step, nor in the models it runs, can tell a lower precision apart."""
     runs, steps = region.of(Role.FORWARD), region.of(Role.STEP)
-    module = region.evaluation.files.modules[steps[0].file]
+    module = region.evaluation.module(steps[0].file)
     if connected.calls("torch.autograd.grad"):
         return False
     calls = [one.node for one in runs] + [plain.loss_call]
@@ -288,7 +288,7 @@ def _takes_indices(module: Module, call: cst.Call) -> bool:
 
 
 def _value(connected: Connected, node: cst.BaseExpression) -> Value:
-    return connected.evaluation.values.get(id(node), ())
+    return connected.evaluation.value(node)
 
 
 def _names(connected: Connected, node: cst.BaseExpression) -> list[str]:

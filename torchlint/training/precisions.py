@@ -95,7 +95,7 @@ class Precisions:
         )
 
     def _value(self, node: cst.BaseExpression) -> Value:
-        return self.evaluation.values.get(id(node), ())
+        return self.evaluation.value(node)
 
 
 def _is_float32(one: Alternative) -> bool:

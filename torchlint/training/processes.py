@@ -33,9 +33,9 @@ def wrap_alike(evaluation: Evaluation) -> bool:
         return False
     for module in evaluation.files.modules:
         for call in module.index.of(cst.Call):
-            called = evaluation.values.get(id(call.func), ())
+            called = evaluation.value(call.func)
             if any(isinstance(one, Library) and one.name in SEEDS for one in called):
-                values = [evaluation.values.get(id(arg.value), ()) for arg in call.args]
+                values = [evaluation.value(arg.value) for arg in call.args]
                 if not all(isinstance(one, Number) for value in values for one in value):
                     return False  # the rank is in it, perhaps
     return True
@@ -44,13 +44,13 @@ def wrap_alike(evaluation: Evaluation) -> bool:
 def runs_wrapped(evaluation: Evaluation, loader: Loader) -> bool:
     """Whether what takes the batches of a loader is seen to run a wrapped model."""
     for turn in loader.turns:
-        index = evaluation.files.modules[turn.file].index
+        index = evaluation.index(turn.file)
         around = turn.node
         while not isinstance(around, (cst.For, cst.While, cst.FunctionDef, cst.Module)):
-            around = index.parent(around) or evaluation.files.modules[turn.file].tree
+            around = index.parent(around) or evaluation.module(turn.file).tree
         for call in index.below(around, cst.Call):
             parts = [call.func, *(arg.value for arg in call.args)]
-            values = (evaluation.values.get(id(part), ()) for part in parts)
+            values = (evaluation.value(part) for part in parts)
             if any(isinstance(o, Object) and o.kind == WRAPPER for value in values for o in value):
                 return True
     return False
@@ -74,20 +74,20 @@ def may_divide(datasets: Datasets) -> bool:
     return any(
         isinstance(one, Library) and one.name.startswith(ASKS)
         for func in called
-        for one in evaluation.values.get(id(func), ())
+        for one in evaluation.value(func)
     )
 
 
 def _is_part(evaluation: Evaluation, node: cst.CSTNode, depth: int) -> bool:
     """Whether an expression takes a part of something, or has the rank in it."""
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     if isinstance(node, cst.Subscript):
         return True
     if any(isinstance(one, Object) and (one.kind == RANK or one.kind.startswith(ASKS))
            for one in value):  # fmt: skip
         return True
     if isinstance(node, cst.Name) and depth < DEEPEST:
-        bound = evaluation.reaching.get(id(node), ())
+        bound = evaluation.bindings(node)
         return any(
             one.value is not None and one.is_plain and _is_part(evaluation, one.value, depth + 1)
             for one in bound

@@ -133,7 +133,7 @@ def _entered(connected: Connected, made: At) -> Iterator[Place]:
     for file, module in enumerate(connected.files.modules):
         for statement in module.index.of(cst.With):
             for item in statement.items:
-                value = connected.evaluation.values.get(id(item.item), ())
+                value = connected.evaluation.value(item.item)
                 if any(isinstance(one, Object) and one.call == made for one in value):
                     yield place(connected, statement, file)
 
@@ -146,7 +146,7 @@ def _called(connected: Connected, made: At, names: Sequence[str]) -> list[Place]
             func = module.parent(name)
             call = func and module.parent(func)
             if isinstance(func, cst.Attribute) and isinstance(call, cst.Call):
-                for one in connected.evaluation.values.get(id(func), ()):
+                for one in connected.evaluation.value(func):
                     owner = one.owner if isinstance(one, Method) else None
                     if isinstance(owner, Object) and owner.call == made:
                         found.append(place(connected, call, file))

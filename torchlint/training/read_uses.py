@@ -67,7 +67,7 @@ def _upwards(
     evaluation: Evaluation, node: cst.CSTNode, file: int, waiting: list[cst.CSTNode]
 ) -> Iterator[tuple[Use, cst.CSTNode]]:
     """Yield the use that an expression has; names that it is given go on to be looked at."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     child = node
     for above in index.ancestors(node):
         match above:
@@ -80,7 +80,7 @@ def _upwards(
                 yield Use.SHOWN, above
                 return
             case cst.BinaryOperation(operator=cst.Modulo(), left=left) if left is not child:
-                if any(isinstance(one, Text) for one in evaluation.values.get(id(left), ())):
+                if any(isinstance(one, Text) for one in evaluation.value(left)):
                     yield Use.SHOWN, above
                     return
             case cst.Return() | cst.Yield() | cst.Lambda():
@@ -139,15 +139,15 @@ def _assigned(
 
 def _readers(evaluation: Evaluation, name: cst.Name, file: int) -> Iterator[cst.Name]:
     """Yield where a name is read that has its value from here."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     for other in index.named.get(name.value, ()):
-        if any(one.node is name for one in evaluation.reaching.get(id(other), ())):
+        if any(one.node is name for one in evaluation.bindings(other)):
             yield other
 
 
 def argument_use(evaluation: Evaluation, call: cst.Call) -> Use | None:
     """Return what a call does with a number that it gets, None where it gives it back."""
-    functions = evaluation.values.get(id(call.func), ())
+    functions = evaluation.value(call.func)
     word = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     for one in functions:
         match one:
@@ -182,6 +182,6 @@ def grown(
         case cst.Assign(
             targets=[cst.AssignTarget(target=target)],
             value=cst.BinaryOperation(left=left, operator=cst.Add()),
-        ) if evaluation.files.modules[file].same(left, target):
+        ) if evaluation.module(file).same(left, target):
             return target
     return None

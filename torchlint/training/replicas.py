@@ -44,7 +44,7 @@ def _averages(region: Region, one: object) -> bool:
 def speaks_of_sync(region: Region) -> bool:
     """Whether code of a region decides by itself when gradients are averaged."""
     for file, scope in region.scopes:
-        index = region.evaluation.files.modules[file].index
+        index = region.evaluation.index(file)
         names = [*index.named.get("no_sync", ()), *index.named.get(SWITCH, ())]
         if any(index.inside(name, scope) for name in names):
             return True
@@ -60,10 +60,10 @@ def is_under_no_sync(region: Region, member: Member) -> bool:
         for item in block.items:
             node: cst.BaseExpression = item.item
             if isinstance(node, cst.Name):
-                bindings = evaluation.reaching.get(id(node), ())
+                bindings = evaluation.bindings(node)
                 for one in bindings:
                     node = one.value if isinstance(one.value, cst.BaseExpression) else node
-            names = evaluation.files.modules[file].index.below(node, cst.Name)
+            names = evaluation.index(file).below(node, cst.Name)
             if any(name.value == "no_sync" for name in names):
                 return True
     return False

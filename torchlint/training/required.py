@@ -27,7 +27,7 @@ _DEEPEST = 20
 
 def is_raw(evaluation: Evaluation, node: cst.BaseExpression, file: int, depth: int = 0) -> bool:
     """Whether an expression is a batch as its loader gave it, moved or in another shape."""
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     batches = [one for one in value if isinstance(one, Tensor) and one.batch is not None]
     if not batches or len(batches) < len(value) or depth > _DEEPEST:
         return False
@@ -39,7 +39,7 @@ def is_raw(evaluation: Evaluation, node: cst.BaseExpression, file: int, depth: i
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))):
             return name in _KEEPS and is_raw(evaluation, inner, file, depth + 1)
         case cst.Name():
-            found = evaluation.reaching.get(id(node), ())
+            found = evaluation.bindings(node)
             sources = [list(_sources(evaluation, one, file)) for one in found]
             return bool(sources) and all(
                 bool(some) and all(is_raw(evaluation, one, home, depth + 1) for one, home in some)
@@ -54,7 +54,7 @@ def _sources(
     """Yield what a binding may be given, each with its file."""
     kind, value = getattr(binding, "kind", None), getattr(binding, "value", None)
     if kind is Bind.PARAMETER and isinstance(value, cst.Param):
-        index = evaluation.files.modules[file].index
+        index = evaluation.index(file)
         function = next(
             one for one in index.ancestors(value) if isinstance(one, (cst.FunctionDef, cst.Lambda))
         )
@@ -74,7 +74,7 @@ def _differentiated(evaluation: Evaluation) -> set[object]:
             for name in module.index.named.get(word, ()):
                 owner = module.index.parent(name)
                 if isinstance(owner, cst.Attribute):
-                    value = evaluation.values.get(id(owner.value), ())
+                    value = evaluation.value(owner.value)
                     found |= {one.batch for one in value if isinstance(one, Tensor)}
     return found - {None}
 
@@ -116,7 +116,7 @@ class _Search:
             return False
         match node:
             case cst.Name():
-                found = self._evaluation.reaching.get(id(node), ())
+                found = self._evaluation.bindings(node)
                 return bool(found) and all(self._bound(one, depth + 1) for one in found)
             case cst.BinaryOperation(left=left, right=right):
                 return self.made(left, depth + 1) or self.made(right, depth + 1)
@@ -139,7 +139,7 @@ class _Search:
         modes = self._evaluation.modes.get(id(call), {}).get(GRAD, ())
         if any(one != Truth(True) for one in modes):
             return False
-        value = self._evaluation.values.get(id(call.func), ())
+        value = self._evaluation.value(call.func)
         match value:
             case (Object(kind=kind) as one,) if kind.startswith("torch.nn."):
                 if self._models.learns(one):
@@ -157,8 +157,8 @@ class _Search:
 
 def _is_asked(evaluation: Evaluation, node: cst.Name, file: int) -> bool:
     """Whether a name stands behind ``if x.requires_grad:``, of itself."""
-    index = evaluation.files.modules[file].index
-    now = evaluation.reaching.get(id(node), ())
+    index = evaluation.index(file)
+    now = evaluation.bindings(node)
     child: cst.CSTNode = node
     for above in index.ancestors(node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda)):
@@ -202,7 +202,7 @@ def _parts(test: cst.BaseExpression, *, truth: bool) -> Iterator[cst.BaseExpress
 def _asks(evaluation: Evaluation, test: cst.BaseExpression, node: cst.Name, now: object) -> bool:
     match test:
         case cst.Attribute(value=cst.Name(value=word) as name, attr=cst.Name("requires_grad")):
-            return word == node.value and evaluation.reaching.get(id(name), ()) == now
+            return word == node.value and evaluation.bindings(name) == now
     return False
 
 

@@ -142,7 +142,7 @@ class _Rows:
         """Whether tensors are gone through; lists beside one that was made of a list."""
         lists = [pair for pair in pairs if not self.take(*pair)]
         for target, over in lists:
-            value = self.evaluation.values.get(id(over), ())
+            value = self.evaluation.value(over)
             is_batch = self._is_tensor(over, sure=False)
             is_list = any(isinstance(one, (Sequence, Unknown)) for one in value)
             names = [
@@ -187,13 +187,13 @@ class _Rows:
                 place = path[0]
             case _:
                 return None
-        value = self.evaluation.values.get(id(tensor), ())
+        value = self.evaluation.value(tensor)
         is_fit = not self._is_kept(tensor) and all(isinstance(o, (Tensor, Unknown)) for o in value)
         return place if is_fit else None
 
     def _is_tensor(self, node: cst.BaseExpression, *, sure: bool = True) -> bool:
         """Whether an expression is a tensor, and no state of an object."""
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         return (
             any(isinstance(one, Tensor) for one in value)
             and all(
@@ -207,12 +207,12 @@ class _Rows:
     def _is_kept(self, node: cst.BaseExpression) -> bool:
         """``self.queue``: of what an object keeps the rows are few, or no samples."""
         owner = node.value if isinstance(node, cst.Attribute) else None
-        value = self.evaluation.values.get(id(owner), ())
+        value = self.evaluation.value(owner)
         return any(isinstance(one, Instance) for one in value)
 
     def _is_output(self, node: cst.CSTNode | None) -> bool:
         """Whether something comes from a model that is not seen: it may be several tensors."""
-        value = self.evaluation.values.get(id(node.func), ()) if isinstance(node, cst.Call) else ()
+        value = self.evaluation.value(node.func) if isinstance(node, cst.Call) else ()
         return any(
             isinstance(one, (Guess, Unknown)) or (isinstance(one, Object) and one.kind in WRAPPERS)
             for one in value
@@ -229,7 +229,7 @@ def _definitions(
     """Return what a name is given, each with the way from there to what it gets."""
     if not isinstance(node, cst.Name):
         return [(node, ())]
-    return [(one.value, one.path) for one in evaluation.reaching.get(id(node), ())]
+    return [(one.value, one.path) for one in evaluation.bindings(node)]
 
 
 def _is_of_list(evaluation: Evaluation, index: Index, node: cst.CSTNode, depth: int) -> bool:
@@ -266,7 +266,7 @@ def _is_joined(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _library(evaluation: Evaluation, node: cst.BaseExpression) -> str:
-    match evaluation.values.get(id(node), ()):
+    match evaluation.value(node):
         case (Library(name=name),):
             return name
     return ""

@@ -96,7 +96,7 @@ class SameBits:
         )
 
     def _is_plain(self, place: cst.CSTNode, file: int, depth: int) -> bool:
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         return (
             depth <= _DEEPEST
             and all(not isinstance(one.operator, cst.MatrixMultiply)
@@ -106,7 +106,7 @@ class SameBits:
         )  # fmt: skip
 
     def _call(self, call: cst.Call, depth: int) -> bool:
-        value = self.evaluation.values.get(id(call.func), ())
+        value = self.evaluation.value(call.func)
         return bool(value) and all(self._calling(one, call, depth) for one in value)
 
     def _calling(self, one: Alternative, call: cst.Call, depth: int) -> bool:
@@ -164,11 +164,11 @@ class SameBits:
         )
 
     def _keeps(self, method: cst.FunctionDef, file: int) -> bool:
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         stored = [one.target for one in index.below(method, cst.AssignTarget)]
         stored += [one.target for one in index.below(method, cst.AugAssign)]
         return any(isinstance(one, cst.Attribute) for one in stored)
 
     def _has_graph(self, node: cst.BaseExpression) -> bool:
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         return any(isinstance(one, Tensor) and one.graph for one in flat(value))

@@ -55,7 +55,7 @@ def samplers_of(evaluation: Evaluation, loader: Loader) -> Iterator[Sampler]:
         if isinstance(one, (Object, Instance)) and one.call is not None:
             made = evaluation.node(one.call)
             args = made.args if isinstance(made, cst.Call) else ()
-            values += [evaluation.values.get(id(arg.value), ()) for arg in args]
+            values += [evaluation.value(arg.value) for arg in args]
     for one in dict.fromkeys(each for value in values for each in value):
         if isinstance(one, Object) and one.kind == DISTRIBUTED and one.call is not None:
             node = evaluation.node(one.call)
@@ -87,19 +87,19 @@ def may_be_told(evaluation: Evaluation, sampler: Sampler, epochs: frozenset[int]
             above = index.parent(name)
             if not isinstance(above, cst.Attribute) or above.attr is not name:
                 continue
-            value = evaluation.values.get(id(above.value), ())
+            value = evaluation.value(above.value)
             may_be = not value or any(_may_be(one, sampler) for one in value)
             if may_be and (
                 name.value == TELLS or isinstance(index.parent(above), cst.AssignTarget)
             ):
                 return True
         for call in index.of(cst.Call):
-            called = evaluation.values.get(id(call.func), ())
+            called = evaluation.value(call.func)
             if any(isinstance(one, Method) and one.name == TELLS and _is(one.owner, sampler)
                    for one in called):  # fmt: skip
                 return True
             if not all(map(_is_seen, called)) or not called:
-                values = [evaluation.values.get(id(arg.value), ()) for arg in call.args]
+                values = [evaluation.value(arg.value) for arg in call.args]
                 if any(_is(one, sampler) for value in values for one in value):
                     return True
                 counts = any(id(arg.value) in epochs for arg in call.args)

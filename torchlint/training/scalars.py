@@ -27,7 +27,7 @@ def is_scalar(
         return False
     match node:
         case cst.Name():
-            bindings = evaluation.reaching.get(id(node), ())
+            bindings = evaluation.bindings(node)
             if _begins(evaluation, bindings, file):
                 return True
             return bool(bindings) and all(
@@ -45,7 +45,7 @@ def is_scalar(
         case cst.UnaryOperation(expression=inner):
             return is_scalar(evaluation, inner, file, depth - 1)
         case cst.Call(func=func, args=args):
-            for one in evaluation.values.get(id(func), ()):
+            for one in evaluation.value(func):
                 match one:
                     case Object(kind=kind) if kind_of(kind) == "criterion":
                         return True
@@ -60,13 +60,13 @@ def is_scalar(
 
 
 def _is_number(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     return bool(value) and all(isinstance(one, Number) for one in value)
 
 
 def goes_back(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> bool:
     """Whether a name is a term of what `backward()` is called on: a tensor, whoever made it."""
-    bindings = evaluation.reaching.get(id(node), ())
+    bindings = evaluation.bindings(node)
     return bool(bindings) and any(
         term == bindings
         for receiver, _ in _backwards(evaluation, file)
@@ -77,13 +77,13 @@ def goes_back(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> bo
 def _begins(evaluation: Evaluation, bindings: tuple[Binding, ...], file: int) -> bool:
     """``loss.backward()`` without a gradient: autograd begins at a single number."""
     return bool(bindings) and any(
-        not call.args and evaluation.reaching.get(id(receiver), ()) == bindings
+        not call.args and evaluation.bindings(receiver) == bindings
         for receiver, call in _backwards(evaluation, file)
     )
 
 
 def _backwards(evaluation: Evaluation, file: int) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     for name in module.index.named.get("backward", ()):
         func = module.parent(name)
         call = func and module.parent(func)
@@ -106,7 +106,7 @@ def _terms(
         case cst.UnaryOperation(expression=inner):
             yield from _terms(evaluation, inner, depth)
         case cst.Name():
-            bindings = evaluation.reaching.get(id(node), ())
+            bindings = evaluation.bindings(node)
             yield bindings
             for one in bindings if depth else ():
                 if one.is_plain:
@@ -117,7 +117,7 @@ def comes_from_tensor(
     evaluation: Evaluation, node: cst.BaseExpression, depth: int = DEEPEST
 ) -> bool:
     """Whether unknown code made something out of a tensor on a GPU: ``helper(out).loss``."""
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
         return True
     if not depth:
@@ -134,6 +134,6 @@ def comes_from_tensor(
                 one.value is not None
                 and isinstance(one.value, cst.BaseExpression)
                 and comes_from_tensor(evaluation, one.value, depth - 1)
-                for one in evaluation.reaching.get(id(node), ())
+                for one in evaluation.bindings(node)
             )
     return False

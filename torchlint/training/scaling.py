@@ -64,11 +64,11 @@ def scaler_of(region: Region, backward: Member) -> cst.BaseExpression | None:
     func = backward.node.func
     node: cst.CSTNode | None = func.value if isinstance(func, cst.Attribute) else None
     if isinstance(node, cst.Name):
-        bindings = region.evaluation.reaching.get(id(node), ())
+        bindings = region.evaluation.bindings(node)
         node = bindings[0].value if len(bindings) == 1 and bindings[0].is_plain else None
     match node:
         case cst.Call(func=cst.Attribute(value=scaler, attr=cst.Name("scale"))):
-            value = region.evaluation.values.get(id(scaler), ())
+            value = region.evaluation.value(scaler)
             return scaler if region.is_kind(value, "scaler") else None
     return None
 
@@ -121,7 +121,7 @@ def _enabled(evaluation: Evaluation, one: object) -> bool | None:
 def _is_off(region: Region, scaler: cst.BaseExpression, clip: Member) -> bool:
     """Whether a scaler does nothing where something is clipped: it is off, or off just then."""
     evaluation = region.evaluation
-    value = evaluation.values.get(id(scaler), ())
+    value = evaluation.value(scaler)
     if is_off(evaluation, value):
         return True
     tests = region.conditions(clip)
@@ -129,13 +129,13 @@ def _is_off(region: Region, scaler: cst.BaseExpression, clip: Member) -> bool:
         given = made(evaluation, one).get("enabled") if isinstance(one, Object) else None
         if given is None or given.node is None or one.call is None:  # type: ignore[union-attr]
             continue
-        module = evaluation.files.modules[one.call.file]  # type: ignore[union-attr]
+        module = evaluation.module(one.call.file)  # type: ignore[union-attr]
         wanted = module.code(given.node)
         for test in tests:
             node, truth = test.test, test.truth
             while isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
                 node, truth = node.expression, not truth
-            if not truth and evaluation.files.modules[test.file].code(node) == wanted:
+            if not truth and evaluation.module(test.file).code(node) == wanted:
                 return True
     return False
 
@@ -143,7 +143,7 @@ def _is_off(region: Region, scaler: cst.BaseExpression, clip: Member) -> bool:
 def _asks_for_the_scale(region: Region) -> bool:
     """Whether code of the region reads the scale: gradients or limits may be changed by it."""
     for file, scope in region.scopes:
-        index = region.evaluation.files.modules[file].index
+        index = region.evaluation.index(file)
         if any(index.inside(name, scope) for name in index.named.get("get_scale", ())):
             return True
     return False

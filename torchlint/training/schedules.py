@@ -64,10 +64,10 @@ class Schedules:
 
     def moves(self, file: int) -> Iterator[cst.Call]:
         """Yield the calls of a file that move a schedule on to its next step, in their order."""
-        for call in self.evaluation.files.modules[file].index.of(cst.Call):
+        for call in self.evaluation.index(file).of(cst.Call):
             func = call.func
             if isinstance(func, cst.Attribute) and func.attr.value == "step" and not call.args:
-                value = self.evaluation.values.get(id(func.value), ())
+                value = self.evaluation.value(func.value)
                 if any(self._is_scheduler(one) for one in value) and not any(
                     self.steps.frequencies.effects.kind(one) == "optimizer" for one in value
                 ):
@@ -158,7 +158,7 @@ class Schedules:
     def _is_plain(self, call: cst.Call) -> bool:
         """Whether a schedule is one of a library, whatever way leads to it."""
         assert isinstance(call.func, cst.Attribute)
-        value = self.evaluation.values.get(id(call.func.value), ())
+        value = self.evaluation.value(call.func.value)
         return all(
             isinstance(one, (Object, Nothing))
             or (isinstance(one, Instance) and self._counts_on(one))
@@ -173,7 +173,7 @@ class Schedules:
         found = self.evaluation.classes.method(one.cls, "get_lr")
         if found is None:
             return True
-        index = self.evaluation.files.modules[found[0].at.file].index
+        index = self.evaluation.index(found[0].at.file)
         reads = [a for a in index.below(found[1], cst.Attribute) if a.attr.value == "last_epoch"]
         return bool(reads) and all(
             (
@@ -195,7 +195,7 @@ class Schedules:
             for name in module.index.named.get("last_epoch", ()):
                 above = module.parent(name)
                 if isinstance(above, cst.Attribute) and above.attr is name:
-                    value = self.evaluation.values.get(id(above.value), ())
+                    value = self.evaluation.value(above.value)
                     is_self = isinstance(above.value, cst.Name) and above.value.value == "self"
                     if isinstance(module.parent(above), cst.AssignTarget) and not is_self:
                         yield any(map(self._is_scheduler, value))
@@ -229,7 +229,7 @@ class Schedules:
 
     def _has_length(self, node: cst.BaseExpression, file: int, depth: int) -> bool:
         """Whether the length of a loader goes into a number."""
-        index, values = self.evaluation.files.modules[file].index, self.evaluation.values
+        index, values = self.evaluation.index(file), self.evaluation.values
         for call in index.below(node, cst.Call):
             is_len = values.get(id(call.func), ()) == (Library("builtins.len"),)
             length_of = values.get(id(call.args[0].value), ()) if is_len and call.args else ()

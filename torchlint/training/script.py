@@ -245,7 +245,7 @@ class Connected:
             for module in self.files.modules
             if last in module.index.named
             for call in module.index.of(cst.Call)
-            for one in self.evaluation.values.get(id(call.func), ())
+            for one in self.evaluation.value(call.func)
         )
 
     @cached_property

@@ -56,20 +56,20 @@ def settings(evaluation: Evaluation) -> tuple[Setting, ...]:
 
 def _attributes(evaluation: Evaluation, file: int) -> Iterator[Setting]:
     """``torch.backends.cudnn.benchmark = True``, also beside others in one statement."""
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     if not ATTRIBUTES & module.index.named.keys():
         return
     for node in module.index.of(cst.Attribute):
         if node.attr.value not in ATTRIBUTES:
             continue
-        for one in evaluation.values.get(id(node.value), ()):
+        for one in evaluation.value(node.value):
             if isinstance(one, Library) and one.name.startswith("torch.backends"):
                 name = f"{one.name}.{node.attr.value}"
                 yield _stored(evaluation, file, node, name)
 
 
 def _stored(evaluation: Evaluation, file: int, node: cst.Attribute, name: str) -> Setting:
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     above = module.parent(node)
     place = None
     if isinstance(above, cst.Element):
@@ -84,12 +84,12 @@ def _stored(evaluation: Evaluation, file: int, node: cst.Attribute, name: str) -
         if not isinstance(written, cst.Tuple) or place >= len(written.elements):
             return Setting(name, evaluation.sets.unknown, statement, written, file)
         written = written.elements[place].value
-    return Setting(name, evaluation.values.get(id(written), ()), statement, written, file)
+    return Setting(name, evaluation.value(written), statement, written, file)
 
 
 def _calls(evaluation: Evaluation, file: int) -> Iterator[Setting]:
     """``torch.set_float32_matmul_precision("high")``; ``setattr(cudnn, "benchmark", True)``."""
-    module = evaluation.files.modules[file]
+    module = evaluation.module(file)
     lasts = {name.rpartition(".")[2] for name in CALLS} | {"setattr"}
     if not lasts & module.index.named.keys():
         return

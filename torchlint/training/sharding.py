@@ -62,7 +62,7 @@ def _differs(effects: Effects, method: At) -> bool:
     units = {method: None}
     for site, _ in reached(effects, [method]):
         units |= dict.fromkeys(site.targets)
-        for one in evaluation.values.get(id(site.node.func), ()):
+        for one in evaluation.value(site.node.func):
             match one:
                 case Library(name=name) | Method(owner=Library(name=name) | Object(kind=name)):
                     if name.startswith(DIFFERS):
@@ -81,7 +81,7 @@ def _differs(effects: Effects, method: At) -> bool:
             return True
         if any(below(node, cst.Modulo)) or any(one.step for one in below(node, cst.Slice)):
             return True
-        names = (evaluation.values.get(id(name), ()) for name in below(node, cst.Name))
+        names = (evaluation.value(name) for name in below(node, cst.Name))
         if any(isinstance(one, Object) and one.kind == RANK for value in names for one in value):
             return True
     return False
@@ -98,7 +98,7 @@ def _gives_the_same(effects: Effects, method: At) -> bool:
     ]
     sources += [one.item for one in index.below(unit.node, cst.From)]
     sources += [one.value for one in index.below(unit.node, cst.Return) if one.value is not None]
-    values = [effects.evaluation.values.get(id(source), ()) for source in sources]
+    values = [effects.evaluation.value(source) for source in sources]
     return bool(values) and all(value and all(map(_is_same, value)) for value in values)
 
 

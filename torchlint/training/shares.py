@@ -50,9 +50,9 @@ def _is_factor(evaluation: Evaluation, found: Accumulation) -> bool:
     """Whether a file that the step runs code of multiplies or divides by the number of batches."""
     every = found.every
     assert every is not None
-    code = evaluation.files.modules[found.file].code(every).rpartition(".")[2]
+    code = evaluation.module(found.file).code(every).rpartition(".")[2]
     for file in dict.fromkeys(file for file, _ in found.region.scopes):
-        module = evaluation.files.modules[file]
+        module = evaluation.module(file)
         scaled: list[cst.BinaryOperation | cst.AugAssign] = [
             *module.index.of(cst.BinaryOperation), *module.index.of(cst.AugAssign)
         ]  # fmt: skip
@@ -80,7 +80,7 @@ def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Shar
         return Share.UNKNOWN
     match node:
         case cst.Name():
-            found = evaluation.reaching.get(id(node), ())
+            found = evaluation.bindings(node)
             if any(one.kind is Bind.AUGMENT and _scales(one.value) for one in found):
                 return Share.DIVIDED
             if not found or not all(one.is_plain for one in found):
@@ -97,7 +97,7 @@ def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Shar
         case cst.Call():
             return _of_call(evaluation, node)
         case cst.Attribute(value=inner):
-            value = evaluation.values.get(id(inner), ())
+            value = evaluation.value(inner)
             graph = any(isinstance(one, Tensor) and one.graph for one in value)
             return Share.LIKELY if graph else Share.UNKNOWN
     return Share.UNKNOWN
@@ -120,11 +120,11 @@ def _of_call(evaluation: Evaluation, call: cst.Call) -> Share:
     """Return what a loss function gives."""
     func = call.func
     if isinstance(func, cst.Attribute):
-        owner = evaluation.values.get(id(func.value), ())
+        owner = evaluation.value(func.value)
         if any(isinstance(one, Tensor) for one in owner):
             method = func.attr.value
             return {"mean": Share.WHOLE, "sum": Share.DIVIDED}.get(method, Share.UNKNOWN)
-    value = evaluation.values.get(id(func), ())
+    value = evaluation.value(func)
     found: list[Share] = []
     for one in value:
         match one:
@@ -139,7 +139,7 @@ def _of_call(evaluation: Evaluation, call: cst.Call) -> Share:
                 old = any(
                     a.keyword and a.keyword.value in ("reduce", "size_average") for a in call.args
                 )
-                given = evaluation.values.get(id(arg.value), ()) if arg else None
+                given = evaluation.value(arg.value) if arg else None
                 found.append(Share.UNKNOWN if old else _reduced(given))
             case Object(kind=kind) if kind_of(kind) == "criterion":
                 arguments = made(evaluation, one)

@@ -38,7 +38,7 @@ def makes_sparse(evaluation: Evaluation) -> bool:
 
 def is_graph(evaluation: Evaluation, loader: Loader) -> bool:
     """Whether a loader is one of PyTorch Geometric, whose batches are graphs."""
-    made = evaluation.values.get(id(loader.node.func), ())
+    made = evaluation.value(loader.node.func)
     return any(isinstance(one, Library) and one.name.startswith("torch_geo") for one in made)
 
 
@@ -46,5 +46,5 @@ def _is_sparse(evaluation: Evaluation, call: cst.Call) -> bool:
     """``x.to_sparse()``, ``torch.sparse_coo_tensor(...)``."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith("to_sparse"):
         return True
-    called = evaluation.values.get(id(call.func), ())
+    called = evaluation.value(call.func)
     return any(isinstance(one, Library) and one.name.startswith(MAKERS) for one in called)

@@ -72,7 +72,7 @@ def _models(evaluation: Evaluation, step: Region, run: Member) -> Iterator[StepM
 
 def _is_on_host(evaluation: Evaluation, run: Member) -> bool:
     """Whether all that a run of a model gives lives on the host."""
-    given = evaluation.values.get(id(run.node), ())
+    given = evaluation.value(run.node)
     tensors = [one for one in given if isinstance(one, Tensor)]
     return bool(tensors) and all(one.device is Device.HOST for one in tensors)
 

@@ -99,7 +99,7 @@ class Region:
     def _is_same(self, one: Condition, other: Condition) -> bool:
         if one.test is other.test or one.file != other.file:
             return one.test is other.test
-        module = self.evaluation.files.modules[one.file]
+        module = self.evaluation.module(one.file)
         return module.code(one.test) == module.code(other.test)
 
     def of(self, *roles: Role) -> list[Member]:
@@ -141,11 +141,11 @@ class Region:
     def touches_gradients(self) -> bool:
         """Whether its code reads or changes ``.grad`` by hand."""
         for file, scope in self.scopes:
-            index = self.evaluation.files.modules[file].index
+            index = self.evaluation.index(file)
             for name in index.named.get("grad", ()):
                 above = index.parent(name)
                 if isinstance(above, cst.Attribute) and above.attr is name:
-                    value = self.evaluation.values.get(id(above), ())
+                    value = self.evaluation.value(above)
                     is_library = any(isinstance(one, Library) for one in value)
                     if not is_library and index.inside(name, scope):
                         return True
@@ -236,7 +236,7 @@ class Steps:
 
     def _in_order(self, sites: Sequence[CallSite], file: int) -> Iterator[CallSite]:
         """Yield calls in the order in which they end: arguments before what gets them."""
-        index = self.evaluation.files.modules[file].index
+        index = self.evaluation.index(file)
         open_: list[CallSite] = []
         for site in sorted(sites, key=lambda one: index.order(one.node)):
             while open_ and not index.inside(site.node, open_[-1].node):
@@ -250,16 +250,16 @@ class Steps:
         call, evaluation = site.node, self.evaluation
         func = call.func
         receiver = func.value if isinstance(func, cst.Attribute) else func
-        owner = evaluation.values.get(id(receiver), ())
+        owner = evaluation.value(receiver)
         by: Value = ()
         role = self._role(site, owner, is_module_method=unit.is_module_method)
         is_by_scaler = role is Role.STEP and not self._is(owner, "optimizer")
         if call.args and (is_by_scaler or role is Role.UNSCALE):
             by, receiver = owner, call.args[0].value
-            owner = evaluation.values.get(id(receiver), ())
+            owner = evaluation.value(receiver)
         if role is Role.FORWARD:
             receiver = func
-            owner = evaluation.values.get(id(func), ())
+            owner = evaluation.value(func)
         if role is None and not is_seen:
             role, owner = self._handed_on(call)
         if role is None:
@@ -269,7 +269,7 @@ class Steps:
 
     def _role(self, site: CallSite, owner: Value, *, is_module_method: bool) -> Role | None:
         func = site.node.func
-        value = self.evaluation.values.get(id(func), ())
+        value = self.evaluation.value(func)
         name = func.attr.value if isinstance(func, cst.Attribute) else ""
         if any(isinstance(one, Library) and one.name in CLIPS for one in value):
             return Role.CLIP
@@ -296,11 +296,11 @@ class Steps:
         return Role.SCHEDULE if name == "step" and self._is(owner, "scheduler") else None
 
     def _handed_on(self, call: cst.Call) -> tuple[Role | None, Value]:
-        value = self.evaluation.values.get(id(call.func), ())
+        value = self.evaluation.value(call.func)
         if value and not any(_is_unseen(one) for one in value):
             return None, ()
         for arg in call.args:
-            given = self.evaluation.values.get(id(arg.value), ())
+            given = self.evaluation.value(arg.value)
             if any(self._is(given, kind) for kind in ("optimizer", "scaler", "scheduler")):
                 return Role.UNSEEN, given
         return None, ()

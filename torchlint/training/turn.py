@@ -81,7 +81,7 @@ class Turn:
                 self._statement(small)
 
     def _is_mode(self, item: cst.WithItem) -> bool:
-        value = self.evaluation.values.get(id(item.item), ())
+        value = self.evaluation.value(item.item)
         return bool(value) and all(
             isinstance(one, Object) and (one.kind in NO_GRAD or one.kind in AUTOCASTS)
             for one in value
@@ -239,7 +239,7 @@ class Turn:
             return Part.INDEX if parts[0] is Part.ROW else parts[0]
         if name == "builtins.len" and parts != [Part.COUNT]:
             return Part.FIXED
-        value = self.evaluation.values.get(id(func), ())
+        value = self.evaluation.value(func)
         if value and all(
             isinstance(one, Object) and kind_of(one.kind) in ("module", "criterion")
             for one in value
@@ -263,13 +263,13 @@ class Turn:
         return part
 
     def _library(self, node: cst.BaseExpression) -> str:
-        match self.evaluation.values.get(id(node), ()):
+        match self.evaluation.value(node):
             case (Library(name=name),):
                 return name
         return ""
 
     def _has(self, node: cst.BaseExpression, kind: type) -> bool:
-        value = self.evaluation.values.get(id(node), ())
+        value = self.evaluation.value(node)
         others = [one for one in value if not isinstance(one, kind)]
         return len(others) < len(value) and all(isinstance(one, Unknown) for one in others)
 

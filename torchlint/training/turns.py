@@ -42,8 +42,8 @@ def _left_at(
             body=cst.BaseSuite(body=[*_, last]),
         ) if isinstance(operator, (cst.Equal, cst.GreaterThan, cst.GreaterThanEqual)):
             small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-            number = _number(evaluation.values.get(id(bound), ()))
-            index = evaluation.files.modules[file].index
+            number = _number(evaluation.value(bound))
+            index = evaluation.index(file)
             owner = index.scope(name).owner(name.value)
             counts = owner is not None and any(
                 one.kind in (Bind.FOR, Bind.AUGMENT) and index.inside(one.node, loop)
@@ -56,7 +56,7 @@ def _left_at(
 
 def _ends(evaluation: Evaluation, loop: cst.For | cst.While, file: int) -> bool:
     """Whether the first turn ends the loop: a last ``break`` or ``return``."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     last = loop.body.body[-1] if loop.body.body else None
     small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
     return isinstance(small, (cst.Break, cst.Return)) and not any(
@@ -66,14 +66,14 @@ def _ends(evaluation: Evaluation, loop: cst.For | cst.While, file: int) -> bool:
 
 
 def _length(evaluation: Evaluation, over: cst.BaseExpression) -> int | None:
-    value = evaluation.values.get(id(over), ())
+    value = evaluation.value(over)
     if isinstance(over, cst.Call):
         args = [arg.value for arg in over.args if arg.keyword is None and not arg.star]
-        match evaluation.values.get(id(over.func), ()):
+        match evaluation.value(over.func):
             case (Library(name="builtins.range"),) if args:
                 return _range(evaluation, args)
             case (Library(name="itertools.islice"),) if len(args) > 1:
-                return _number(evaluation.values.get(id(args[1]), ()))
+                return _number(evaluation.value(args[1]))
             case (Library(name=name),) if args and name.startswith(("tqdm.", "builtins.enum")):
                 return _length(evaluation, args[0])
     match value:
@@ -84,7 +84,7 @@ def _length(evaluation: Evaluation, over: cst.BaseExpression) -> int | None:
 
 
 def _range(evaluation: Evaluation, args: list[cst.BaseExpression]) -> int | None:
-    numbers = [_number(evaluation.values.get(id(arg), ())) for arg in args]
+    numbers = [_number(evaluation.value(arg)) for arg in args]
     match numbers:
         case [int(stop)]:
             return max(0, stop)

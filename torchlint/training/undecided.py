@@ -42,7 +42,7 @@ def undecided_between(
     Conditions on a device, None, a type, a number or the rank of a process are no such thing: they
     hold in every turn, or in none.
     """
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     child = node
     for above in index.ancestors(node):
         test = _decides(above, child)
@@ -56,7 +56,7 @@ def undecided_between(
 
 def left_before(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
     """Whether something unknown decides earlier in the blocks around a node to leave them."""
-    index = evaluation.files.modules[file].index
+    index = evaluation.index(file)
     child = node
     for above in index.ancestors(node):
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
@@ -102,7 +102,7 @@ def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
         case cst.Comparison(left=left, comparisons=[target]):
             return any(is_device(evaluation, side) for side in (left, target.comparator))
         case cst.Call(func=func):
-            asked = evaluation.values.get(id(func), ())
+            asked = evaluation.value(func)
             return any(isinstance(one, Library) and one.name in AVAILABLE for one in asked)
     return False
 
@@ -122,17 +122,17 @@ def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
             sides = (left, target.comparator)
             return any(is_device(evaluation, side) or _is_rank(evaluation, side) for side in sides)
         case cst.Call(func=func):
-            asked = evaluation.values.get(id(func), ())
+            asked = evaluation.value(func)
             return any(
                 isinstance(one, Library) and one.name in SETTLED | AVAILABLE for one in asked
             )
-    value = evaluation.values.get(id(test), ())
+    value = evaluation.value(test)
     return bool(value) and all(isinstance(one, (Truth, Number, Nothing)) for one in value)
 
 
 def is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     """``device``, ``device.type``, ``"cuda"``, ``str(device)``."""
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     if any(
         isinstance(one, Place) or (isinstance(one, Text) and one.value in DEVICES) for one in value
     ):
@@ -141,5 +141,5 @@ def is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
 
 
 def _is_rank(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    value = evaluation.values.get(id(node), ())
+    value = evaluation.value(node)
     return any(isinstance(one, Object) and one.kind == RANK for one in value)

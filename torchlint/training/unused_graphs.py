@@ -107,7 +107,7 @@ class UnusedGraphs:
 
     def graph(self, node: cst.CSTNode) -> set[At]:
         """Return the runs of models that autograd would go back through from an expression."""
-        return self.graph_of(self.evaluation.values.get(id(node), ()))
+        return self.graph_of(self.evaluation.value(node))
 
     def graph_of(self, value: Value) -> set[At]:
         """Return the runs of models behind the tensors that a value may be or hold."""
@@ -144,7 +144,7 @@ class UnusedGraphs:
         if recording in _NEVER:
             return
         if sees or (self._goes_back and self._is_evaluated(call, file)):
-            func = self.evaluation.values.get(id(getattr(self.evaluation.node(run), "func", 0)), ())
+            func = self.evaluation.value(getattr(self.evaluation.node(run), "func", None))
             knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
             self.found.append(UnusedGraph(call, file, run, why, recording, sees, knows))
 
@@ -165,7 +165,7 @@ class UnusedGraphs:
         """Whether a model is run that nothing trains, on what no model computed that is trained."""
         if not isinstance(call, cst.Call) or depth > _DEEPEST:
             return False
-        func = self.evaluation.values.get(id(call.func), ())
+        func = self.evaluation.value(call.func)
         return (
             bool(func)
             and all(self.untrained.is_one(one) for one in func)
@@ -229,7 +229,7 @@ class UnusedGraphs:
             self.evaluation.classes.is_open(one.cls)
             if isinstance(one, Instance)
             else isinstance(one, Unknown)
-            for one in self.evaluation.values.get(id(target.value), ())
+            for one in self.evaluation.value(target.value)
         )
 
     def _switches(self, module: Module) -> bool:
@@ -258,14 +258,14 @@ class UnusedGraphs:
         given = [one for arg in call.args for one in values.get(id(arg.value), ())]
         if any(self.asked.effects.kind(one) in ("module", "model") for one in given):
             return True
-        is_used = not isinstance(self.evaluation.files.modules[file].parent(call), cst.Expr)
+        is_used = not isinstance(self.evaluation.module(file).parent(call), cst.Expr)
         return is_used and not any(self.graph(arg.value) for arg in call.args)
 
     # -- whether it is an evaluation -----------------------------------------------------------
 
     def _is_evaluated(self, call: cst.Call, file: int, depth: int = 0) -> bool:
         """Whether a model is put into evaluation before it is run, in a block around that."""
-        module = self.evaluation.files.modules[file]
+        module = self.evaluation.module(file)
         unit = unit_around(self.evaluation, call, file)
         told = [
             one

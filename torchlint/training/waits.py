@@ -131,7 +131,7 @@ def _calls_clock(script: Script, place: cst.CSTNode) -> bool:
     evaluation, body = script.connected.evaluation, getattr(place, "body", place)
     unit = unit_around(evaluation, body, script.file)
     targets = {
-        target: evaluation.files.modules[target.file].index
+        target: evaluation.index(target.file)
         for site in script.connected.frequencies.effects.sites[unit.at]
         if script.module.index.inside(site.node, body)
         for target in site.targets

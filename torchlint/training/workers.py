@@ -62,13 +62,13 @@ def _locals(evaluation: Evaluation, value: Value, way: frozenset[Alternative]) -
                 node = evaluation.node(call)
                 assert isinstance(node, cst.Call)
                 for arg in node.args:
-                    given = evaluation.values.get(id(arg.value), ())
+                    given = evaluation.value(arg.value)
                     yield from _locals(evaluation, given, way | {one})
 
 
 def _local(evaluation: Evaluation, at: At) -> Iterator[Local]:
     """Yield a function or class that has no name at the level of a module."""
-    module, node = evaluation.files.modules[at.file], evaluation.node(at)
+    module, node = evaluation.module(at.file), evaluation.node(at)
     if isinstance(node, cst.Lambda):
         yield Local(node, at.file, module.brief(node))
         return
@@ -84,7 +84,7 @@ def start_method(evaluation: Evaluation, loader: Loader) -> str:
     values = [loader.value("multiprocessing_context")]
     if not values[0]:
         values = [
-            evaluation.values.get(id(call.args[0].value), ())
+            evaluation.value(call.args[0].value)
             for call in _calls_of(evaluation, SETS)
             if call.args
         ]
@@ -96,7 +96,7 @@ def _calls_of(evaluation: Evaluation, names: tuple[str, ...]) -> Iterator[cst.Ca
     for module in evaluation.files.modules:
         if any(name.rpartition(".")[2] in module.index.named for name in names):
             for call in module.index.of(cst.Call):
-                value = evaluation.values.get(id(call.func), ())
+                value = evaluation.value(call.func)
                 if any(isinstance(one, Library) and one.name in names for one in value):
                     yield call
 
@@ -109,7 +109,7 @@ def _named(evaluation: Evaluation, one: Alternative) -> str:
         case Object(kind=kind, call=call) if kind in CONTEXT and call is not None:
             node = evaluation.node(call)
             assert isinstance(node, cst.Call)
-            match evaluation.values.get(id(node.args[0].value), ()) if node.args else ():
+            match evaluation.value(node.args[0].value) if node.args else ():
                 case (Text(value=str(name)),):
                     return name
     return "unknown"
@@ -128,7 +128,7 @@ def started_by_import(
 def _on_import(
     evaluation: Evaluation, node: cst.CSTNode, file: int, way: frozenset[int]
 ) -> tuple[cst.CSTNode, int] | None:
-    module, child = evaluation.files.modules[file], node
+    module, child = evaluation.module(file), node
     for above in module.index.ancestors(node):
         match above:
             case cst.If() if child is above.body and _asks_for_main(module.index, above):
