@@ -16,6 +16,7 @@ from torchlint.edits.rewrites import (
     Rewrite,
     Wrap,
 )
+from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.line_layout import indent_of
 from torchlint.training.copies import moves_of
 from torchlint.training.gpu_condition import condition_for_gpu, name_of_torch
@@ -105,5 +106,5 @@ def optimizer_of(script: Script, plain: PlainStep) -> cst.Call | None:
     if not isinstance(made, cst.Call) or script.kind(made) != "optimizer":
         return None
     is_made_here = script.name(made.func).startswith("torch.optim.")
-    is_fused = any(arg.keyword and arg.keyword.value == "fused" for arg in made.args)
+    is_fused = has_keyword(made, ("fused",))
     return made if is_made_here and not is_fused else None

@@ -72,6 +72,7 @@ from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number, Truth
+from torchlint.syntax.calls import keywords, positional
 from torchlint.syntax.scopes import Bind
 from torchlint.training.biases import freezes_norms, why_needed
 from torchlint.training.choices import conditions_around
@@ -122,7 +123,7 @@ def bias_before_norm(script: Script) -> Iterator[Finding]:
 
 def has_bias(script: Script, layer: cst.Call) -> bool:
     """Whether a layer has a bias by default, or by the words ``bias=True``."""
-    given = {arg.keyword.value: arg for arg in layer.args if arg.keyword}
+    given = keywords(layer)
     if any(arg.star for arg in layer.args):
         stars = [one for arg in layer.args if arg.star for one in script.value(arg.value)]
         known = [dict(getattr(one, "entries", ())) for one in stars]
@@ -130,8 +131,8 @@ def has_bias(script: Script, layer: cst.Call) -> bool:
             return False
     if "bias" not in given:
         place = 3 if "Linear" in script.name(layer.func) else 8
-        return sum(not arg.keyword and not arg.star for arg in layer.args) < place
-    return script.value(given["bias"].value) == (Truth(True),)
+        return len(positional(layer)) < place
+    return script.value(given["bias"]) == (Truth(True),)
 
 
 def taken_away(
@@ -172,7 +173,7 @@ def subtracts(script: Script, layer: cst.Call, name: str, one: Consumer) -> bool
     assert isinstance(norm, cst.Call)
     if any(call.name == "eval" for call in script.connected.uses.methods(one.at)):
         return False
-    given = {arg.keyword.value: script.value(arg.value) for arg in norm.args if arg.keyword}
+    given = {word: script.value(node) for word, node in keywords(norm).items()}
     if given.get("track_running_stats", (Truth(False),)) != (Truth(False),):
         return "BatchNorm" in one.kind and given["track_running_stats"] == (Truth(True),)
     if name in LINEAR:
@@ -242,8 +243,8 @@ def by_choice(script: Script, layer: cst.Call, choice: Condition) -> str:
 
 def without_bias(script: Script, layer: cst.Call, bias: str) -> Fix:
     """Build the layer without its bias, or without it where the norm is."""
-    given = [arg.value for arg in layer.args if arg.keyword and arg.keyword.value == "bias"]
-    rewrite: Rewrite = Replace(given[0], bias) if given else AddArgument(layer, "bias", bias)
+    given = keywords(layer).get("bias")
+    rewrite: Rewrite = Replace(given, bias) if given else AddArgument(layer, "bias", bias)
     target = attribute(script, layer).removeprefix("self.")
     changes = CHANGES.format(f"{target}.bias" if target else "its bias")
     return Fix(f"Pass `bias={bias}`", Safety.UNSAFE, (rewrite,), changes)

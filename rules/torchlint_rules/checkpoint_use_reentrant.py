@@ -76,6 +76,7 @@ from packaging.version import Version
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.syntax.calls import keyword_of
 from torchlint.training.effects import Effect
 from torchlint.training.model_calls import Recording
 from torchlint.training.required import is_raw, requires_gradient
@@ -110,8 +111,8 @@ def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
         recording = connected.model_calls.recording(connected.evaluation.at(call, script.file))
         if recording is Recording.OFF or only_infers(script):
             continue
-        chosen = next((one for one in call.args if keyword(one) == "use_reentrant"), None)
-        inputs = [arg for arg in call.args[first:] if keyword(arg) in ("", "input")]
+        chosen = next((one for one in call.args if keyword_of(one) == "use_reentrant"), None)
+        inputs = [arg for arg in call.args[first:] if keyword_of(arg) in ("", "input")]
         plain = [arg.value for arg in inputs if not arg.star]
         raw = (
             len(plain) == len(inputs) > 0
@@ -126,18 +127,14 @@ def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
             yield finding(script, call, chosen, plain[0] if raw else None, sure=sure)
 
 
-def keyword(arg: cst.Arg) -> str:
-    """Return the keyword of an argument, "" without one."""
-    return arg.keyword.value if arg.keyword else ""
-
-
 def is_reentrant(call: cst.Call, first: int) -> bool:
     """Whether a call gets the old variant: it does not choose, or chooses that."""
     for place, arg in enumerate(call.args):
-        chosen = keyword(arg) == "use_reentrant" or (first == 2 and place == 3 and not arg.keyword)
+        word = keyword_of(arg)
+        chosen = word == "use_reentrant" or (first == 2 and place == 3 and not word)
         if chosen and not (isinstance(arg.value, cst.Name) and arg.value.value == "True"):
             return False
-        if arg.star == "**" or (arg.keyword is not None and keyword(arg) not in KNOWN):
+        if arg.star == "**" or word not in ("", *KNOWN):
             return False  # it may choose, or is the block's own, which the old variant refuses
     return len(call.args) >= first
 

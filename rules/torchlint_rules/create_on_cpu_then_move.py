@@ -74,6 +74,7 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddArgument, DropMethod, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Nothing, Number, Place, Tensor, Text
+from torchlint.syntax.calls import has_keyword, keywords, last_name
 from torchlint.training.allocations import TYPED, array_of, is_number, is_whole, move_argument
 from torchlint.training.constants import is_only_read, is_same_each_time, number_in
 from torchlint.training.frequency import Rate
@@ -115,7 +116,7 @@ def moved(script: Script, one: Allocation) -> Finding:
     if where is not None and not is_number(script.connected.evaluation, where):
         is_beside = any(isinstance(other, Tensor) for other in value)
         place = f"`{script.module.brief(where)}{'.device' if is_beside else ''}`"
-    words = [arg.keyword.value for arg in one.made.args if arg.keyword]
+    words = keywords(one.made)
     is_chosen = one.function == "randperm" or "device" in words or "pin_memory" in words
     comma, without = " and", ""
     if not one.is_direct:
@@ -133,10 +134,10 @@ def moved(script: Script, one: Allocation) -> Finding:
 
 def fix(script: Script, one: Allocation) -> Fix | None:
     """Return the fix: the tensor is made where it is wanted."""
-    words = {arg.keyword.value: arg.value for arg in one.move.args if arg.keyword}
+    words = keywords(one.move)
     places = [arg.value for arg in one.move.args if arg.keyword is None]
     device, made = device_code(script, one.move), one.made
-    given = {arg.keyword.value: arg.value for arg in made.args if arg.keyword}
+    given = keywords(made)
     if device is None or not words.keys() <= {"device", "dtype", "non_blocking"} or places[3:]:
         return None
     if set(one.methods) & SPREADS or given.keys() & {"device", "pin_memory"}:
@@ -144,7 +145,7 @@ def fix(script: Script, one: Allocation) -> Fix | None:
     if any(isinstance(inner, cst.List) and one.function == "full" for inner in lists(made)):
         return None
     dtype = None
-    if isinstance(one.move.func, cst.Attribute) and one.move.func.attr.value == "to":
+    if last_name(one.move.func) == "to":
         dtype = words.get("dtype", places[1] if len(places) > 1 else None)
     rewrites: list[Rewrite] = [DropMethod(one.move)]
     kind = TYPED.get(script.name(made.func))
@@ -177,7 +178,7 @@ def lists(made: cst.Call) -> Iterator[cst.BaseExpression]:
 def device_code(script: Script, move: cst.Call) -> str | None:
     """Return the device that a move names, as code; None where it may be something else."""
     where = move_argument(move)
-    name = move.func.attr.value if isinstance(move.func, cst.Attribute) else ""
+    name = last_name(move.func)
     if name not in ("to", "cuda") or any(arg.star for arg in move.args):
         return None
     value = () if where is None else script.value(where)
@@ -214,7 +215,7 @@ def doubts(script: Script, one: Allocation, grad: cst.BaseExpression | None) -> 
 def is_of_ints(script: Script, one: Allocation) -> bool:
     """Whether a tensor is asked for as one of whole numbers."""
     value = script.value(one.made)
-    asked = any(arg.keyword and arg.keyword.value == "dtype" for arg in one.made.args)
+    asked = has_keyword(one.made, ("dtype",))
     return asked and all(isinstance(t, Tensor) and t.dtype == "int" for t in value)
 
 
@@ -229,7 +230,7 @@ def uploaded(script: Script, one: Allocation) -> Finding | None:
         text = f"`{script.module.brief(array)}` is made on the host and then copied to the GPU"
         makes = "make it there: torch has functions like this one, with `device=`"
         return Finding(call, f"{text}{often(frequency)}", None, level, case="c", help=makes)
-    words = {arg.keyword.value: arg.value for arg in call.args if arg.keyword}
+    words = keywords(call)
     data = words.get("data", call.args[0].value if call.args else None)
     if data is None or not words.keys() <= {"data", "dtype", "device"}:
         return None
@@ -248,7 +249,7 @@ def uploaded(script: Script, one: Allocation) -> Finding | None:
 def filled(script: Script, one: Allocation, data: cst.BaseExpression) -> Fix | None:
     """Return the fix: the number is filled in on the GPU."""
     call, code = one.made, script.module.code
-    words = {arg.keyword.value: arg.value for arg in call.args if arg.keyword}
+    words = keywords(call)
     device = code(words["device"]) if "device" in words else device_code(script, one.move)
     is_plain = one.move is call or not any(arg.keyword for arg in one.move.args)
     if device is None or not isinstance(call.func, cst.Attribute) or "\n" in code(call):

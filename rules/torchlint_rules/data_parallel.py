@@ -75,6 +75,7 @@ from packaging.version import Version
 
 from torchlint.rule import Finding
 from torchlint.semantics.values import Dictionary, Instance, Number, Sequence
+from torchlint.syntax.calls import argument_of, has_keyword
 from torchlint.training.effects import Effect
 from torchlint.training.frequency import Rate
 from torchlint.training.trained import Trained, trained
@@ -148,11 +149,10 @@ def spreads(script: Script, call: cst.Call) -> bool:
 
 def argument(call: cst.Call, keyword: str, place: int) -> cst.BaseExpression | None:
     """Return an argument of a call."""
-    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == keyword]
-    plain = [arg.value for arg in call.args if not arg.keyword and not arg.star]
-    if any(arg.star for arg in call.args) and not named and place:
-        return next(arg.value for arg in call.args if arg.star)
-    return named[0] if named else plain[place] if place < len(plain) else None
+    stars = [arg.value for arg in call.args if arg.star]
+    if stars and place and not has_keyword(call, (keyword,)):
+        return stars[0]
+    return argument_of(call, keyword, place)
 
 
 def is_one(script: Script, devices: cst.BaseExpression) -> bool:

@@ -77,6 +77,7 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Library
+from torchlint.syntax.calls import keyword_of
 from torchlint.training.frequency import Rate
 from torchlint.training.model_calls import Recording
 from torchlint_rules.judging import safety
@@ -139,8 +140,7 @@ def fix(script: Script, one: Growth) -> Fix:
 def retains(script: Script) -> bool:
     """Whether a backward pass of the file leaves its graph for another."""
     return any(
-        arg.keyword is not None
-        and arg.keyword.value in ("retain_graph", "create_graph")
+        keyword_of(arg) in ("retain_graph", "create_graph")
         and not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
         for name in ("retain_graph", "create_graph")
         for word in script.module.index.named.get(name, ())

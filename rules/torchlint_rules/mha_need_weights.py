@@ -71,6 +71,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
 from torchlint.semantics.values import Dictionary, Number, Object, Unknown
+from torchlint.syntax.calls import keywords, positional
 from torchlint.training.models import made_by
 from torchlint_rules.judging import severity
 
@@ -109,8 +110,7 @@ def mha_need_weights(script: Script) -> Iterator[Finding]:
 
 def takes_weights(script: Script, call: cst.Call) -> bool:
     """Whether a call says whether it needs the weights, or may do so."""
-    plain = [arg for arg in call.args if not arg.keyword and not arg.star]
-    named = {arg.keyword.value for arg in call.args if arg.keyword}
+    named = set(keywords(call))
     for arg in call.args:
         if arg.star:
             match script.value(arg.value):
@@ -118,7 +118,7 @@ def takes_weights(script: Script, call: cst.Call) -> bool:
                     named |= {key for key, _ in entries}
                 case _:
                     return True
-    return len(plain) > PLACE or "need_weights" in named or len(call.args) < FEWEST
+    return len(positional(call)) > PLACE or "need_weights" in named or len(call.args) < FEWEST
 
 
 def discards(script: Script, call: cst.Call) -> bool:

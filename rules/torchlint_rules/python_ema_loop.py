@@ -76,6 +76,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Array, Library, Tensor
+from torchlint.syntax.calls import keyword_of
 from torchlint.syntax.chains import dotted
 from torchlint.syntax.line_layout import default_indent, indent_of
 from torchlint.training.averaging import averagings, rest_of_one
@@ -187,7 +188,7 @@ def is_array(script: Script, node: cst.BaseExpression) -> bool:
 
 def is_dtype(script: Script, arg: cst.Arg) -> bool:
     """Whether an argument of `to` is a dtype, by its keyword or its value."""
-    named = arg.keyword is not None and arg.keyword.value == "dtype"
+    named = keyword_of(arg) == "dtype"
     return named or any(
         isinstance(one, Library) and one.name.startswith("torch.")
         for one in script.value(arg.value)

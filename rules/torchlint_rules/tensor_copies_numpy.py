@@ -77,6 +77,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import Array, Device, Nothing, Number, Sequence, Truth
+from torchlint.syntax.calls import keyword_of
 from torchlint.training.array_memory import ArrayMemory, Holder
 from torchlint.training.beside import beside
 from torchlint_rules.judging import often, safety, severity
@@ -219,7 +220,7 @@ def without_copy(script: Script, call: cst.Call, holder: Holder) -> Fix | None:
     found = beside(script, call.func, "as_tensor")
     if found is None:
         return None
-    dropped = [arg for arg in call.args if arg.keyword and arg.keyword.value in UNTAKEN]
+    dropped = [arg for arg in call.args if keyword_of(arg) in UNTAKEN]
     target = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     rewrites: list[Rewrite] = [Replace(target, "as_tensor")]
     rewrites += [RemoveArgument(call, arg) for arg in dropped]

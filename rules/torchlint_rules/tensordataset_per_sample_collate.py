@@ -90,6 +90,7 @@ from torchlint.edits.rewrites import (
 )
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Nothing, Object
+from torchlint.syntax.calls import positional
 from torchlint.syntax.chains import dotted
 from torchlint.training.density import is_dense
 from torchlint.training.hoisting import free_name, named_after, plain_statement
@@ -141,9 +142,8 @@ def takes_apart(loader: Loader) -> bool:
 
 def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix: a sampler that draws whole batches, of tensors in their usual layout."""
-    by_place = [arg for arg in loader.node.args if arg.keyword is None and not arg.star]
     data = loader.arguments["dataset"].node
-    if len(by_place) > BY_PLACE or data is None:
+    if len(positional(loader.node)) > BY_PLACE or data is None:
         return None
     named = dataset_name(script, loader, data)
     if named is None or (drawn := sampler_of(script, loader, named[0])) is None:

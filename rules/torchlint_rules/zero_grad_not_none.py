@@ -75,6 +75,7 @@ from torchlint.edits.rewrites import AddArgument, RemoveArgument, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Guess, Instance, Method, Nothing, Object, Truth, Unknown
+from torchlint.syntax.calls import last_name
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.frequency import Rate
 from torchlint.training.gradients import zeroing
@@ -111,7 +112,7 @@ def zero_grad_not_none(script: Script) -> Iterator[Finding]:
     calls = [
         call
         for call in (script.module.index.of(cst.Call) if "zero_grad" in named else ())
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad"
+        if last_name(call.func) == "zero_grad"
     ]
     loops = list(zeroing(connected.evaluation, script.file)) if "grad" in named else []
     if not (calls or loops) or any(map(connected.calls, CAPTURES)) or connected.by_hand.shares:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.values import NEVER, UNKNOWN, Dictionary, Sequence
+from torchlint.syntax.calls import keyword_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def passed_by(run: Run, call: cst.Call) -> tuple[Passed, ...]:
 
 def passed_with(evaluation: Evaluation, arg: cst.Arg, value: Value) -> Passed:
     """Return an argument of a call; of dictionaries, with what they are given later."""
-    keyword = arg.keyword.value if arg.keyword else ""
+    keyword = keyword_of(arg)
     if arg.star != "**":
         return Passed(keyword, arg.star, value, arg)
     union, found = evaluation.sets.union, [one for one in value if isinstance(one, Dictionary)]

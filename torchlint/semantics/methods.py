@@ -35,6 +35,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
@@ -127,11 +128,7 @@ def _is_permuted(node: cst.Call) -> bool:
     """``x.permute(0, 2, 1).contiguous()``: it is laid out anew."""
     func = node.func
     inner = func.value if isinstance(func, cst.Attribute) else None
-    return (
-        isinstance(inner, cst.Call)
-        and isinstance(inner.func, cst.Attribute)
-        and inner.func.attr.value in tables.PERMUTES
-    )
+    return isinstance(inner, cst.Call) and last_name(inner.func) in tables.PERMUTES
 
 
 def _of_whole(run: Run, one: Tensor, name: str) -> Value:

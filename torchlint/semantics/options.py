@@ -19,6 +19,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import keywords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
@@ -75,7 +76,7 @@ def click_options(run: Run, function: cst.FunctionDef) -> dict[str, Value]:
         node, values = decorator.decorator, run.evaluation.values
         match values.get(id(node), NEVER):
             case (Object(kind="click.option", call=At() as at),) if isinstance(node, cst.Call):
-                given = {arg.keyword.value: arg.value for arg in node.args if arg.keyword}
+                given = keywords(node)
                 flags = [
                     one.value
                     for arg in node.args

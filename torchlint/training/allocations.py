@@ -23,6 +23,7 @@ from torchlint.semantics.values import (
     Tensor,
     Text,
 )
+from torchlint.syntax.calls import keywords
 from torchlint.syntax.scopes import Bind
 from torchlint.training.conventions import suggested
 
@@ -177,7 +178,7 @@ def maker(evaluation: Evaluation, call: cst.Call) -> str | None:
     what makes it, and where it holds nothing.
     """
     name = next((n.name for n in _values(evaluation, call.func) if isinstance(n, Library)), "")
-    words = {arg.keyword.value for arg in call.args if arg.keyword}
+    words = keywords(call).keys()
     if words & CHOSEN or any(arg.star for arg in call.args):
         return None
     plain = [arg.value for arg in call.args if arg.keyword is None]

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.semantics.array_types import SAME
 from torchlint.semantics.numpy_calls import READ_ONLY, REDUCES
 from torchlint.semantics.values import Array, Function, Library, Number, Truth
+from torchlint.syntax.calls import keyword_of, last_name
 from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
@@ -282,12 +283,12 @@ class ArrayMemory:
             return Effect.SHARE
         names = [one.name for one in self._value(call.func) if isinstance(one, Library)]
         name = names[0] if len(names) == 1 else ""
-        if (arg.keyword and arg.keyword.value == "out") or name in _CHANGE_FIRST:
+        if keyword_of(arg) == "out" or name in _CHANGE_FIRST:
             return Effect.CHANGE
         is_read = name.startswith(_READERS) or (name.startswith("numpy.") and self._is_new(call))
         if is_read and name != "builtins.getattr":
             return Effect.READ
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        method = last_name(call.func)
         is_put = not name and method in ("append", "add", "insert", "extend", "put", "update")
         return Effect.KEEP if is_put else Effect.SHARE
 

@@ -29,6 +29,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import last_name
 from torchlint.syntax.scopes import Bind
 from torchlint.training.effects import BACKWARDS, Effect
 from torchlint.training.keeping import keeps
@@ -65,7 +66,7 @@ class Asked:
         for unit, sites in sorted(self.effects.sites.items()):
             for site in sites:
                 func = site.node.func
-                name = func.attr.value if isinstance(func, cst.Attribute) else ""
+                name = last_name(func)
                 if site.effects & _GRADIENTS or name in BACKWARDS:
                     self._root(site.node, unit.file)
         for own in self.evaluation.units.values():
@@ -177,7 +178,7 @@ class Asked:
 
     def _called(self, call: cst.Call, file: int) -> None:
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value in _STOPS:
+        if last_name(func) in _STOPS:
             return
         value = self.evaluation.value(func)
         is_seen = bool(value)

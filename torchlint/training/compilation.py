@@ -19,6 +19,7 @@ from torchlint.semantics.values import (
     Object,
     Truth,
 )
+from torchlint.syntax.calls import keywords, last_name
 from torchlint.training.copies import moves_of
 from torchlint.training.datasets import reached
 from torchlint.training.gpu_condition import condition_for_gpu
@@ -121,17 +122,16 @@ class Compilation:
                  if at in self.evaluation.makings}  # fmt: skip
         kinds |= {one.kind for one in model.value if isinstance(one, Object)}
         gradients = (
-            arg
+            given
             for file, scope in model.step.scopes
             for call in self.uses.module(file).index.below(scope, cst.Call)
-            for arg in call.args
-            if arg.keyword is not None and arg.keyword.value == "create_graph"
+            if (given := keywords(call).get("create_graph"))
         )
         layers = (isinstance(one, Object) and one.kind in LAYERS for one in model.value)
         return (
             (all(layers) and not any("Transformer" in kind for kind in kinds))
             or REPLICAS in kinds
-            or any(self._value(arg.value) != (Truth(value=False),) for arg in gradients)
+            or any(self._value(given) != (Truth(value=False),) for given in gradients)
             or any(map(self._counts, self.parts.classes(model.value)))
         )
 
@@ -193,7 +193,7 @@ class Compilation:
         """Whether a call reads values, has a backward pass of its own, or is of another library."""
         func = call.func
         names = [one.name for one in self._value(func) if isinstance(one, Library)]
-        reads = isinstance(func, cst.Attribute) and func.attr.value in READS
+        reads = last_name(func) in READS
         return reads or any(not name.startswith(FOLLOWED) for name in names)
 
     def _around(self, model: StepModel) -> list[At]:

@@ -24,6 +24,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import keyword_of
 from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def targets_of(
         moves = [str(word).startswith("torch.cuda.") for word in words]
         targets = (Device.CUDA, Device.HOST) if not all(moves) else (Device.CUDA,)
         return (frozenset(targets), None) if any(moves) else None
-    given = [arg.value for arg in call.args if arg.keyword is None or _is_keyword(arg, "device")]
+    given = [arg.value for arg in call.args if arg.keyword is None or keyword_of(arg) == "device"]
     if name == "cuda":
         return frozenset({Device.CUDA}), given[0] if given else None
     for node in given:
@@ -162,13 +163,9 @@ def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression 
         is_third = place > 1 and arg.keyword is None  # after a device and a type
         if arg.star or is_third or (is_flag and arg.keyword is None):
             return arg.value
-        if _is_keyword(arg, "non_blocking"):
+        if keyword_of(arg) == "non_blocking":
             return arg.value
     return None
-
-
-def _is_keyword(arg: cst.Arg, name: str) -> bool:
-    return arg.keyword is not None and arg.keyword.value == name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

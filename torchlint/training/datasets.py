@@ -27,6 +27,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import root_of
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Datasets:
         if cost.code or not outside or is_vision:
             return cost
         calls = (site.node.func for site, _ in reached(self.effects, own))
-        asks = any(isinstance(func, cst.Attribute) and func.attr.value in GIVES for func in calls)
+        asks = any(last_name(func) in GIVES for func in calls)
         return Cost(outside) if asks else Cost(is_known=False)  # arrays in memory, perhaps
 
     def _of_functions(self, functions: list[At]) -> Cost:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Function, Library, Number, Tensor, Text, Truth
+from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _is_dense_call(evaluation: Evaluation, node: cst.Call, way: frozenset[int]) 
         return False
     if short in MAKERS:
         return True
-    if any(arg.star or (arg.keyword and arg.keyword.value in ASKS) for arg in node.args):
+    if any(arg.star for arg in node.args) or has_keyword(node, ASKS):
         return False
     given = [arg.value for arg in node.args if arg.keyword is None]
     if short in JOINS and given and isinstance(given[0], (cst.List, cst.Tuple)):

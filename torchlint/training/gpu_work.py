@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import Device, Instance, Library, Nothing, Place, Tensor
+from torchlint.syntax.calls import argument_of, keywords
 from torchlint.training.conventions import suggested
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
 def works_on_gpu(script: Script, call: cst.Call) -> bool | None:
     """Whether a call makes or moves something on a GPU: surely, perhaps, or (None) not at all."""
-    named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == "device"]
-    first = [arg.value for arg in call.args if arg.keyword is None][:1]
+    named = keywords(call).get("device")
     called = script.value(call.func)
     names = [one.name for one in called if isinstance(one, Library)]
     if any(name.startswith("torch.cuda.") and name.endswith("Tensor") for name in names):
@@ -26,19 +26,19 @@ def works_on_gpu(script: Script, call: cst.Call) -> bool | None:
         case cst.Attribute(attr=cst.Name(value="cuda")) if not names:
             return True
         case cst.Attribute(attr=cst.Name(value="to")) if not names:
-            wanted = named or first
+            wanted = argument_of(call, "device", 0)
         case _:
-            wanted = named if any(name.startswith("torch.") for name in names) else []
-    for node in wanted:
-        value = [one for one in script.value(node) if not isinstance(one, Nothing)]
+            wanted = named if any(name.startswith("torch.") for name in names) else None
+    if wanted is not None:
+        value = [one for one in script.value(wanted) if not isinstance(one, Nothing)]
         if not any(isinstance(one, (Tensor, Library)) for one in value) and value:
             places = places_of(tuple(value))
             if Device.CUDA in places:
                 return True
             is_place = all(isinstance(one, Place) for one in value) or is_called_device(
-                script, node
+                script, wanted
             )
-            if is_place and places == [Device.UNKNOWN] and not is_of_tensor(script, node):
+            if is_place and places == [Device.UNKNOWN] and not is_of_tensor(script, wanted):
                 return False
     return None
 

@@ -18,6 +18,7 @@ from torchlint.semantics.values import (
     Sequence,
     Tensor,
 )
+from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.scopes import Bind
 from torchlint.training.asked import assignments, passed_to
 from torchlint.training.carriers import root
@@ -119,9 +120,7 @@ class Graphs:
     def _is_bounded(self, made: At) -> bool:
         """``deque(maxlen=10)``."""
         node = self.evaluation.node(made)
-        return isinstance(node, cst.Call) and (
-            len(node.args) > 1 or any(a.keyword and a.keyword.value == "maxlen" for a in node.args)
-        )
+        return isinstance(node, cst.Call) and (len(node.args) > 1 or has_keyword(node, ("maxlen",)))
 
     def _leaves(
         self, node: cst.BaseExpression, own: cst.BaseExpression | None, file: int

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.syntax.calls import last_name
+
 if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
@@ -26,7 +28,7 @@ def keeps(evaluation: Evaluation, unit: Unit) -> bool:
             stores += [one.target for one in index.below(method, cst.AugAssign)]
             puts = [call.func for call in index.below(method, cst.Call)]
             if any(isinstance(one, _PLACES) for one in stores) or any(
-                isinstance(func, cst.Attribute) and func.attr.value in _PUTS for func in puts
+                last_name(func) in _PUTS for func in puts
             ):
                 return True
     return cls is None or evaluation.classes.is_open(cls.at)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.syntax.calls import last_name
 from torchlint.training.read_uses import Use, argument_use
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _is_pure(script: Script, call: cst.Call) -> bool:
         return rest in _PURE_BUILTINS
     if name.startswith(_PURE):
         return not name.startswith(_IMPURE) and not name.endswith("_")
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _PURE_METHODS
+    return last_name(call.func) in _PURE_METHODS
 
 
 def _around(

@@ -27,6 +27,7 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
+from torchlint.syntax.calls import keyword_of, keywords, last_name
 from torchlint.syntax.chains import dotted
 from torchlint.training.copies import device_copies
 from torchlint.training.effects import unit_around
@@ -99,7 +100,7 @@ def host_copies(evaluation: Evaluation, file: int) -> Iterator[HostCopy]:
 def _flag(evaluation: Evaluation, call: cst.Call, place: int) -> cst.Arg | None:
     """Return the argument by which a copy does not wait."""
     plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
-    named = [a for a in call.args if a.keyword is not None and a.keyword.value == "non_blocking"]
+    named = [a for a in call.args if keyword_of(a) == "non_blocking"]
     for arg in named or plain[place : place + 1]:
         match evaluation.value(arg.value):
             case (Truth(value=True),):
@@ -126,14 +127,10 @@ def _is_pinned(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
 
 
 def _pins(evaluation: Evaluation, call: cst.Call) -> bool:
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "pin_memory":
+    if last_name(call.func) == "pin_memory":
         return True
-    pins = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "pin_memory"]
-    return any(
-        isinstance(one, Truth) and one.value is True
-        for node in pins
-        for one in evaluation.value(node)
-    )
+    pins = evaluation.value(keywords(call).get("pin_memory"))
+    return any(isinstance(one, Truth) and one.value is True for one in pins)
 
 
 # -- who reads it ---------------------------------------------------------------------------------
@@ -277,10 +274,10 @@ class Readers:
 
     def _may_wait(self, call: cst.Call) -> bool:
         """Whether a call may wait for the GPU; one of something unknown may."""
-        last = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        last = last_name(call.func)
         if last in WAITING:
             return True
-        words = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        words = keywords(call).keys()
         if last in ("to", "cuda"):
             return "non_blocking" not in words
         if last in QUICK:
@@ -305,14 +302,13 @@ class Readers:
         """Whether a read only gives the memory another name, as NumPy's."""
         if not isinstance(read, cst.Call):
             return False
-        if isinstance(read.func, cst.Attribute) and read.func.attr.value == "numpy":
+        if last_name(read.func) == "numpy":
             return True
         return self._library(read) in ("numpy.asarray", "numpy.frombuffer", "torch.from_numpy")
 
     def _is_waited_for_later(self, read: cst.CSTNode) -> bool:
         return any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "synchronize"
+            last_name(call.func) == "synchronize"
             and self.index.order(call) > self.index.order(read)
             for call in self.index.below(self._function(read), cst.Call)
         )

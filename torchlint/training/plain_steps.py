@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Instance, Library, Object, Unknown
+from torchlint.syntax.calls import last_name
 from torchlint.syntax.scopes import Bind
 from torchlint.training.steps import Role
 
@@ -215,7 +216,7 @@ def _is_simple(
             return False
     return all(
         any(call is known for known in calls)
-        or (isinstance(call.func, cst.Attribute) and call.func.attr.value in SAME_TYPE)
+        or last_name(call.func) in SAME_TYPE
         or _names(connected, call.func) in (["torch.argmax"], ["torch.max"])
         for call in module.index.below(line, cst.Call)
     )

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.semantics.contexts import AUTOCASTS
 from torchlint.semantics.tables.torch_classes import SCALERS
 from torchlint.semantics.values import Library, Nothing, Number, Text, Truth
+from torchlint.syntax.calls import keyword_of, keywords
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
@@ -59,7 +60,7 @@ class Precisions:
         """Autocast or a scaler that is not off, a type for all, a framework that is told one."""
         if not isinstance(one, Library):
             return False
-        given = {arg.keyword.value: self._value(arg.value) for arg in call.args if arg.keyword}
+        given = {word: self._value(node) for word, node in keywords(call).items()}
         if one.name in AUTOCASTS or one.name in SCALERS:
             return given.get("enabled") != (Truth(value=False),)
         if one.name in DEFAULTS:
@@ -74,8 +75,7 @@ class Precisions:
         if method.name in CASTS:
             return True
         return method.name in ("to", "type") and any(
-            (isinstance(one, Library) or (arg.keyword and arg.keyword.value == "dtype"))
-            and not _is_float32(one)
+            (isinstance(one, Library) or keyword_of(arg) == "dtype") and not _is_float32(one)
             for arg in method.node.args
             for one in self._value(arg.value)
         )
@@ -90,7 +90,7 @@ class Precisions:
         return any(
             not _is_float32(one) and not isinstance(one, Nothing)
             for arg in call.args
-            if arg.keyword and arg.keyword.value in ("dtype", "torch_dtype")
+            if keyword_of(arg) in ("dtype", "torch_dtype")
             for one in self._value(arg.value)
         )
 

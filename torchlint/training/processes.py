@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import RANK, Instance, Library, Number, Object
+from torchlint.syntax.calls import has_keyword
 from torchlint.training.datasets import reached
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ DEEPEST = 4  # names that come from names
 def wrap_alike(evaluation: Evaluation) -> bool:
     """Whether models are wrapped for processes that all draw the same, of one group."""
     wrapped = [node for _, node, name in evaluation.makings.values() if name == WRAPPER]
-    if not wrapped or any(
-        arg.keyword and arg.keyword.value in GROUPS for call in wrapped for arg in call.args
-    ):
+    if not wrapped or any(has_keyword(call, GROUPS) for call in wrapped):
         return False
     for module in evaluation.files.modules:
         for call in module.index.of(cst.Call):

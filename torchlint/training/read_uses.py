@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.values import Library, Method, Object, Text, Unknown
+from torchlint.syntax.calls import last_name
 from torchlint.training.host_reads import HostRead, How
 from torchlint.training.read_names import CONVERSIONS, COUNTS, LOGGERS, LOGGING, LOGS, SHOWS, WRITES
 
@@ -148,7 +149,7 @@ def _readers(evaluation: Evaluation, name: cst.Name, file: int) -> Iterator[cst.
 def argument_use(evaluation: Evaluation, call: cst.Call) -> Use | None:
     """Return what a call does with a number that it gets, None where it gives it back."""
     functions = evaluation.value(call.func)
-    word = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    word = last_name(call.func)
     for one in functions:
         match one:
             case Library(name=name):

@@ -23,6 +23,7 @@ from torchlint.semantics.values import (
     Tensor,
     Unknown,
 )
+from torchlint.syntax.calls import keywords
 from torchlint.training.copies import flat
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class SameBits:
         match one:
             case Object(kind=kind, call=call) if call is not None and depth <= _DEEPEST:
                 made = self.evaluation.node(call)
-                words = {arg.keyword.value for arg in getattr(made, "args", ()) if arg.keyword}
+                words = keywords(made).keys()
                 if kind in CONTAINERS:
                     held = self.evaluation.elements(call).value
                     return bool(held) and all(self._model(part, depth + 1) for part in held)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Guess, Library, Object, Tensor, Text
+from torchlint.syntax.calls import has_keyword, keywords
 from torchlint.syntax.scopes import Bind
 from torchlint.training.optimizers import made
 
@@ -133,13 +134,9 @@ def _of_call(evaluation: Evaluation, call: cst.Call) -> Share:
             case Library(name=name) if name.startswith("torch.nn.functional.") and name.endswith(
                 _LOSSES
             ):
-                arg = next(
-                    (a for a in call.args if a.keyword and a.keyword.value == "reduction"), None
-                )
-                old = any(
-                    a.keyword and a.keyword.value in ("reduce", "size_average") for a in call.args
-                )
-                given = evaluation.value(arg.value) if arg else None
+                arg = keywords(call).get("reduction")
+                old = has_keyword(call, ("reduce", "size_average"))
+                given = evaluation.value(arg) if arg else None
                 found.append(Share.UNKNOWN if old else _reduced(given))
             case Object(kind=kind) if kind_of(kind) == "criterion":
                 arguments = made(evaluation, one)

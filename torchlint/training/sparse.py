@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Library
+from torchlint.syntax.calls import last_name
 from torchlint.training.datasets import datasets_of, reached
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def is_graph(evaluation: Evaluation, loader: Loader) -> bool:
 
 def _is_sparse(evaluation: Evaluation, call: cst.Call) -> bool:
     """``x.to_sparse()``, ``torch.sparse_coo_tensor(...)``."""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith("to_sparse"):
+    if last_name(call.func).startswith("to_sparse"):
         return True
     called = evaluation.value(call.func)
     return any(isinstance(one, Library) and one.name.startswith(MAKERS) for one in called)

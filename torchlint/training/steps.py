@@ -15,6 +15,7 @@ import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Library, Unknown
+from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, loops
 from torchlint.training.effects import Effect, unit_around
@@ -270,7 +271,7 @@ class Steps:
     def _role(self, site: CallSite, owner: Value, *, is_module_method: bool) -> Role | None:
         func = site.node.func
         value = self.evaluation.value(func)
-        name = func.attr.value if isinstance(func, cst.Attribute) else ""
+        name = last_name(func)
         if any(isinstance(one, Library) and one.name in CLIPS for one in value):
             return Role.CLIP
         if name in ("clip_grad_norm_", "clip_grad_value_") and owner:
@@ -279,7 +280,7 @@ class Steps:
             inner = func.value
             while isinstance(inner, cst.Attribute) and inner.attr.value == "data":
                 inner = inner.value
-            if isinstance(inner, cst.Attribute) and inner.attr.value == "grad":
+            if last_name(inner) == "grad":
                 return Role.CLIP
         if Effect.BACKWARD in site.effects:
             return Role.BACKWARD

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Instance, Method, Truth, Unknown
+from torchlint.syntax.calls import last_name
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.models import MethodCall
 
@@ -54,7 +55,7 @@ def _stays_in_evaluation(uses: Uses, made: At) -> bool:
 
 
 def _told(uses: Uses, call: cst.Call) -> bool | None:
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = last_name(call.func)
     return False if name == "eval" else _mode(uses, MethodCall(name, call, 0))
 
 

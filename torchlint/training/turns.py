@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Library, Number, Sequence
+from torchlint.syntax.calls import positional
 from torchlint.syntax.scopes import Bind
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _ends(evaluation: Evaluation, loop: cst.For | cst.While, file: int) -> bool:
 def _length(evaluation: Evaluation, over: cst.BaseExpression) -> int | None:
     value = evaluation.value(over)
     if isinstance(over, cst.Call):
-        args = [arg.value for arg in over.args if arg.keyword is None and not arg.star]
+        args = positional(over)
         match evaluation.value(over.func):
             case (Library(name="builtins.range"),) if args:
                 return _range(evaluation, args)

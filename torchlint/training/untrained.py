@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import WRAPPERS, kind_of
 from torchlint.semantics.values import Function, Instance, Library, Object, Truth
+from torchlint.syntax.calls import keyword_of, last_name
 from torchlint.training.asked import assignments
 from torchlint.training.effects import unit_around
 from torchlint.training.optimizers import models_of
@@ -57,17 +58,13 @@ class Untrained:
             told += [
                 value
                 for value, target in assignments(index.of(cst.Assign))
-                if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+                if last_name(target) == "requires_grad"
             ]
-            told += [
-                arg.value
-                for arg in index.of(cst.Arg)
-                if arg.keyword is not None and arg.keyword.value == "requires_grad"
-            ]
+            told += [arg.value for arg in index.of(cst.Arg) if keyword_of(arg) == "requires_grad"]
             told += [
                 call.args[0].value if call.args else call
                 for call in index.of(cst.Call)
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_"
+                if last_name(call.func) == "requires_grad_"
             ]
         return any(self.uses.value(one) != (Truth(False),) for one in told)  # fmt: skip
 

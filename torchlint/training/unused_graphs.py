@@ -25,6 +25,7 @@ from torchlint.semantics.values import (
     Truth,
     Unknown,
 )
+from torchlint.syntax.calls import last_name
 from torchlint.training.between import enclosing
 from torchlint.training.copies import flat
 from torchlint.training.effects import Effect, unit_around
@@ -253,7 +254,7 @@ class UnusedGraphs:
         func, values = call.func, self.evaluation.values
         if not any(map(is_unseen, values.get(id(func)) or (Unknown(),))):
             return False
-        if isinstance(func, cst.Attribute) and func.attr.value in KNOWN | METHODS:
+        if last_name(func) in KNOWN | METHODS:
             return False
         given = [one for arg in call.args for one in values.get(id(arg.value), ())]
         if any(self.asked.effects.kind(one) in ("module", "model") for one in given):
@@ -292,7 +293,7 @@ def is_unseen(one: Alternative) -> bool:
 
 def _evaluates(call: cst.Call) -> bool:
     """``model.eval()``, ``model.train(False)``."""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval":
+    if last_name(call.func) == "eval":
         return not call.args
     told = call.args[0].value if len(call.args) == 1 else None
     return isinstance(told, cst.Name) and told.value == "False"

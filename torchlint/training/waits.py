@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Library, Method, Object, Truth
+from torchlint.syntax.calls import argument_of
 from torchlint.syntax.chains import dotted
 from torchlint.training.effects import unit_around
 from torchlint.training.pending import host_copies
@@ -205,10 +206,8 @@ def _returns_at_once(script: Script, call: cst.Call, place: int) -> bool:
 
 def _given(script: Script, call: cst.Call, keyword: str, place: int) -> Value:
     """Return the value of an argument, empty where it is left out."""
-    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == keyword]
-    plain = [a.value for a in call.args if a.keyword is None and not a.star]
-    given = named or plain[place : place + 1]
-    return script.value(given[0]) if given else ()
+    given = argument_of(call, keyword, place)
+    return script.value(given) if given else ()
 
 
 def _has_method(script: Script, call: cst.Call, name: str) -> bool:
