@@ -27,6 +27,7 @@ from torchlint.semantics.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from collections.abc import Iterator as Several
 
 A = TypeVar("A", Number, Text, Sequence, Dictionary)
 
@@ -80,7 +81,7 @@ class Sets:
 
     def nested(self, alternative: Sequence | Dictionary | Iterator) -> Value:
         """Return a container; what would lie too deep in it is unknown."""
-        if max(map(self._depth, _parts(alternative)), default=0) < DEPTH:
+        if max(map(self._depth, parts_of(alternative)), default=0) < DEPTH:
             return self.one(alternative)
         if isinstance(alternative, Sequence):
             elements = alternative.elements and (self.unknown,) * len(alternative.elements)
@@ -93,7 +94,7 @@ class Sets:
     def _depth(self, value: Value) -> int:
         found = self._depths.get(id(value))
         if found is None:
-            parts = [part for one in value for part in _parts(one)]
+            parts = [part for one in value for part in parts_of(one)]
             nests = any(isinstance(one, (Sequence, Dictionary, Iterator)) for one in value)
             found = self._depths[id(value)] = max(map(self._depth, parts), default=0) + nests
         return found
@@ -159,14 +160,14 @@ class Sets:
         return one
 
     def _any_sequence(self, found: list[Sequence]) -> Sequence:
-        parts = [part for one in found for part in _parts(one)]
+        parts = [part for one in found for part in parts_of(one)]
         kinds = {one.kind for one in found}
         kind = kinds.pop() if len(kinds) == 1 else "list"
         made = {one.made for one in found}
         return Sequence(kind, None, self.all(parts), made.pop() if len(made) == 1 else None)
 
     def _any_dictionary(self, found: list[Dictionary]) -> Dictionary:
-        return Dictionary((), self.all(part for one in found for part in _parts(one)), None)
+        return Dictionary((), self.all(part for one in found for part in parts_of(one)), None)
 
 
 def _absorbed(found: list[Alternative]) -> list[Alternative]:
@@ -184,7 +185,7 @@ def _dictionaries(found: list[Alternative]) -> list[Dictionary]:
     return [one for one in found if isinstance(one, Dictionary)]
 
 
-def _parts(alternative: Alternative) -> tuple[Value, ...]:
+def parts_of(alternative: Alternative) -> tuple[Value, ...]:
     """Return the values that a container holds."""
     match alternative:
         case Sequence(elements=elements, element=element):
@@ -194,6 +195,14 @@ def _parts(alternative: Alternative) -> tuple[Value, ...]:
         case Iterator(element=element):
             return (element,)
     return ()
+
+
+def flat(value: Value) -> Several[Alternative]:
+    """Yield what a value may be, and what its containers hold."""
+    for one in value:
+        yield one
+        for part in parts_of(one):
+            yield from flat(part)
 
 
 def _shape(one: Alternative) -> object:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import (
     Class,
     Device,
-    Dictionary,
     Function,
     Instance,
-    Iterator,
     Library,
     Loaded,
     Method,
@@ -260,19 +259,3 @@ class Batches:
             return False
         owners = self.evaluation.value(copy.tensor.value)
         return any(isinstance(one, Instance) and one.cls == cls.at for one in owners)
-
-
-def flat(value: Value) -> Several[Alternative]:
-    """Yield what a value may be, and what it holds."""
-    for one in value:
-        yield one
-        parts: Iterable[Value] = ()
-        match one:
-            case Sequence(elements=elements, element=element):
-                parts = (*(elements or ()), element)
-            case Dictionary(entries=entries, element=element):
-                parts = (*(each for _, each in entries), element)
-            case Iterator(element=element):
-                parts = (element,)
-        for part in parts:
-            yield from flat(part)

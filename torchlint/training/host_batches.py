@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import flat
 from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
 from torchlint.syntax.chains import root_of
-from torchlint.training.copies import flat
 from torchlint.training.effects import unit_around
 from torchlint.training.undecided import asks_for_device
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.torch_classes import CONTAINERS
 from torchlint.semantics.values import (
     Function,
@@ -24,7 +25,6 @@ from torchlint.semantics.values import (
     Unknown,
 )
 from torchlint.syntax.calls import keywords
-from torchlint.training.copies import flat
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation

@@ -14,6 +14,7 @@ import libcst as cst
 
 from torchlint.semantics.contexts import NO_GRAD
 from torchlint.semantics.run import GRAD
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.tensors import KNOWN
 from torchlint.semantics.values import (
     At,
@@ -27,7 +28,6 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.calls import last_name
 from torchlint.training.between import enclosing
-from torchlint.training.copies import flat
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.model_calls import Recording
 from torchlint.training.passing_by import gets_to, passes_by
