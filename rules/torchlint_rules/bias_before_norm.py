@@ -30,10 +30,9 @@ information.
   `InstanceNorm` with running statistics.
 - An activation, a pooling, a reshape or anything else in between; an output that is used elsewhere
   as well, also by whoever takes layers out of a sequence.
-- A bias that is given by position, by a variable or as False.
+- A bias that is given by a variable or as False.
 - Models that only evaluate: put into evaluation where they are made, or where nothing trains; and
   norms that code puts into evaluation one by one.
-- Layers that are kept in an attribute which nothing reads.
 
 A norm that a condition adds (`if norm: layers.append(...)`) is reported under that condition; where
 it is an argument, the fix is `bias=not norm`.  A `Linear` before `BatchNorm1d` is reported where
@@ -43,8 +42,7 @@ both have the same width, which assumes inputs of shape (N, C).
 Unsafe: the layer's `bias` disappears from the state_dict, so checkpoints saved with it no longer
 load with `strict=True`; weight decay no longer moves it; and everything made after it starts from
 other random numbers under the same seed.  There is no fix where weights are loaded into what may be
-such a model, where code reads the bias of such a layer without a check for None, or asks for it by
-its name, and where a hook may see what the layer gives.
+such a model, and where code reads the bias of such a layer without a check for None.
 
 ## Evidence
 `torchlint bench TL703` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -72,20 +70,18 @@ from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number, Truth
-from torchlint.syntax.calls import keywords, positional
 from torchlint.syntax.scopes import Bind
 from torchlint.training.biases import freezes_norms, why_needed
-from torchlint.training.choices import conditions_around
-from torchlint.training.trained import Trained, is_left_over, trained
+from torchlint.training.layers import conditions_around
+from torchlint.training.trained import Trained, trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.edits.rewrites import Rewrite
     from torchlint.semantics.values import At
-    from torchlint.training.choices import Condition
+    from torchlint.training.layers import Condition, Consumer
     from torchlint.training.script import Script
-    from torchlint.training.sequences import Consumer
 
 CONVOLUTIONS = {
     f"torch.nn.{lazy}Conv{transposed}{n}d": n
@@ -94,6 +90,7 @@ CONVOLUTIONS = {
     for n in (1, 2, 3)
 }
 LINEAR = ("torch.nn.Linear", "torch.nn.LazyLinear")
+PLACES = ("in_channels", "out_channels", *"34567", "bias")
 CHANGES = (
     "the state_dict no longer holds {}: checkpoints that do fail to load with 'Unexpected key(s) "
     "in state_dict'; later layers start from other random numbers"
@@ -102,82 +99,81 @@ CHANGES = (
 
 def bias_before_norm(script: Script) -> Iterator[Finding]:
     """Find layers with a bias whose output goes into a norm, and nowhere else."""
+    connected = script.connected
     for layer, name in script.calls_of(*CONVOLUTIONS, *LINEAR):
-        made = script.connected.evaluation.at(layer, script.file)
-        if not has_bias(script, layer):
-            continue
-        found = taken_away(script, layer, name, made)
-        if found is None or is_not_trained(script, made):
+        made = connected.evaluation.at(layer, script.file)
+        bias, is_known = bias_of(script, layer, name)
+        found = taken_away(script, layer, name, made) if is_known else None
+        if found is None or trained(connected.uses, made) is Trained.NO or freezes_norms(connected):
             continue
         norm, choice = found
-        bias = "False" if choice is None else by_choice(script, layer, choice)
-        reason = "" if bias else "no argument of this function decides about the norm alone"
-        reason = reason or why_needed(script.connected, script.file, name, made)
+        written = "False" if choice is None else by_choice(script, layer, choice)
+        reason = "" if written else "no argument of this function decides about the norm alone"
+        reason = reason or why_needed(connected, name, made)
         yield Finding(
             layer,
             message(script, layer, name, norm, choice),
-            None if reason else without_bias(script, layer, bias),
+            None if reason else without_bias(script, layer, bias, written),
             help=f"Not fixed, since {reason}." if reason else "",
         )
 
 
-def has_bias(script: Script, layer: cst.Call) -> bool:
-    """Whether a layer has a bias by default, or by the words ``bias=True``."""
-    given = keywords(layer)
-    if any(arg.star for arg in layer.args):
-        stars = [one for arg in layer.args if arg.star for one in script.value(arg.value)]
-        known = [dict(getattr(one, "entries", ())) for one in stars]
-        if not stars or any("bias" in one or not one for one in known):
-            return False
-    if "bias" not in given:
-        place = 3 if "Linear" in script.name(layer.func) else 8
-        return len(positional(layer)) < place
-    return script.value(given["bias"]) == (Truth(True),)
+def bias_of(script: Script, layer: cst.Call, name: str) -> tuple[cst.BaseExpression | None, bool]:
+    """Return what a layer's bias is asked for by, and whether it certainly has one."""
+    places = ("in_features", "out_features", "bias") if name in LINEAR else PLACES
+    places = places[1:] if "Lazy" in name else places
+    given, is_sure = given_to(script.connected.evaluation, layer, places)
+    if "bias" in given:
+        return given["bias"].node, given["bias"].value == (Truth(True),)
+    return None, is_sure
 
 
 def taken_away(
     script: Script, layer: cst.Call, name: str, made: At
 ) -> tuple[cst.Call, Condition | None] | None:
     """Return the norm that takes a bias away, and on which condition; None where none does."""
-    consumers = script.connected.layers.consumers(made)
+    connected = script.connected
+    consumers = connected.layers.consumers(made)
     norms = [one for one in consumers if subtracts(script, layer, name, one)]
     if not norms or norms[0].at is None:
         return None
-    norm = script.connected.evaluation.node(norms[0].at)
+    norm = connected.evaluation.node(norms[0].at)
     assert isinstance(norm, cst.Call)
     others = [one for one in consumers if one not in norms]
     if not others:
         return norm, None
-    own = conditions_around(script.connected.uses, made)
-    when = {one: conditions(script, one) - own for one in consumers}
-    shared = frozenset.intersection(*(when[one] for one in norms))
+    own = conditions_around(connected.uses, layer, script.file)
+    shared = frozenset.intersection(*(one.when - own for one in norms))
     for choice in sorted(shared, key=lambda one: one.test):
         is_possible = choice.always in (None, choice.truth)
-        if is_possible and all(choice.opposite() in when[one] for one in others):
+        if is_possible and all(choice.opposite() in one.when for one in others):
             return norm, choice
     return None
 
 
-def conditions(script: Script, one: Consumer) -> frozenset[Condition]:
-    """Return the conditions under which a layer comes next, those under which it is made too."""
-    if one.at is None:
-        return one.when
-    return one.when | conditions_around(script.connected.uses, one.at)
-
-
 def subtracts(script: Script, layer: cst.Call, name: str, one: Consumer) -> bool:
     """Whether a layer subtracts, from each channel of what it gets, the mean of the batch."""
-    if one.at is None:
+    connected = script.connected
+    if one.at is None or any(call.name == "eval" for call in connected.uses.methods(one.at)):
         return False
-    norm = script.connected.evaluation.node(one.at)
+    norm = connected.evaluation.node(one.at)
     assert isinstance(norm, cst.Call)
-    if any(call.name == "eval" for call in script.connected.uses.methods(one.at)):
+    given = given_to(connected.evaluation, norm, ("num_features",))[0]
+    tracked = given.get("track_running_stats")
+    usual = ((Truth(False),), (Truth("BatchNorm" in one.kind),))
+    if tracked is not None and tracked.value not in usual:
         return False
-    given = {word: script.value(node) for word, node in keywords(norm).items()}
-    if given.get("track_running_stats", (Truth(False),)) != (Truth(False),):
-        return "BatchNorm" in one.kind and given["track_running_stats"] == (Truth(True),)
     if name in LINEAR:
-        return one.kind == "torch.nn.BatchNorm1d" and is_same_width(script, layer, norm)
+        place = ("out_features",) if "Lazy" in name else ("in_features", "out_features")
+        out = given_to(connected.evaluation, layer, place)[0].get("out_features")
+        width = given.get("num_features")
+        if one.kind != "torch.nn.BatchNorm1d" or out is None or width is None:
+            return False
+        if all(isinstance(each, Number) and each.value for each in (*out.value, *width.value)):
+            return out.value == width.value
+        if out.node is None or width.node is None:
+            return False
+        return script.module.same(out.node, width.node)
     rank = CONVOLUTIONS[name]
     return one.kind in (
         f"torch.nn.BatchNorm{rank}d",
@@ -185,28 +181,6 @@ def subtracts(script: Script, layer: cst.Call, name: str, one: Consumer) -> bool
         f"torch.nn.InstanceNorm{rank}d",
         "torch.nn.SyncBatchNorm",
     )
-
-
-def is_same_width(script: Script, linear: cst.Call, norm: cst.Call) -> bool:
-    """Whether a norm runs over the features: over those of (N, L, C) inputs it cannot."""
-    names = ("out_features",) if "Lazy" in script.name(linear.func) else ("", "out_features")
-    evaluation = script.connected.evaluation
-    out = given_to(evaluation, linear, names)[0].get("out_features")
-    features = given_to(evaluation, norm, ("num_features",))[0].get("num_features")
-    if out is None or features is None:
-        return False
-    match out.value, features.value:
-        case (Number(value=one),), (Number(value=other),) if None not in (one, other):
-            return one == other
-    if out.node is None or features.node is None:
-        return False
-    return script.module.same(out.node, features.node)
-
-
-def is_not_trained(script: Script, made: At) -> bool:
-    """Whether the norm uses the means that it has stored, or nothing ever runs the layer."""
-    uses = script.connected.uses
-    return trained(uses, made) is Trained.NO or is_left_over(uses, made) or freezes_norms(uses)
 
 
 def message(
@@ -234,16 +208,16 @@ def attribute(script: Script, layer: cst.Call) -> str:
 
 def by_choice(script: Script, layer: cst.Call, choice: Condition) -> str:
     """Return the bias by the argument that decides about the norm, "" where it is none."""
-    scope = script.module.index.scope(layer)
-    owner = scope.owner(choice.test)
+    owner = script.module.index.scope(layer).owner(choice.test)
     if owner is None or [one.kind for one in owner.bindings[choice.test]] != [Bind.PARAMETER]:
         return ""
     return f"not {choice.test}" if choice.truth else choice.test
 
 
-def without_bias(script: Script, layer: cst.Call, bias: str) -> Fix:
+def without_bias(
+    script: Script, layer: cst.Call, given: cst.BaseExpression | None, bias: str
+) -> Fix:
     """Build the layer without its bias, or without it where the norm is."""
-    given = keywords(layer).get("bias")
     rewrite: Rewrite = Replace(given, bias) if given else AddArgument(layer, "bias", bias)
     target = attribute(script, layer).removeprefix("self.")
     changes = CHANGES.format(f"{target}.bias" if target else "its bias")

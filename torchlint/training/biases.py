@@ -1,4 +1,4 @@
-"""Biases: what may need the bias of a layer, or keeps the norms after it from subtracting it."""
+"""Biases: what needs the bias of a layer."""
 
 from __future__ import annotations
 
@@ -6,90 +6,80 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Instance, Text, Unknown
+from torchlint.semantics.tables.torch_classes import LAYERS
+from torchlint.semantics.values import Library, Unknown
 from torchlint.training.models import made_by
 
 if TYPE_CHECKING:
     from torchlint.semantics.values import At
-    from torchlint.training.models import Uses
     from torchlint.training.script import Connected
 
-HOOKS = ("register_forward_hook", "register_forward_pre_hook")
 LOADS = ("load_state_dict", "load_from_checkpoint", "from_pretrained")
 
 
-def why_needed(connected: Connected, here: int, name: str, made: At) -> str:
+def why_needed(connected: Connected, name: str, made: At) -> str:
     """Why a layer must keep its bias until somebody has looked, or nothing."""
-    uses = connected.uses
-    around = uses.around(made)
+    around = connected.uses.around(made)
     for file, module in enumerate(connected.files.modules):
         for word in module.index.named.get("bias", ()):
             read = module.parent(word)
-            if isinstance(read, cst.Attribute) and uses_bias(connected, read, file, made, name):
-                home = "" if file == here else f" in {connected.files.name(file)}"
-                return f"`{module.code(read)}`{home} is used without a check for None"
-        for key in module.index.of(cst.SubscriptElement):
-            index = key.slice
-            if isinstance(index, cst.Index) and asks_for_bias(connected, index.value):
-                return f"`{module.code(index.value)}` asks for a bias by its name"
-        for hook in (name for word in HOOKS for name in module.index.named.get(word, ())):
-            owner = getattr(module.parent(hook), "value", None)
-            if isinstance(owner, cst.BaseExpression) and may_be(connected, owner, around):
-                return "a hook may see what the layer gives"
+            if isinstance(read, cst.Attribute) and _is_read(connected, read, file, name, made):
+                where = f"`{module.code(read)}` in {connected.files.name(file)}"
+                return f"{where} is used without a check for None"
         for load in (name for word in LOADS for name in module.index.named.get(word, ())):
-            owner = getattr(module.parent(load), "value", None)
-            if isinstance(owner, cst.BaseExpression) and may_be(connected, owner, around):
-                return (
-                    f"`{module.brief(module.parent(load) or load)}` may load weights that hold it"
-                )
+            method = module.parent(load)
+            if isinstance(method, cst.Attribute) and _may_be(connected, method.value, around):
+                return f"`{module.brief(method)}` may load weights that hold it"
     return ""
 
 
-def uses_bias(connected: Connected, read: cst.Attribute, file: int, made: At, name: str) -> bool:
+def _is_read(connected: Connected, read: cst.Attribute, file: int, name: str, made: At) -> bool:
     """Whether a bias is read that may be this layer's, and None is not reckoned with."""
-    uses, module = connected.uses, connected.files.modules[file]
+    module = connected.files.modules[file]
     if isinstance(module.parent(read), cst.AssignTarget):
         return False
     for above in module.index.ancestors(read):
-        test = getattr(above, "test", None)
-        if isinstance(above, (cst.If, cst.IfExp)) and test is not None:
-            inside = module.index.below(test, cst.Attribute)
-            if any(module.same(one, read) for one in inside):
-                return False
-    kinds = uses.asked_kinds(read.value, file)
-    if kinds:
-        return name in kinds
-    return may_be(connected, read.value, [made])
+        if isinstance(above, (cst.If, cst.IfExp)) and any(
+            module.same(one, read) for one in module.index.below(above.test, cst.Attribute)
+        ):
+            return False
+    asked = _asked_for(connected, read, file)
+    return name in asked if asked else _may_be(connected, read.value, [made])
 
 
-def may_be(connected: Connected, node: cst.BaseExpression, wanted: list[At]) -> bool:
-    """Whether an expression may be one of some models, as far as is known."""
-    value = connected.uses.value(node)
-    if any(made_by(one) in wanted for one in value if not isinstance(one, Instance)):
-        return True
-    effects = connected.frequencies.effects
-    if any(isinstance(one, Instance) and one.call in (None, *wanted) for one in value):
-        return True
-    kinds = {effects.kind(one) for one in value}
-    return "model" in kinds or any(isinstance(one, Unknown) for one in value)
-
-
-def asks_for_bias(connected: Connected, key: cst.BaseExpression) -> bool:
-    """Whether an item of a state is asked for by a name that ends in "bias"."""
-    if isinstance(key, cst.FormattedString) and key.parts:
-        last = key.parts[-1]
-        return isinstance(last, cst.FormattedStringText) and last.value.endswith(".bias")
-    value = connected.uses.value(key)
-    return any(isinstance(one, Text) and (one.value or "").endswith(".bias") for one in value)
-
-
-def freezes_norms(uses: Uses) -> bool:
-    """Whether the connected files put norms into evaluation one by one."""
-    for file, module in enumerate(uses.evaluation.files.modules):
-        for name in module.index.named.get("eval", ()):
-            owner = getattr(module.parent(name), "value", None)
-            if isinstance(owner, cst.Name) and any(
-                "Norm" in kind for kind in uses.asked_kinds(owner, file)
+def _asked_for(connected: Connected, node: cst.CSTNode, file: int) -> set[str]:
+    """Return the layers that conditions around a node ask for, by class or by name."""
+    index = connected.files.modules[file].index
+    found: set[str] = set()
+    child = node
+    for above in index.ancestors(node):
+        if isinstance(above, cst.If) and child is above.body:
+            for one in (
+                *index.below(above.test, cst.Attribute),
+                *index.below(above.test, cst.Name),
             ):
-                return True
-    return False
+                value = connected.uses.value(one)
+                found |= {one.name for one in value if isinstance(one, Library)} & LAYERS
+            for text in index.below(above.test, cst.SimpleString):
+                found |= {layer for layer in LAYERS if str(text.evaluated_value) in layer}
+        child = above
+    return found
+
+
+def freezes_norms(connected: Connected) -> bool:
+    """Whether norms are put into evaluation one by one."""
+    return any(
+        "Norm" in kind
+        for file, module in enumerate(connected.files.modules)
+        for name in module.index.named.get("eval", ())
+        for kind in _asked_for(connected, name, file)
+    )
+
+
+def _may_be(connected: Connected, node: cst.BaseExpression, wanted: list[At]) -> bool:
+    """Whether an expression may be one of some models, as far as is known."""
+    effects = connected.frequencies.effects
+    return any(
+        isinstance(one, Unknown) or made_by(one) in wanted or effects.kind(one) == "model"
+        for one in connected.uses.value(node)
+    )

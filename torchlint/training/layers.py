@@ -2,26 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Library, Nothing, Object
+from torchlint.semantics.narrowing import is_true
+from torchlint.semantics.values import Nothing, Object, Sequence
 from torchlint.training.effects import unit_around
-from torchlint.training.sequences import OTHER, Consumer, Sequences
+from torchlint.training.models import made_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from torchlint.semantics.values import At
-    from torchlint.training.models import Use
+    from torchlint.training.models import Use, Uses
 
-RUNS = ("torch.utils.checkpoint.checkpoint", "torch.func.functional_call")
+SEQUENTIAL = "torch.nn.Sequential"
+PUTS = frozenset({"append", "insert", "add_module", "add", "extend"})
 SIZES = frozenset("shape size dim ndim ndimension dtype device numel is_cuda stride".split())
+SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
-class Layers(Sequences):
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A test that something depends on, by its code, and how it has to come out."""
+
+    test: str
+    truth: bool
+    always: bool | None = None  # what the test is in any case, as far as is known
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"`{self.test}` is {self.truth}"
+
+    def opposite(self) -> Condition:
+        """Return the condition under which it is not so."""
+        return replace(self, truth=not self.truth)
+
+
+def conditions_around(uses: Uses, node: cst.CSTNode, file: int) -> frozenset[Condition]:
+    """Return the conditions that a node stands under in its function."""
+    module, child = uses.module(file), node
+    found: set[Condition] = set()
+    for above in module.index.ancestors(node):
+        if isinstance(above, SCOPES):
+            break
+        if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+            test, truth = above.test, child is above.body
+            always = is_true(uses.value(test))
+            if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+                test, truth = test.expression, not truth
+                always = is_true(uses.value(test))
+            found.add(Condition(module.bare(test), truth, always))
+        child = above
+    return frozenset(found)
+
+
+When = frozenset[Condition]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What gets an output: the layer that ``at`` made, None for anything else.
+
+    ``when`` are the conditions under which it does, and under which it is made.
+    """
+
+    kind: str
+    at: At | None
+    when: When = frozenset()
+
+
+OTHER = Consumer("", None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Something that is put into a sequence or list."""
+
+    node: cst.BaseExpression
+    is_star: bool
+
+
+@dataclass(eq=False)
+class Layers:
     """What feeds what, in all connected files."""
+
+    uses: Uses
+    _open: set[object] = field(default_factory=set)
 
     def consumers(self, made: At) -> list[Consumer]:
         """Return what gets the output of a layer, a sequence or a model."""
@@ -33,27 +102,10 @@ class Layers(Sequences):
             if self.uses.is_run(use):
                 assert isinstance(use.parent, cst.Call)
                 found += self._flow(use.parent, use.file)
-            elif self._is_called_back(use):
-                found += self._flow(self._call(use), use.file)
             else:
                 found += self._in_container(use)
         self._open.discard(made)
         return list(dict.fromkeys(found))
-
-    def _call(self, use: Use) -> cst.Call:
-        call = self.uses.module(use.file).parent(use.parent)
-        assert isinstance(call, cst.Call)
-        return call
-
-    def _is_called_back(self, use: Use) -> bool:
-        """``checkpoint(self.layer, x)``."""
-        if not isinstance(use.parent, cst.Arg):
-            return False
-        call = self.uses.module(use.file).parent(use.parent)
-        if not isinstance(call, cst.Call) or call.args[0] is not use.parent:
-            return False
-        functions = self.uses.value(call.func)
-        return any(isinstance(one, Library) and one.name in RUNS for one in functions)
 
     # -- forward passes ----------------------------------------------------------------------
 
@@ -65,66 +117,178 @@ class Layers(Sequences):
             case cst.Arg(star=""):
                 call = module.parent(parent)
                 if isinstance(call, cst.Call) and call.args[0] is parent:
-                    return list(self._entered(call.func))
-                return [OTHER]
+                    return self._entered(call.func)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 return self._read(name, file)
-            case cst.AnnAssign(target=cst.Name() as name):
-                return self._read(name, file)
-            case cst.NamedExpr(target=cst.Name() as name):
-                own = self._flow(parent, file)
-                binding = module.index.bound(name)
-                is_read = binding is not None and self.uses.reads(binding)
-                return [*self._read(name, file), *own] if is_read else own
             case cst.Attribute(value=value, attr=cst.Name(value=word)) if value is node:
                 return [] if word in SIZES else [OTHER]
-            case cst.IfExp(test=test):
-                return [OTHER] if test is node else self._flow(parent, file)
-            case cst.Return() | cst.Lambda():
+            case cst.Return():
                 return self._returned(parent, file)
             case cst.Expr():
                 return []
         return [OTHER]
 
     def _read(self, name: cst.Name, file: int) -> list[Consumer]:
+        """Return what gets the value that a name is bound to."""
         index = self.uses.module(file).index
         binding = index.bound(name)
         if binding is None or id(binding) in self._open:
             return []
-        owner = binding.scope
         reads = self.uses.reads(binding)
-        if not reads:
-            return [OTHER]  # who keeps it has a use for it
-        inner = [one for one in index.named[name.value] if index.scope(one) is not owner]
-        if any(index.scope(one).owner(name.value) is owner for one in inner):
-            return [OTHER]  # a function inside reads it
+        inner = [one for one in index.named[name.value] if index.scope(one) is not binding.scope]
+        if not reads or any(index.scope(one).owner(name.value) is binding.scope for one in inner):
+            return [OTHER]  # who keeps it has a use for it; a function inside reads it
         self._open.add(id(binding))
         found = [one for read in reads for one in self._flow(read, file)]
         self._open.discard(id(binding))
         return found
 
-    def _returned(self, node: cst.CSTNode, file: int) -> list[Consumer]:
+    def _returned(self, node: cst.Return, file: int) -> list[Consumer]:
         """Return what gets what a function returns: that of a model, what gets its output."""
         evaluation = self.uses.evaluation
-        unit = unit_around(evaluation, node.body if isinstance(node, cst.Lambda) else node, file)
-        callers = [(call, caller.at.file) for caller, call in evaluation.callers(unit.at)]
-        if isinstance(node, cst.Return) and unit.is_module_method:
+        unit = unit_around(evaluation, node, file)
+        if unit.is_module_method:
             cls = evaluation.class_around(unit)
-            made = self.uses.instances(cls.at) if cls else []
-            runs = [self.consumers(one) for one in made]
-            if not made or not all(runs):
-                return [OTHER]
-            return [one for found in runs for one in found]
-        found = [one for call, home in callers for one in self._flow(call, home)]
-        return found if callers else [OTHER]
+            runs = [self.consumers(one) for one in self.uses.instances(cls.at)] if cls else []
+        else:
+            callers = evaluation.callers(unit.at)
+            runs = [self._flow(call, caller.at.file) for caller, call in callers]
+        return [one for found in runs for one in found] if runs and all(runs) else [OTHER]
 
-    def _entered(self, func: cst.BaseExpression) -> Iterator[Consumer]:
-        """Yield what a call gives its first argument to."""
+    def _entered(self, func: cst.BaseExpression) -> list[Consumer]:
+        """Return what a call gives its first argument to."""
         value = [one for one in self.uses.value(func) if not isinstance(one, Nothing)]
-        for one in value:
-            if isinstance(one, Object):
-                yield from self._first(one)
-            else:
-                yield OTHER
-        if not value:
-            yield OTHER
+        found = [self._first(one) if isinstance(one, Object) else [OTHER] for one in value]
+        return [each for one in found for each in one] or [OTHER]
+
+    # -- sequences, and the lists that fill them -----------------------------------------------
+
+    def _first(self, one: Object, when: When = frozenset()) -> list[Consumer]:
+        """Return what gets the input of a layer: of a sequence, its first one."""
+        if one.call is None:
+            return [Consumer(one.kind, None, when)]
+        if one.kind == SEQUENTIAL and one.call not in self._open:
+            heads, through = self._heads(one.call, when)
+            return heads if through is None else [*heads, replace(OTHER, when=through)]
+        made = self.uses.evaluation.node(one.call)
+        return [Consumer(one.kind, one.call, when | self._when(made, one.call.file))]
+
+    def _when(self, node: cst.CSTNode, file: int) -> When:
+        return conditions_around(self.uses, node, file)
+
+    def _in_container(self, use: Use) -> list[Consumer]:
+        """Return what comes after something in the sequence or list that it is put into."""
+        container = self.uses.container(use)
+        pieces = self._pieces(container) if container is not None else []
+        module = self.uses.module(use.file)
+        place = next(
+            (n for n, one in enumerate(pieces) if module.index.inside(use.node, one.node)), None
+        )
+        if container is None or container.file != use.file or place is None:
+            return []
+        node, rest = pieces[place].node, pieces[place + 1 :]
+        home = self.uses.evaluation.node(container)
+        when, found = self._when(node, use.file), list[Consumer]()
+        for loop in module.index.ancestors(node):
+            if isinstance(loop, (cst.For, cst.While)) and not module.index.inside(home, loop):
+                turn = [one for one in pieces if module.index.inside(one.node, loop)]
+                heads, through = self._line([one for one in rest if one in turn], use.file, when)
+                found += heads
+                if through is None:
+                    return found
+                found += self._line(turn, use.file, through)[0]  # in the next turn
+                rest, when = [one for one in rest if one not in turn], through
+        heads, through = self._line(rest, use.file, when)
+        found += heads
+        if through is not None:
+            found += [replace(one, when=one.when | through) for one in self._leaving(container)]
+        return found
+
+    def _leaving(self, container: At) -> list[Consumer]:
+        """Return what comes after the last of a sequence or list."""
+        if isinstance(self.uses.evaluation.node(container), cst.Call):
+            return self.consumers(container)
+        key = "list", container
+        if key in self._open:
+            return []
+        self._open.add(key)
+        found = [one for use in self.uses.of(container) for one in self._in_container(use)]
+        self._open.discard(key)
+        return found
+
+    def _pieces(self, container: At) -> list[Piece]:
+        """Return what is put into a sequence or list, in the order of the text."""
+        module = self.uses.module(container.file)
+        node = self.uses.evaluation.node(container)
+        found: list[Piece] = []
+        if isinstance(node, cst.List):
+            found += [
+                Piece(one.value, isinstance(one, cst.StarredElement)) for one in node.elements
+            ]
+        elif isinstance(node, cst.Call) and self._is_sequential(node):
+            found += [self._given(one) for one in node.args]
+        else:
+            return []
+        for call in self.uses.methods(container):
+            if call.file == container.file and call.name in PUTS and call.node.args:
+                found.append(Piece(call.node.args[-1].value, call.name == "extend"))
+        for grown in module.index.of(cst.AugAssign):
+            if container in map(made_by, self.uses.value(grown.target)):
+                found.append(Piece(grown.value, is_star=True))
+        return sorted(found, key=lambda piece: module.index.order(piece.node))
+
+    def _is_sequential(self, node: cst.Call) -> bool:
+        return any(getattr(one, "kind", "") == SEQUENTIAL for one in self.uses.value(node))
+
+    def _given(self, arg: cst.Arg) -> Piece:
+        """Return what ``nn.Sequential`` is given; of an OrderedDict, the list inside."""
+        match arg.value:
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]):
+                names = [getattr(one, "name", "") for one in self.uses.value(func)]
+                if names == ["collections.OrderedDict"]:
+                    return Piece(inner, is_star=True)
+        return Piece(arg.value, arg.star == "*")
+
+    def _heads(self, container: At, when: When) -> tuple[list[Consumer], When | None]:
+        """Return what comes first in a sequence or list, and when there is nothing in it."""
+        if container in self._open:
+            return [], None
+        self._open.add(container)
+        found = self._line(self._pieces(container), container.file, when)
+        self._open.discard(container)
+        return found
+
+    def _line(
+        self, pieces: Iterable[Piece], file: int, when: When
+    ) -> tuple[list[Consumer], When | None]:
+        """Return what comes first of some pieces, and when none of them does, None for never."""
+        heads: list[Consumer] = []
+        for piece in pieces:
+            own = self._when(piece.node, file)
+            if any(one.opposite() in when for one in own):
+                continue
+            found, through = self._of_piece(piece, when | own)
+            heads += found
+            if through is None:
+                if own <= when:
+                    return heads, None
+                if len(own - when) == 1:
+                    when |= {one.opposite() for one in own - when}
+        return heads, when
+
+    def _of_piece(self, piece: Piece, when: When) -> tuple[list[Consumer], When | None]:
+        node = piece.node
+        if isinstance(node, cst.Tuple) and len(node.elements) == 2:
+            node = node.elements[1].value
+        heads: list[Consumer] = []
+        through: When | None = None
+        for one in self.uses.value(node):
+            if isinstance(one, Sequence) and one.made is not None and piece.is_star:
+                found, ends = self._heads(one.made, when)
+                heads += found
+                through = ends if through is None else through
+            elif isinstance(one, Object) and not piece.is_star:
+                heads += self._first(one, when)
+            elif not isinstance(one, Nothing):
+                heads.append(OTHER)
+        return heads or [OTHER], through

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.tables.torch_classes import CONTAINERS, LAYERS, WRAPPERS, kind_of
+from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
 from torchlint.semantics.values import Instance, Library, Object, Sequence
 
 if TYPE_CHECKING:
@@ -102,27 +102,6 @@ class Uses:
         """Whether something is called there."""
         return isinstance(use.parent, cst.Call) and use.parent.func is use.node
 
-    def asked_kinds(self, node: cst.BaseExpression, file: int) -> frozenset[str]:
-        """Return the layers that a name is asked to be, around a place."""
-        module = self.module(file)
-        child: cst.CSTNode = node
-        found: set[str] = set()
-        for above in module.index.ancestors(node):
-            if isinstance(above, cst.If) and child is above.body:
-                for call in module.index.below(above.test, cst.Call):
-                    match call.args:
-                        case [cst.Arg(value=cst.Name() as name), cst.Arg(value=types)] if (
-                            isinstance(node, cst.Name) and name.value == node.value
-                        ):
-                            found |= {one.name for one in _flat(self.value(types))}
-                for text in module.index.below(above.test, cst.SimpleString):
-                    word = text.evaluated_value
-                    found |= {name for name in LAYERS if word and str(word) in name}
-            child = above
-        return frozenset(found)
-
-    # -- what holds what ---------------------------------------------------------------------
-
     @cached_property
     def kept_in(self) -> dict[At, list[At]]:
         """Return the classes that keep something in an attribute, by what made it."""
@@ -144,7 +123,7 @@ class Uses:
             if self.evaluation.classes.kind(cls) in _MODELS:
                 found += self.instances(cls) or [cls]
         for use in self.of(made):
-            around = self._container(use)
+            around = self.container(use)
             found += [around] if around is not None else []
         return list(dict.fromkeys(one for one in found if one != made))
 
@@ -156,7 +135,7 @@ class Uses:
         cells = [one.instances for one in kinds if one.instances is not None]
         return sorted({at for cell in cells for one in cell.value if (at := made_by(one))})
 
-    def _container(self, use: Use) -> At | None:
+    def container(self, use: Use) -> At | None:
         """Return the list, container or wrapper that something is put into where it is used."""
         module = self.module(use.file)
         outer = module.parent(use.parent)
@@ -166,20 +145,18 @@ class Uses:
             case cst.AugAssign(target=target), _ if target is not use.node:
                 return next((at for one in self.value(target) if (at := made_by(one))), None)
             case cst.Element(), cst.Tuple():
-                return self._container(Use(outer, _above(module, outer), use.file))
+                return self.container(Use(outer, _above(module, outer), use.file))
             case cst.Arg(), cst.Call(func=func) as call:
                 for one in self.value(func):
                     match one:
                         case Library(name=name) if name in CONTAINERS or name in WRAPPERS:
                             return self.evaluation.at(call, use.file)
                         case Library(name="collections.OrderedDict"):
-                            return self._container(Use(call, _above(module, call), use.file))
+                            return self.container(Use(call, _above(module, call), use.file))
                     owner = getattr(one, "owner", None)
                     if isinstance(owner, (Object, Sequence)) and (made := made_by(owner)):
                         return made
         return None
-
-    # -- questions ---------------------------------------------------------------------------
 
     def around(self, made: At) -> list[At]:
         """Return something and all that holds it, by way of others too."""
@@ -199,15 +176,6 @@ def made_by(one: Alternative) -> At | None:
         case Sequence(made=made):
             return made
     return None
-
-
-def _flat(value: Value) -> Iterator[Library]:
-    for one in value:
-        if isinstance(one, Library):
-            yield one
-        elif isinstance(one, Sequence):
-            for part in (*(one.elements or ()), one.element):
-                yield from _flat(part)
 
 
 def _above(module: Module, node: cst.CSTNode) -> cst.CSTNode:

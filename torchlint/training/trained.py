@@ -1,4 +1,4 @@
-"""Trained: whether a model may be trained at all, or is only evaluated, or never read."""
+"""Trained: whether a model may be trained at all, or is only evaluated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Instance, Method, Truth, Unknown
+from torchlint.semantics.values import Instance, Method, Truth
 from torchlint.syntax.calls import last_name
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.models import MethodCall
@@ -98,34 +98,3 @@ def _before_training(uses: Uses, call: MethodCall, made: At) -> bool:
         and backward in frozenset[Effect]().union(*uses.effects.of_site(site))
         for site in uses.effects.sites[unit.at]
     )
-
-
-def is_left_over(uses: Uses, made: At) -> bool:
-    """Whether something is kept in an attribute, itself or by what holds it, and never read."""
-    met = [use for use in uses.of(made) if not isinstance(use.parent, cst.AssignTarget)]
-    if len(met) > 1:
-        return False
-    for use in met:
-        match use.parent:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]):
-                return not any(_looks_inside(uses, cls) for cls in uses.kept_in.get(made, ()))
-    holders = uses.holders(made)
-    return bool(holders) and all(is_left_over(uses, one) for one in holders if one != made)
-
-
-def _looks_inside(uses: Uses, cls: At) -> bool:
-    """Whether anything goes through all that instances of a class hold, or may extend it."""
-    classes = uses.evaluation.classes
-    if classes.is_open(cls):
-        return True
-    for module in uses.evaluation.files.modules:
-        for word in ("children", "modules", "named_children", "_modules", "getattr"):
-            for name in module.index.named.get(word, ()):
-                above = module.parent(name)
-                call = above if isinstance(above, cst.Call) else None
-                owner = call.args[0].value if call and call.args else None
-                owner = above.value if isinstance(above, cst.Attribute) else owner
-                value = () if owner is None else uses.value(owner)
-                if any(isinstance(one, (Unknown, Instance)) for one in value):
-                    return True
-    return False
