@@ -38,13 +38,9 @@ hooks cost more than they save (see the evidence).
 - Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
   reported only where its block is fed with batches as they are loaded: there it is an error.
 - Checkpoint functions of other libraries, and wrappers of this one.
-- Calls under `torch.no_grad()`, where nothing is kept, and scripts that never train.
+- Calls under `torch.no_grad()`, where nothing is kept.
 - Calls with keyword arguments for the block: the old variant refuses them, so nobody runs them.
 - Versions of torch without the argument (before 1.11; `checkpoint_sequential` before 2.0).
-
-Reported as information, and not at all before torch 2.1, where an input surely requires a gradient:
-behind `if x.requires_grad:`, or as a layer of files that freeze none has just made it.
-Nothing is lost there; but torch warns of the call, and announces to refuse it.
 
 ## Fix safety
 Unsafe: parameters that got no gradient are trained from then on.  Elsewhere the values are the
@@ -79,12 +75,11 @@ from torchlint.rule import Finding, Severity
 from torchlint.syntax.calls import keyword_of
 from torchlint.training.effects import Effect
 from torchlint.training.model_calls import Recording
-from torchlint.training.required import is_raw, requires_gradient
+from torchlint.training.raw import is_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
 
 # Where the argument came, and what precedes the inputs of the block.
@@ -92,12 +87,10 @@ SINCE = {
     "torch.utils.checkpoint.checkpoint": (Version("1.11"), 1),
     "torch.utils.checkpoint.checkpoint_sequential": (Version("2.0"), 2),
 }
-WARNS = Version("2.1")
-KNOWN = (
-    "function", "functions", "segments", "input", "use_reentrant", "preserve_rng_state",
-    "context_fn", "determinism_check", "debug", "early_stop",
-)  # fmt: skip
-TRAINS = ("backward", "fit", "grad", "Trainer")
+KNOWN = frozenset(
+    """function functions segments input use_reentrant preserve_rng_state context_fn
+    determinism_check debug early_stop""".split()
+)
 
 
 def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
@@ -109,22 +102,20 @@ def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
         if (target is not None and target < since) or not is_reentrant(call, first):
             continue
         recording = connected.model_calls.recording(connected.evaluation.at(call, script.file))
-        if recording is Recording.OFF or only_infers(script):
+        if recording is Recording.OFF:
             continue
         chosen = next((one for one in call.args if keyword_of(one) == "use_reentrant"), None)
         inputs = [arg for arg in call.args[first:] if keyword_of(arg) in ("", "input")]
-        plain = [arg.value for arg in inputs if not arg.star]
-        raw = (
-            len(plain) == len(inputs) > 0
+        is_fed_raw = (
+            bool(inputs)
             and trains(script)
-            and all(is_raw(connected.evaluation, one, script.file) for one in plain)
+            and all(
+                not arg.star and is_raw(connected.evaluation, arg.value, script.file)
+                for arg in inputs
+            )
         )
-        sure = any(
-            requires_gradient(connected.evaluation, connected.model_calls, one, script.file)
-            for one in plain
-        )
-        if raw or (chosen is None and (not sure or may_warn(script))):
-            yield finding(script, call, chosen, plain[0] if raw else None, sure=sure)
+        if is_fed_raw or chosen is None:
+            yield finding(script, call, chosen, inputs[0].value if is_fed_raw else None)
 
 
 def is_reentrant(call: cst.Call, first: int) -> bool:
@@ -134,7 +125,7 @@ def is_reentrant(call: cst.Call, first: int) -> bool:
         chosen = word == "use_reentrant" or (first == 2 and place == 3 and not word)
         if chosen and not (isinstance(arg.value, cst.Name) and arg.value.value == "True"):
             return False
-        if arg.star == "**" or word not in ("", *KNOWN):
+        if arg.star == "**" or (word and word not in KNOWN):
             return False  # it may choose, or is the block's own, which the old variant refuses
     return len(call.args) >= first
 
@@ -143,65 +134,34 @@ def trains(script: Script) -> bool:
     """Whether a backward pass is seen in the connected files."""
     effects = script.connected.frequencies.effects
     return any(
-        Effect.BACKWARD in one for one in (*effects.direct.values(), *effects.inner.values())
+        Effect.BACKWARD in site.effects for sites in effects.sites.values() for site in sites
     )
 
 
-def only_infers(script: Script) -> bool:
-    """Whether the connected files are scripts, and none of them trains."""
-    named = [module.index.named for module in script.connected.files.modules]
-    is_script = len(named) > 1 and any("__name__" in one for one in named)
-    return is_script and not any(word in one for one in named for word in TRAINS)
-
-
-def may_warn(script: Script) -> bool:
-    """Whether the file may run on a torch that warns of every call without a choice."""
-    target = script.settings.target
-    return target is None or script.settings.floor or target >= WARNS
-
-
 def finding(
-    script: Script,
-    call: cst.Call,
-    chosen: cst.Arg | None,
-    raw: cst.BaseExpression | None,
-    *,
-    sure: bool,
+    script: Script, call: cst.Call, chosen: cst.Arg | None, raw: cst.BaseExpression | None
 ) -> Finding:
-    """Return the finding: an error where the block gets no gradients, else a doubt or advice."""
+    """Return the finding: an error where the block gets no gradients, else a doubt."""
     block = script.module.brief(call.args[0].value)
+    message = (
+        f"the checkpoint of `{block}` does not choose use_reentrant and gets the old variant, "
+        "which leaves a block without gradients where none of its inputs requires one"
+    )
     if raw is not None:
         message = (
             f"`{script.module.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
             f"leaves the parameters of `{block}` without one"
         )
-    elif sure:
-        message = (
-            f"the checkpoint of `{block}` does not choose use_reentrant: torch warns of that since "
-            "2.1, and announces to refuse it"
-        )
-    else:
-        message = (
-            f"the checkpoint of `{block}` does not choose use_reentrant and gets the old variant, "
-            "which leaves a block without gradients where none of its inputs requires one"
-        )
+    choice = (
+        AddArgument(call, "use_reentrant", "False")
+        if chosen is None
+        else Replace(chosen.value, "False")
+    )
+    changes = "parameters that got no gradient are trained; the block is recomputed otherwise"
     return Finding(
         call,
         message,
-        fix(call, chosen),
-        Severity.ERROR if raw is not None else Severity.INFO if sure else None,
+        Fix("Pass use_reentrant=False", Safety.UNSAFE, (choice,), changes=changes),
+        None if raw is None else Severity.ERROR,
         help="use_reentrant=False is what PyTorch recommends, since torch 1.11.",
-    )
-
-
-def fix(call: cst.Call, chosen: cst.Arg | None) -> Fix:
-    """Return the choice of the other variant."""
-    rewrite: Rewrite = AddArgument(call, "use_reentrant", "False")
-    if chosen is not None:
-        rewrite = Replace(chosen.value, "False")
-    return Fix(
-        "Pass use_reentrant=False",
-        Safety.UNSAFE,
-        (rewrite,),
-        changes="parameters that got no gradient are trained; the block is recomputed otherwise",
     )

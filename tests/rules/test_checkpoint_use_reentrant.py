@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from tools import check, check_in, fixed, silent
+from tools import check, fixed, silent
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -63,25 +63,6 @@ def trained(call: str = "checkpoint(self.a, x)", batch: str = "x", first: str = 
 )  # fmt: skip
 def test_leaves_alone(source):
     silent(source, CODE)
-
-
-@pytest.mark.parametrize(
-    ("other", "found"),
-    [
-        pytest.param(
-            "if __name__ == '__main__':\n    print(Net()(x))\n", 0, id="scripts that infer"
-        ),
-        pytest.param(
-            "if __name__ == '__main__':\n    Net()(x).sum().backward()\n", 1, id="one that trains"
-        ),
-        pytest.param("def infer(): ...\n", 1, id="a library"),
-    ],
-)
-def test_what_the_project_does(tmp_path, other, found):
-    result = check_in(
-        tmp_path, {"nets.py": net(), "run.py": f"from nets import Net\n{other}"}, "nets.py", CODE
-    )
-    assert len(result) == found
 
 
 @pytest.mark.parametrize(
@@ -167,87 +148,6 @@ def test_a_block_that_is_fed_with_batches_gets_no_gradients(source):
 )  # fmt: skip
 def test_other_inputs_may_require_gradients(source):
     (found,) = check(source, CODE)
-    assert found.severity is Severity.WARNING
-
-
-ASKED = """
-    def forward(self, x, y):
-        def inner(x):
-            return self.a(x)
-
-        if self.saves and x.requires_grad:
-            x = checkpoint(inner, x, y)
-        return x
-"""
-MADE = """
-    def forward(self, x, y):
-        x = self.b(x)
-        for block in self.blocks:
-            x = checkpoint(block, x)
-        return x
-"""
-
-
-def forward(body: str, tail: str = "") -> str:
-    return net().partition("\n    def forward")[0] + body + tail
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(forward(ASKED), id="asked"),
-        pytest.param(
-            forward(ASKED.replace("self.saves and x.requires_grad", "not x.requires_grad")
-                    .replace("x = checkpoint(inner, x, y)", "return inner(x)")
-                    .replace("return x\n", "return checkpoint(inner, x)\n")),
-            id="left before",
-        ),
-        pytest.param(forward(MADE), id="after a layer"),
-        pytest.param(forward(MADE.replace("self.b(x)", "torch.cat((y, self.b(x)))")), id="joined"),
-        pytest.param(net("checkpoint(self.a, self.b(x))"), id="after a layer, in the call"),
-    ],
-)  # fmt: skip
-def test_an_input_that_requires_a_gradient_is_only_warned_of(source):
-    (found,) = check(source, CODE)
-    assert found.severity is Severity.INFO
-    assert "torch warns" in found.message
-    assert "without gradients" not in found.message
-    assert "use_reentrant=False" in fixed(source, CODE)
-    assert not check(source, CODE, "2.0")
-    assert check(source, CODE, "2.1")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(forward(ASKED.replace("x.requires", "y.requires").replace(", x, y", ", x")),
-                     id="another is asked"),
-        pytest.param(forward(ASKED.replace(" and ", " or ")), id="not always asked"),
-        pytest.param(forward(ASKED.replace("x = check", "x = cut(x)\n            x = check")
-                             .replace(", x, y", ", x")), id="another in between"),
-        pytest.param(forward(MADE.replace("self.b(x)", "self.b(x).detach()")), id="cut off"),
-        pytest.param(
-            forward(MADE.replace("x = self", "with torch.no_grad():\n            x = self")),
-            id="not recorded",
-        ),
-        pytest.param(forward(MADE.replace("x = self", "if y is None:\n            x = self")),
-                     id="not always"),
-        pytest.param(forward(MADE, "\nfor p in Net().b.parameters():\n"
-                             "    p.requires_grad = False\n"), id="a frozen layer"),
-    ],
-)  # fmt: skip
-def test_an_input_that_may_require_none_is_a_doubt(source):
-    (found,) = check(source, CODE)
-    assert found.severity is Severity.WARNING
-    assert check(source, CODE, "2.0")
-
-
-def test_a_layer_that_another_file_freezes(tmp_path):
-    files = {
-        "nets.py": forward(MADE),
-        "run.py": "from nets import Net\nNet().b.requires_grad_(False)\n",
-    }
-    (found,) = check_in(tmp_path, files, "nets.py", CODE)
     assert found.severity is Severity.WARNING
 
 

@@ -8,19 +8,18 @@ containers, until something is detached or is no tensor.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import bound, passed_with
+from torchlint.semantics.arguments import given_to
 from torchlint.semantics.definitions import parameters
 from torchlint.semantics.tables.tensors import DETACHED, READS
 from torchlint.semantics.values import (
     Array,
     Dictionary,
     Function,
-    Instance,
-    Library,
     Nothing,
     Number,
     Place,
@@ -31,58 +30,47 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.scopes import Bind
-from torchlint.training.effects import BACKWARDS, Effect
-from torchlint.training.keeping import keeps
+from torchlint.training.effects import BACKWARDS, Effect, unit_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import At, Value
-    from torchlint.syntax.scopes import Binding
+    from torchlint.semantics.values import Alternative, At
     from torchlint.training.effects import Effects
 
+GOES_BACK = frozenset({Effect.BACKWARD, Effect.GRAD})
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_PARTS = (cst.BaseExpression, cst.BaseElement, cst.BaseDictElement)
 _NO_TENSORS = (Array, Number, Truth, Text, Nothing, Place)
 _STOPS = DETACHED | READS | {"data", "shape", "device", "dtype"}
-_GRADIENTS = frozenset({Effect.BACKWARD, Effect.GRAD})
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Asked:
-    """The expressions that gradients are asked of, by identity, and the runs of models in them."""
+    """The expressions that gradients are asked of, each with its file, and the runs of models."""
 
     evaluation: Evaluation
     effects: Effects
-    nodes: dict[int, cst.CSTNode] = field(default_factory=dict)
-    files: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, tuple[cst.CSTNode, int]] = field(default_factory=dict)
     graph: set[At] = field(default_factory=set)
-    _named: dict[str, list[cst.CSTNode]] = field(default_factory=dict)
     _waiting: list[tuple[cst.CSTNode, int]] = field(default_factory=list)
-    _stores: dict[str, list[tuple[cst.BaseExpression, cst.Attribute, int]]] | None = None
 
     def __post_init__(self) -> None:
         for unit, sites in sorted(self.effects.sites.items()):
             for site in sites:
-                func = site.node.func
-                name = last_name(func)
-                if site.effects & _GRADIENTS or name in BACKWARDS:
+                if site.effects & GOES_BACK or last_name(site.node.func) in BACKWARDS:
                     self._root(site.node, unit.file)
         for own in self.evaluation.units.values():
             if self._is_loss(own):
-                for node in _given_back(own):
-                    self._add(node, own.at.file)
+                self._given_back(own)
         while self._waiting:
             self._follow(*self._waiting.pop())
 
     def of(self, node: cst.CSTNode, file: int) -> bool:
         """Whether a gradient of an expression may be asked."""
         return id(node) in self.nodes or self.evaluation.at(node, file) in self.graph
-
-    def reads(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
-        """Return the reads that gradients are asked of, of what ends in the same word."""
-        return self._named.get(_word(node), [])
 
     def _root(self, call: cst.Call, file: int) -> None:
         parts = [arg.value for arg in call.args]
@@ -104,216 +92,147 @@ class Asked:
 
     def _add(self, node: cst.CSTNode | None, file: int) -> None:
         if node is not None and id(node) not in self.nodes:
-            self.nodes[id(node)], self.files[id(node)] = node, file
-            word = _word(node)
-            if word:
-                self._named.setdefault(word, []).append(node)
+            self.nodes[id(node)] = node, file
             self._waiting.append((node, file))
 
     # -- one step back -----------------------------------------------------------------------
 
     def _follow(self, node: cst.CSTNode, file: int) -> None:
-        value: Value = self.evaluation.value(node)
-        if value and all(_is_no_tensor(one) for one in value):
+        value = self.evaluation.value(node)
+        if value and all(map(_is_no_tensor, value)):
             return
-        self._kept_in(value)
+        for one in value:
+            if isinstance(one, (Sequence, Dictionary)) and one.made is not None:
+                self._put_into(one.made)
         match node:
             case cst.Name():
-                for binding in self._bindings(node, file):
-                    self._bound(binding, file)
+                for source, home in sources(self.evaluation, node, file):
+                    self._add(source, home)
             case cst.Attribute(value=inner, attr=attr):
                 if attr.value not in _STOPS:
                     self._add(inner, file)
-                    self._stored(node)
+                    for stored, _, home in self.stores.get(attr.value, ()):
+                        self._kept(stored, home)
             case cst.Call():
                 self._called(node, file)
-            case cst.Lambda() | cst.Comparison():
-                pass
-            case cst.IfExp(body=body, orelse=orelse):
-                self._add(body, file)
-                self._add(orelse, file)
-            case cst.Subscript(value=inner):
-                self._add(inner, file)
-            case cst.NamedExpr(value=inner):
-                self._add(inner, file)
             case _:
                 for child in self.evaluation.index(file).children(node):
-                    if isinstance(
-                        child, (cst.BaseExpression, cst.BaseElement, cst.BaseDictElement)
-                    ):
+                    if isinstance(child, _PARTS):
                         self._add(child, file)
 
-    def _bindings(self, node: cst.Name, file: int) -> tuple[Binding, ...]:
-        found = self.evaluation.reaching.get(id(node))
-        if found:
-            return found
-        owner = self.evaluation.index(file).scope(node).owner(node.value)
-        return tuple(owner.bindings.get(node.value, ())) if owner else ()
-
-    def _bound(self, binding: Binding, file: int) -> None:
-        value = binding.value
-        match binding.kind, value:
-            case Bind.ASSIGN | Bind.REST, cst.Tuple(elements=elements) if (
-                binding.path and 0 <= binding.path[0] < len(elements)
-            ):
-                self._add(elements[binding.path[0]].value, file)
-            case Bind.AUGMENT, cst.AugAssign():
-                self._add(value.value, file)
-                self._add(value.target, file)
-            case Bind.PARAMETER, cst.Param():
-                self._passed(value, file)
-            case ((Bind.ASSIGN | Bind.REST | Bind.FOR | Bind.WITH), _):
-                self._add(value, file)
-
-    def _passed(self, param: cst.Param, file: int) -> None:
-        """Go on with what callers pass; such a call is asked as well, through what it keeps."""
-        index = self.evaluation.index(file)
-        function = next(one for one in index.ancestors(param) if isinstance(one, _FUNCTIONS))
-        unit = self.evaluation.units[self.evaluation.at(function, file)]
-        for caller, call in unit.callers.values():
-            if unit.is_module_method and keeps(self.evaluation, unit):
-                self._add(call, caller.at.file)
-            for node in passed_to(self.evaluation, unit, call, param.name.value):
-                self._add(node, caller.at.file)
-
     def _called(self, call: cst.Call, file: int) -> None:
-        func = call.func
+        func, units = call.func, self.evaluation.units
         if last_name(func) in _STOPS:
             return
         value = self.evaluation.value(func)
-        is_seen = bool(value)
-        for one in value:
-            match one:
-                case Function(at=at) if unit := self.evaluation.units.get(at):
-                    for node in _given_back(unit):
-                        self._add(node, at.file)
-                case Library(name=name) if name.rpartition(".")[2] in _STOPS or name.startswith(
-                    ("builtins.float", "builtins.int", "builtins.len", "numpy.")
-                ):
-                    pass
-                case _:
-                    is_seen = False
-        if not is_seen:
+        seen = [units[one.at] for one in value if isinstance(one, Function) and one.at in units]
+        for unit in seen:
+            self._given_back(unit)
+        if not seen or len(seen) < len(value):
             for arg in call.args:
                 self._add(arg.value, file)
             self._add(func.value if isinstance(func, cst.Attribute) else func, file)
 
+    def _given_back(self, unit: Unit) -> None:
+        """Go on with what a function returns and yields."""
+        if isinstance(unit.node, cst.Lambda):
+            self._add(unit.node.body, unit.at.file)
+            return
+        index = unit.module.index
+        for kind in (cst.Return, cst.Yield):
+            for node in index.below(unit.node, kind):
+                value: cst.CSTNode | None = node.value  # type: ignore[attr-defined]
+                if next(one for one in index.ancestors(node) if isinstance(one, _FUNCTIONS)) is (
+                    unit.node
+                ):
+                    self._add(value.item if isinstance(value, cst.From) else value, unit.at.file)
+
     # -- what attributes and containers were given -------------------------------------------
 
-    def _stored(self, node: cst.Attribute) -> None:
-        owners = {one.cls for one in self.evaluation.value(node.value)
-                  if isinstance(one, Instance)}  # fmt: skip
-        for value, target, file in self.stores.get(node.attr.value, ()):
-            others = {one.cls for one in self.evaluation.value(target.value)
-                      if isinstance(one, Instance)}  # fmt: skip
-            if not owners or not others or self._are_related(owners, others):
-                self._add(value, file)
-
-    def _are_related(self, some: set[At], others: set[At]) -> bool:
-        lineage = self.evaluation.classes.lineage
-        return any(
-            {one.at for one in lineage(a)} & {one.at for one in lineage(b)}
-            for a in some
-            for b in others
-        )
-
-    @property
+    @cached_property
     def stores(self) -> dict[str, list[tuple[cst.BaseExpression, cst.Attribute, int]]]:
         """What is assigned to attributes, by their names."""
-        if self._stores is None:
-            self._stores = {}
-            for file, module in enumerate(self.evaluation.files.modules):
-                pairs = list(assignments(module.index.of(cst.Assign)))
-                pairs += [(one.value, one.target) for one in module.index.of(cst.AugAssign)]
-                pairs += [(one.value, one.target) for one in module.index.of(cst.AnnAssign)
-                          if one.value is not None]  # fmt: skip
-                for value, target in pairs:
-                    if isinstance(target, cst.Attribute):
-                        found = self._stores.setdefault(target.attr.value, [])
-                        found.append((value, target, file))
-        return self._stores
+        found: dict[str, list[tuple[cst.BaseExpression, cst.Attribute, int]]] = {}
+        for file, module in enumerate(self.evaluation.files.modules):
+            pairs = list(assignments(module.index.of(cst.Assign)))
+            pairs += [(one.value, one.target) for one in module.index.of(cst.AugAssign)]
+            pairs += [
+                (one.value, one.target) for one in module.index.of(cst.AnnAssign) if one.value
+            ]
+            for value, target in pairs:
+                if isinstance(target, cst.Attribute):
+                    found.setdefault(target.attr.value, []).append((value, target, file))
+        return found
 
-    def _kept_in(self, value: Value) -> None:
-        """Go on with what containers were given later."""
-        for one in value:
-            if isinstance(one, (Sequence, Dictionary)) and one.made is not None:
-                self._add(self.evaluation.node(one.made), one.made.file)
-                cells = [self.evaluation.elements(one.made)]
-                cells += self.evaluation.entries_later(one.made).values()
-                for cell in cells:
-                    for giver in cell.given:
-                        if not isinstance(giver, str):
-                            self._given(giver)
+    def _put_into(self, made: At) -> None:
+        """Go on with what a container was given later."""
+        for cell in self.evaluation.later(made):
+            for giver in cell.given:
+                if not isinstance(giver, str):
+                    node = self.evaluation.node(giver)
+                    if not isinstance(node, cst.Call):
+                        node = self.evaluation.module(giver.file).smallest_statement(node)
+                    given = [arg.value for arg in getattr(node, "args", ())]
+                    for one in given or [getattr(node, "value", None)]:
+                        self._kept(one, giver.file)
 
-    def _given(self, giver: At) -> None:
-        index = self.evaluation.index(giver.file)
-        node = self.evaluation.node(giver)
-        if isinstance(node, cst.Call):
-            for arg in node.args:
-                self._add(arg.value, giver.file)
-            return
-        for above in index.ancestors(node):
-            if isinstance(above, (cst.Assign, cst.AugAssign)):
-                self._add(above.value, giver.file)
-                return
-            if isinstance(above, cst.BaseStatement):
-                return
+    def _kept(self, value: cst.BaseExpression | None, file: int) -> None:
+        """Go on with what is kept; where a model keeps it, with the runs of the model as well."""
+        if value is not None and id(value) not in self.nodes:
+            self._add(value, file)
+            self._runs(unit_around(self.evaluation, value, file))
+
+    def _runs(self, unit: Unit) -> None:
+        for caller, call in unit.callers.values() if unit.is_module_method else ():
+            if id(call) not in self.nodes:
+                self._add(call, caller.at.file)
+                self._runs(caller)
 
 
-def _word(node: cst.CSTNode) -> str:
-    match node:
-        case cst.Name(value=word) | cst.Attribute(attr=cst.Name(value=word)):
-            return word
-        case cst.Subscript(value=inner):
-            return f"{_word(inner)}[]"
-    return ""
-
-
-def _is_no_tensor(one: object) -> bool:
-    return isinstance(one, _NO_TENSORS) or (
-        isinstance(one, Tensor) and one.dtype in ("bool", "int") and not one.graph
-    )
+def sources(
+    evaluation: Evaluation, name: cst.Name, file: int
+) -> Iterator[tuple[cst.BaseExpression, int]]:
+    """Yield what a name may be given where it stands, or be a part of, each with its file."""
+    found = evaluation.bindings(name)
+    if not found:
+        owner = evaluation.index(file).scope(name).owner(name.value)
+        found = tuple(owner.bindings.get(name.value, ())) if owner else ()
+    for binding in found:
+        match binding.kind, binding.value:
+            case Bind.ASSIGN | Bind.REST, cst.Tuple(elements=elements) if (
+                binding.path and 0 <= binding.path[0] < len(elements)
+            ):
+                yield elements[binding.path[0]].value, file
+            case Bind.AUGMENT, cst.AugAssign(value=value, target=target):
+                yield value, file
+                yield target, file
+            case Bind.PARAMETER, cst.Param(name=param) as node:
+                above = evaluation.index(file).ancestors(node)
+                function = next(one for one in above if isinstance(one, _FUNCTIONS))
+                unit = evaluation.units[evaluation.at(function, file)]
+                for caller, call in unit.callers.values():
+                    for one in passed_to(evaluation, unit, call, param.value):
+                        yield one, caller.at.file
+            case ((Bind.ASSIGN | Bind.REST | Bind.FOR | Bind.WITH), cst.BaseExpression() as value):
+                yield value, file
 
 
 def passed_to(
     evaluation: Evaluation, unit: Unit, call: cst.Call, name: str
-) -> Iterator[cst.BaseExpression]:
-    """Yield the expressions that a call passes for a parameter of a function."""
+) -> list[cst.BaseExpression]:
+    """Return the expressions that a call passes for a parameter of a function."""
     assert not isinstance(unit.node, cst.Module)
-    passed = [passed_with(evaluation, a, evaluation.value(a.value)) for a in call.args]
     names = [param.name.value for param in parameters(unit.node)]
-    is_method = evaluation.class_around(unit) is not None and not _is_plain(evaluation, call, unit)
-    found = bound(names[is_method:], passed)[0].get(name)
-    if found is not None and found.node is not None:
-        yield found.node
-    elif found is not None or name not in names:
-        yield from (arg.value for arg in call.args if arg.star or name not in names)
-
-
-def _is_plain(evaluation: Evaluation, call: cst.Call, unit: Unit) -> bool:
-    """Whether a method is called with its object as an argument."""
-    func = evaluation.value(call.func)
-    return any(
-        isinstance(one, Function) and one.at == unit.at and one.owner is None for one in func
+    is_plain = any(
+        isinstance(one, Function) and one.owner is None for one in evaluation.value(call.func)
     )
-
-
-def _given_back(unit: Unit) -> Iterator[cst.CSTNode]:
-    """Yield what a function returns and yields."""
-    if isinstance(unit.node, cst.Lambda):
-        yield unit.node.body
-        return
-    for kind in (cst.Return, cst.Yield):
-        for node in unit.module.index.below(unit.node, kind):
-            value: cst.CSTNode | None = node.value  # type: ignore[attr-defined]
-            value = value.item if isinstance(value, cst.From) else value
-            if value is not None and _is_own(unit, node):
-                yield value
-
-
-def _is_own(unit: Unit, node: cst.CSTNode) -> bool:
-    above = next(one for one in unit.module.index.ancestors(node) if isinstance(one, _FUNCTIONS))
-    return above is unit.node
+    is_method = evaluation.class_around(unit) is not None and not is_plain
+    found = given_to(evaluation, call, names[is_method:])[0].get(name)
+    if found is not None and found.node is not None:
+        return [found.node]
+    if found is None and name in names:
+        return []
+    return [arg.value for arg in call.args if arg.star or name not in names]
 
 
 def assignments(
@@ -335,3 +254,9 @@ def _paired(
     for place, element in enumerate(target.elements):
         inner = values[place].value if len(values) == len(target.elements) else value
         yield from _paired(inner, element.value)
+
+
+def _is_no_tensor(one: Alternative) -> bool:
+    return isinstance(one, _NO_TENSORS) or (
+        isinstance(one, Tensor) and one.dtype in ("bool", "int") and not one.graph
+    )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 RATES = (Rate.STEP, Rate.EVAL_STEP)
 _PUTS = frozenset("append appendleft add insert extend update setdefault put".split())
 _IN_PLACE = frozenset("add_ sub_".split())
+_CARRIERS = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 6  # calls that hand a tensor on to what keeps it
 
 
@@ -253,10 +254,10 @@ class Graphs:
 
     def _is_asked(self, keeper: cst.BaseExpression, node: cst.CSTNode, file: int) -> bool:
         """Whether a gradient of a carrier may be asked, beside its own growth."""
-        for one in self.asked.reads(keeper):
-            place = self.asked.files[id(one)]
-            index = self.evaluation.index(place)
-            is_own = place == file and index.inside(one, node)
-            if not is_own and self.carriers.denotes(one, place, keeper, file):
-                return True
-        return False
+        index = self.evaluation.index
+        return any(
+            isinstance(one, _CARRIERS)
+            and not (place == file and index(file).inside(one, node))
+            and self.carriers.denotes(one, place, keeper, file)
+            for one, place in self.asked.nodes.values()
+        )
