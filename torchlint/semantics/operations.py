@@ -232,6 +232,8 @@ def _item(run: Run, node: cst.Subscript, one: Alternative, indices: Several[Valu
             return run.sets.all([*values, element, more]) or run.sets.unknown
         case Tensor():
             return run.one(_selected(one, indices))
+        case Parameters():
+            return run.one(Tensor())
         case Array():
             is_number = all(value and isinstance(value[0], Number) for value in indices)
             gathers = any(value and all(map(_is_list, value)) for value in indices)
