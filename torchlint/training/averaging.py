@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.module import Module
     from torchlint.training.script import Script
 
+Block: TypeAlias = "cst.IndentedBlock | cst.SimpleStatementSuite"
 # A tensor that is changed in place, by which method, and what that is given.
 Change: TypeAlias = "tuple[cst.BaseExpression, str, Sequence[cst.Arg]]"
 # A number that a tensor is multiplied by, and whether that is what the code lacks to one.
@@ -46,19 +47,15 @@ def averagings(script: Script) -> Iterator[Averaging]:
     """Yield the loops that mix tensors into their moving averages, each once."""
     index = script.module.index
     for loop in index.of(cst.For):
-        blocks = [
-            *index.below(loop, cst.IndentedBlock),
-            *index.below(loop, cst.SimpleStatementSuite),
-        ]
+        blocks: list[Block] = [*index.below(loop, cst.IndentedBlock)]
+        blocks += index.below(loop, cst.SimpleStatementSuite)
         inner = (one for one in blocks if index.nearest(one, cst.For) is loop)
         found = next((each for one in inner for each in _in_block(script, loop, one)), None)
         if found is not None:
             yield found
 
 
-def _in_block(
-    script: Script, loop: cst.For, block: cst.IndentedBlock | cst.SimpleStatementSuite
-) -> Iterator[Averaging]:
+def _in_block(script: Script, loop: cst.For, block: Block) -> Iterator[Averaging]:
     lines = [list(_changes(line)) for line in _lines(block)]
     is_all = block is loop.body and loop.orelse is None and all(lines)
     changes = [change for line in lines for change in line]
@@ -77,7 +74,7 @@ def _in_block(
                 yield Averaging(loop, own, source, decay, weight[0], alone)
 
 
-def _lines(block: cst.IndentedBlock | cst.SimpleStatementSuite) -> Iterator[cst.CSTNode]:
+def _lines(block: Block) -> Iterator[cst.CSTNode]:
     for statement in block.body:
         if isinstance(statement, cst.SimpleStatementLine):
             yield from statement.body
@@ -146,24 +143,15 @@ def _factors(node: cst.BaseExpression) -> Iterator[Term]:
 
 def _root(script: Script, node: cst.BaseExpression, loop: cst.For) -> str:
     """Return the tensor of this turn of a loop that an expression gives the values of, or ""."""
-    while True:
-        match node:
-            case cst.Attribute(value=inner, attr=cst.Name("data")):
-                node = inner
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=[]) if (
-                name in _SAME
-            ):
-                node = inner
-            case _:
-                break
+    key = node
     match node:
-        case cst.Name() as name:
-            pass
-        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Name() as name))]):
-            pass
-        case _:
-            return ""
-    bindings = script.connected.evaluation.bindings(name)
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _root(script, inner, loop)
+        case cst.Call(func=cst.Attribute(value=inner) as func) if func.attr.value in _SAME:
+            return _root(script, inner, loop)
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(index))]):
+            key = index
+    bindings = script.connected.evaluation.bindings(key if isinstance(key, cst.Name) else None)
     is_inside = [script.module.index.inside(one.node, loop) for one in bindings]
     return script.module.code(node) if is_inside and all(is_inside) else ""
 
