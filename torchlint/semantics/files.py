@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Files:
     """Modules by the paths of their files.
 
-    Files come in the order of their paths: a file's rank is its place in that.
+    A file's rank is its place in the order of their sizes, in nodes: what files are called decides
+    only between files of one size.
 
     Args:
         modules: the parsed files.
@@ -31,7 +32,7 @@ class Files:
 
     def __init__(self, modules: Mapping[str, Module], paths: Paths | None = None) -> None:
         self._paths = Paths(modules.keys()) if paths is None else paths
-        self.paths = sorted(modules)
+        self.paths = sorted(modules, key=lambda path: (len(modules[path].index.nodes), path))
         self.modules = [modules[path] for path in self.paths]
         self.ranks = {path: rank for rank, path in enumerate(self.paths)}
         self._found: dict[tuple[int, str], int | None] = {}
