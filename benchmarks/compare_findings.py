@@ -1,6 +1,6 @@
 """Compare what two versions of torchlint find in the same files: what came, went and changed.
 
-    python benchmarks/compare_findings.py OLD NEW CORPUS [--rules TL2] [--save FILE] [--changes]
+    python benchmarks/compare_findings.py OLD NEW CORPUS [--rules TL2,TL101] [--save FILE] [--changes]
 
 OLD and NEW are checkouts of torchlint, or files that `--save` wrote: it keeps the findings of NEW,
 so that those of a version need to be made once only.  CORPUS is a folder of repositories; each is
@@ -38,16 +38,22 @@ def main() -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("--rules", default="TL", metavar="PREFIX", help="only these [all]")
+    parser.add_argument("--rules", default="TL", metavar="PREFIXES", help="only these [all]")
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the findings of NEW")
     parser.add_argument("--changes", action="store_true", help="list changes of severity and fix")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="repositories at once [2]")
     given = parser.parse_args()
-    old, new = (findings(side, given.corpus, given.jobs) for side in (given.old, given.new))
+    old, new = (
+        findings(side, given.corpus, given.jobs, given.rules) for side in (given.old, given.new)
+    )
     if given.save:
         given.save.write_text(json.dumps([[*place, facts] for place, facts in new.items()]))
     old, new = (
-        {place: facts for place, facts in side.items() if place[0].startswith(given.rules)}
+        {
+            place: facts
+            for place, facts in side.items()
+            if place[0].startswith(tuple(given.rules.split(",")))
+        }
         for side in (old, new)
     )
     sys.stdout.writelines(f"{line}\n" for line in table(old, new))
@@ -56,20 +62,30 @@ def main() -> int:
     return 1 if old != new else 0
 
 
-def findings(side: Path, corpus: Path, jobs: int) -> Findings:
-    """Return what a version finds in all repositories of a corpus."""
+def findings(side: Path, corpus: Path, jobs: int, rules: str = "TL") -> Findings:
+    """Return what a version finds in all repositories of a corpus, by rules of some prefixes."""
     if side.is_file():
         return {(code, name, row, at): f for code, name, row, at, f in json.loads(side.read_text())}
     folders = sorted(path for path in corpus.iterdir() if path.is_dir())
     found: Findings = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for part in pool.map(partial(_checked, side.resolve(), corpus.resolve()), folders):
+        for part in pool.map(partial(_checked, side.resolve(), corpus.resolve(), rules), folders):
             found.update(part)
     return found
 
 
-def _checked(checkout: Path, corpus: Path, folder: Path) -> Findings:
-    words = ("check", "--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "-q")
+def _checked(checkout: Path, corpus: Path, rules: str, folder: Path) -> Findings:
+    words = (
+        "check",
+        "--select",
+        rules,
+        "--isolated",
+        "--no-cache",
+        "--exit-zero",
+        "--output-format",
+        "json",
+        "-q",
+    )
     path = os.pathsep.join((str(checkout), str(checkout / "rules")))
     done = subprocess.run(
         [sys.executable, "-m", "torchlint", *words, str(folder.resolve())],
