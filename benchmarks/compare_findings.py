@@ -1,6 +1,6 @@
 """Compare what two versions of torchlint find in the same files: what came, went and changed.
 
-    python benchmarks/compare_findings.py OLD NEW CORPUS [--rules TL2,TL101] [--save FILE] [--changes]
+    python benchmarks/compare_findings.py OLD NEW CORPUS [--rules TL2,TL101] [--save F] [--changes]
 
 OLD and NEW are checkouts of torchlint, or files that `--save` wrote: it keeps the findings of NEW,
 so that those of a version need to be made once only.  CORPUS is a folder of repositories; each is
@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("new", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--rules", default="TL", metavar="PREFIXES", help="only these [all]")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the findings of NEW")
+    parser.add_argument("--save", type=Path, metavar="F", help="keep the findings of NEW")
     parser.add_argument("--changes", action="store_true", help="list changes of severity and fix")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="repositories at once [2]")
     given = parser.parse_args()
