@@ -82,11 +82,9 @@ def _of(run: Run, node: cst.BaseExpression, one: Alternative, name: str) -> Valu
 def of_instance(run: Run, node: cst.BaseExpression, one: Instance, name: str) -> Value:
     """Return an attribute of an instance of a class of the project."""
     classes = run.evaluation.classes
-    found = classes.method(one.cls, name)
-    if found is not None:
-        home, function = found
-        at = run.evaluation.at(function, home.at.file)
-        kind = role(function)
+    at = run.evaluation.method_of(one.cls, name)
+    if at is not None:
+        kind = role(run.evaluation.node(at))
         owner = None if kind == "static" else Class(one.cls) if kind == "class" else one
         if kind == "property":
             return run.evaluation.call_function(run, node, Function(at, owner), ())
@@ -106,14 +104,12 @@ def of_instance(run: Run, node: cst.BaseExpression, one: Instance, name: str) ->
 
 
 def _of_class(run: Run, one: Class, name: str) -> Value:
-    classes = run.evaluation.classes
-    found = classes.method(one.at, name)
-    if found is not None:
-        home, function = found
-        owner = one if role(function) == "class" else None
-        return run.one(Function(run.evaluation.at(function, home.at.file), owner))
+    at = run.evaluation.method_of(one.at, name)
+    if at is not None:
+        owner = one if role(run.evaluation.node(at)) == "class" else None
+        return run.one(Function(at, owner))
     value = NEVER
-    for cls in classes.lineage(one.at):
+    for cls in run.evaluation.classes.lineage(one.at):
         value = run.sets.union(value, run.read(run.evaluation.attribute(cls.at, name)))
     return value or run.sets.unknown
 

@@ -123,11 +123,10 @@ def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) 
 def _instance(run: Run, node: cst.Call, one: Instance, passed: Sequence[Passed]) -> Value:
     classes = run.evaluation.classes
     is_module = classes.kind(one.cls) in ("module", "criterion")
-    for name in ("__call__", "forward") if is_module else ("__call__",):
-        found = classes.method(one.cls, name)
-        if found is not None:
-            home, function = found
-            at = run.evaluation.at(function, home.at.file)
-            value = run.evaluation.call_function(run, node, Function(at, one), passed)
-            return of_model(run, node, one, passed, value) if is_module else value
-    return of_model(run, node, one, passed, NEVER) if is_module else run.sets.unknown
+    names = ("__call__", "forward") if is_module else ("__call__",)
+    at, value = run.evaluation.method_of(one.cls, *names), NEVER
+    if at is not None:
+        value = run.evaluation.call_function(run, node, Function(at, one), passed)
+    elif not is_module:
+        return run.sets.unknown
+    return of_model(run, node, one, passed, value) if is_module else value

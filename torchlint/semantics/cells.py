@@ -7,8 +7,9 @@ it when it runs again; the value is their union.  Who read a cell runs again whe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from torchlint.semantics.values import NEVER, At
 
@@ -47,6 +48,15 @@ class Cell:
         return changed
 
 
+Key = TypeVar("Key")
+Cells: TypeAlias = defaultdict[Key, Cell]
+
+
+def new_cells() -> Cells[str]:
+    """Return cells by name, which are made when they are asked for."""
+    return defaultdict(Cell)
+
+
 @dataclass(slots=True, eq=False)
 class Unit:
     """A scope that is evaluated in one pass: a module, a function or a lambda."""
@@ -55,8 +65,8 @@ class Unit:
     node: cst.Module | cst.FunctionDef | cst.Lambda
     module: Module
     scope: Scope
-    parameters: dict[str, Cell] = field(default_factory=dict)
-    modes: dict[str, Cell] = field(default_factory=dict)  # what holds around its calls
+    parameters: Cells[str] = field(default_factory=new_cells)
+    modes: Cells[str] = field(default_factory=new_cells)  # what holds around its calls
     returned: Cell = field(default_factory=Cell)
     yielded: Cell = field(default_factory=Cell)
     callers: dict[At, tuple[Unit, cst.Call]] = field(default_factory=dict)

@@ -117,9 +117,9 @@ class Classes:
         return None
 
 
-def role(function: cst.FunctionDef) -> str:
+def role(function: cst.CSTNode) -> str:
     """Return "static", "class" or "property" for a method that is one, by its decorators."""
-    for decorator in function.decorators:
+    for decorator in function.decorators if isinstance(function, cst.FunctionDef) else ():
         name = decorator.decorator
         if isinstance(name, cst.Attribute):
             name = name.attr

@@ -29,12 +29,9 @@ def construct(run: Run, node: cst.Call, one: Class, passed: Several[Passed]) -> 
     run.evaluation.makings[at] = run.unit, node, ""
     assert cls.instances is not None
     run.give(cls.instances, at, value)
-    found = run.evaluation.classes.method(one.at, "__init__")
-    if found is not None:
-        home, function = found
-        run.evaluation.call_function(
-            run, node, Function(run.evaluation.at(function, home.at.file), made), passed
-        )
+    init = run.evaluation.method_of(one.at, "__init__")
+    if init is not None:
+        run.evaluation.call_function(run, node, Function(init, made), passed)
     else:
         _fields(run, at, cls, passed)
     return value

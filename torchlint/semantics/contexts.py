@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchlint.semantics.run import AUTOCAST, GRAD
-from torchlint.semantics.values import Instance, Object, Truth, Unknown
+from torchlint.semantics.values import Object, Truth, Unknown
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -21,11 +21,8 @@ AUTOCASTS = frozenset(
 
 def entered(run: Run, value: Value) -> Value:
     """Return what ``with ... as x`` gives ``x``."""
-    found = [one for one in value if not isinstance(one, Instance)]
-    entering = [
-        run.evaluation.method(run, one, "__enter__") for one in value if isinstance(one, Instance)
-    ]
-    return run.sets.all([run.sets.of(found), *entering])
+    enter = run.evaluation.call_method
+    return run.sets.each(value, lambda one: enter(run, one, "__enter__", run.one(one)))
 
 
 def modes(run: Run, value: Value, node: cst.BaseExpression) -> dict[str, Value]:

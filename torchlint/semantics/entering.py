@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.cells import Cell
 from torchlint.semantics.classes import role
 from torchlint.semantics.definitions import parameters
 from torchlint.semantics.guesses import guessed
@@ -56,7 +55,7 @@ def enter(run: Run) -> None:
         if isinstance(star, cst.Param):
             run.bind(star, _rest(run, star))
     for mode in MODES:
-        value = run.read(run.unit.modes.setdefault(mode, Cell()))
+        value = run.read(run.unit.modes[mode])
         if value:
             run.env[mode] = value, ()
     if hook is not None and not hook.has_gradients:
@@ -92,7 +91,7 @@ def _parameter(run: Run, param: cst.Param, *, is_first: bool, is_batch: bool) ->
     if is_first and (own := _self(run)):
         return own
     sets = run.sets
-    value = run.read(run.unit.parameters.setdefault(param.name.value, Cell()))
+    value = run.read(run.unit.parameters[param.name.value])
     if is_known(value):
         return typer_option(run, value) or value
     if is_batch and not value:  # which a framework has moved to where it trains
@@ -120,7 +119,7 @@ def _self(run: Run) -> Value:
 
 
 def _rest(run: Run, star: cst.Param) -> Value:
-    value = run.read(run.unit.parameters.setdefault(star.name.value, Cell()))
+    value = run.read(run.unit.parameters[star.name.value])
     if value:
         return value
     made = run.at(star)

@@ -8,12 +8,13 @@ calls, and then, callees before callers, the scopes that read what has changed s
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics.arguments import bound, rest_of, unseen
-from torchlint.semantics.cells import Cell, Unit
+from torchlint.semantics.cells import Cell, Cells, Unit, new_cells
 from torchlint.semantics.classes import Classes
 from torchlint.semantics.definitions import parameters
 from torchlint.semantics.entering import enter
@@ -78,14 +79,14 @@ class Evaluation:
         self.modes: dict[int, dict[str, Value]] = {}
         self.dead: set[int] = set()
         self.units: dict[At, Unit] = {}
-        self.attributes: dict[tuple[At, str], Cell] = {}
+        self.attributes: Cells[tuple[At, str]] = defaultdict(Cell)
         self.enabled: dict[At, Value] = {}
         self.makings: dict[At, tuple[Unit, cst.Call, str]] = {}  # of objects of libraries
-        self._names: dict[tuple[int, int, str], Cell] = {}
-        self._elements: dict[At, Cell] = {}
-        self._entries: dict[At, dict[str, Cell]] = {}
+        self._names: Cells[tuple[int, int, str]] = defaultdict(Cell)
+        self._elements: Cells[At] = defaultdict(Cell)
+        self._entries: defaultdict[At, Cells[str]] = defaultdict(new_cells)
         self.partials: dict[At, tuple[Passed, ...]] = {}
-        self._places: dict[At, Cell] = {}
+        self._places: Cells[At] = defaultdict(Cell)
         self._wrapped: dict[At, Value] = {}
         self._captured: dict[int, bool] = {}
         self._queue: list[tuple[int, At]] = []
@@ -244,10 +245,7 @@ class Evaluation:
     def name(self, file: int, owner: Scope, word: str) -> Cell:
         """Return the cell of a name of a scope."""
         key = file, self.index(file).order(owner.node), word
-        found = self._names.get(key)
-        if found is None:
-            found = self._names[key] = Cell()
-        return found
+        return self._names[key]
 
     def global_name(self, file: int, word: str) -> Cell | None:
         """Return the cell of a name of a module, None where it has no such name."""
@@ -279,11 +277,11 @@ class Evaluation:
 
     def attribute(self, owner: At, name: str) -> Cell:
         """Return the cell of an attribute of a class, or of an object by its making."""
-        return self.attributes.setdefault((owner, name), Cell())
+        return self.attributes[owner, name]
 
     def elements(self, made: At) -> Cell:
         """Return the cell of what is put into a container later."""
-        return self._elements.setdefault(made, Cell())
+        return self._elements[made]
 
     def put_into(self, run: Run, made: At | None) -> Value:
         """Return what is put into a container later."""
@@ -291,7 +289,7 @@ class Evaluation:
 
     def entry_cell(self, made: At, key: str) -> Cell:
         """Return the cell of an entry that a dictionary is given later."""
-        return self._entries.setdefault(made, {}).setdefault(key, Cell())
+        return self._entries[made][key]
 
     def entries_later(self, made: At) -> dict[str, Cell]:
         """Return the cells of the entries that a dictionary is given, or asked for, later."""
@@ -336,13 +334,13 @@ class Evaluation:
         value = run.one(Place(device))
         for each in (one, *(self.inside(one) if isinstance(one, Object) else ())):
             if isinstance(each, (Instance, Object)) and each.call is not None:
-                run.give(self._places.setdefault(each.call, Cell()), run.at(node), value)
+                run.give(self._places[each.call], run.at(node), value)
 
     def placed(self, run: Run, one: Instance | Object) -> Device:
         """Return where a model lives, UNKNOWN where it is not seen to be moved."""
         if one.call is None:
             return Device.UNKNOWN
-        return device_of(run.read(self._places.setdefault(one.call, Cell())))
+        return device_of(run.read(self._places[one.call]))
 
     def inside(self, one: Object) -> Value:
         """Return what a wrapper holds, through wrappers of wrappers."""
@@ -401,11 +399,11 @@ class Evaluation:
         for param in params[is_bound:]:
             word = param.name.value
             value = self._argument(param, arguments.get(word), is_sure=is_sure)
-            run.give(unit.parameters.setdefault(word, Cell()), at, value)
+            run.give(unit.parameters[word], at, value)
         self._push_rest(run, at, unit, (names, words), passed)
         for mode in MODES:
             value = run.mode(mode)
-            run.give(unit.modes.setdefault(mode, Cell()), at, value or run.one(MODES[mode]))
+            run.give(unit.modes[mode], at, value or run.one(MODES[mode]))
 
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
         if given is not None and given.always:
@@ -424,31 +422,36 @@ class Evaluation:
         more, keywords = rest_of(*names, passed)
         if isinstance(stars[0], cst.Param):
             value = self.sets.nested(Sequence("tuple", tuple(more), NEVER, None))
-            run.give(unit.parameters.setdefault(stars[0].name.value, Cell()), at, value)
+            run.give(unit.parameters[stars[0].name.value], at, value)
         if isinstance(stars[1], cst.Param):
             entries = tuple(sorted(keywords.items()))
             value = self.sets.nested(Dictionary(entries, unseen(run, passed), at))
-            run.give(unit.parameters.setdefault(stars[1].name.value, Cell()), at, value)
+            run.give(unit.parameters[stars[1].name.value], at, value)
 
-    def push(self, run: Run, function: At, values: List[Value], giver: At) -> Value:
+    def push(self, run: Run, function: At | None, values: List[Value], giver: At) -> Value:
         """Pass values to a function that a library calls, by place; return what it gives."""
-        unit = self.units.get(function)
+        unit = self.units.get(function) if function else None
         if unit is None or isinstance(unit.node, cst.Module):
             return NEVER
         is_method = self.class_around(unit) is not None
         params = list(parameters(unit.node))[is_method:]
         for param, value in zip(params, values, strict=False):
-            run.give(unit.parameters.setdefault(param.name.value, Cell()), giver, value)
+            run.give(unit.parameters[param.name.value], giver, value)
         return run.read(unit.returned)
 
-    def method(self, run: Run, one: Instance, name: str) -> Value:
-        """Call a method of an instance without arguments, as Python does by itself."""
-        found = self.classes.method(one.cls, name)
-        if found is None:
-            return run.one(one)
-        home, function = found
-        at = self.at(function, home.at.file)
-        return self.call_function(run, None, Function(at, one), ())
+    def method_of(self, cls: At, *names: str) -> At | None:
+        """Return the first of some methods that a class has, itself or by what it extends."""
+        for name in names:
+            found = self.classes.method(cls, name)
+            if found is not None:
+                return self.at(found[1], found[0].at.file)
+        return None
+
+    def call_method(self, run: Run, one: Alternative, name: str, without: Value) -> Value:
+        """Call a method of an instance without arguments, as Python does; else ``without``."""
+        if isinstance(one, Instance) and (at := self.method_of(one.cls, name)):
+            return self.call_function(run, None, Function(at, one), ())
+        return without
 
     # -- going through -----------------------------------------------------------------------
 
@@ -459,23 +462,15 @@ class Evaluation:
             return found
         if isinstance(one, Object) and one.kind in CONTAINERS:
             return self.put_into(run, one.call) or self.sets.unknown
-        if isinstance(one, Instance):
-            method = self.classes.method(one.cls, "__iter__")
-            if method is not None:
-                value = self.method(run, one, "__iter__")
-                inner = [each.element for each in value if isinstance(each, Iterator)]
-                return self.sets.all(inner) or self.sets.unknown
-        return self.sets.unknown
+        value = self.call_method(run, one, "__iter__", NEVER)
+        inner = [each.element for each in value if isinstance(each, Iterator)]
+        return self.sets.all(inner) or self.sets.unknown
 
     def item(self, run: Run, one: Alternative) -> Value:
         """Return an item of an instance: what its ``__getitem__`` gives."""
         if isinstance(one, Object) and one.kind in CONTAINERS:
             return self.put_into(run, one.call) or self.sets.unknown
-        if isinstance(one, Instance):
-            found = self.classes.method(one.cls, "__getitem__")
-            if found is not None:
-                return self.method(run, one, "__getitem__")
-        return self.sets.unknown
+        return self.call_method(run, one, "__getitem__", self.sets.unknown)
 
     def loader_of(self, value: Value) -> At | None:
         """Return the call of the loader whose batches a value goes through."""

@@ -83,7 +83,8 @@ def _batch(run: Run, call: At) -> Value:
             elif isinstance(one, Class) and not _is_pinned(run, one):
                 value = run.sets.union(value, run.one(Instance(one.at, None)))
             elif isinstance(one, Instance):
-                value = run.sets.union(value, _put_by(run, one, samples, call))
+                at = run.evaluation.method_of(one.cls, "__call__")
+                value = run.sets.union(value, run.evaluation.push(run, at, [samples], call))
         if value:
             return run.sets.each(value, lambda one: _marked(run, one, call))
     is_plain = collate is None or all(
@@ -97,7 +98,8 @@ def _batch(run: Run, call: At) -> Value:
 
 def put_together(run: Run, samples: Value) -> Value:
     """Return what a call of `default_collate` gives, whose samples no loader has drawn."""
-    return _all(run, element_of(run, samples), None) or run.sets.unknown
+    element = element_of(run, samples)
+    return run.sets.each(element, lambda one: _collated(run, one, None)) or run.sets.unknown
 
 
 def arguments(evaluation: Evaluation, call: At) -> dict[str, Argument]:
@@ -144,12 +146,9 @@ def _sample(run: Run, dataset: Value, call: At) -> Value:
     value: Value = NEVER
     for one in unwrapped(run.evaluation, dataset):
         if isinstance(one, Instance):
-            found = run.evaluation.classes.method(one.cls, "__getitem__")
-            if found is not None:
-                home, function = found
-                at = run.evaluation.at(function, home.at.file)
-                given = run.evaluation.push(run, at, [run.one(Number())], call)
-                value = run.sets.union(value, given)
+            at = run.evaluation.method_of(one.cls, "__getitem__")
+            given = run.evaluation.push(run, at, [run.one(Number())], call)
+            value = run.sets.union(value, given)
         elif isinstance(one, Object) and one.kind == ROWS and one.call is not None:
             value = run.sets.union(value, _row(run, one.call))
     return value
@@ -163,15 +162,6 @@ def _is_pinned(run: Run, one: Class) -> bool:
         or classes.library_bases(one.at)
         or classes.method(one.at, "pin_memory")
     )
-
-
-def _put_by(run: Run, one: Instance, samples: Value, call: At) -> Value:
-    """Return what an object that puts samples together gives."""
-    found = run.evaluation.classes.method(one.cls, "__call__")
-    if found is None:
-        return NEVER
-    at = run.evaluation.at(found[1], found[0].at.file)
-    return run.evaluation.push(run, at, [samples], call)
 
 
 def _row(run: Run, call: At) -> Value:
@@ -216,36 +206,20 @@ def _collated(run: Run, one: Alternative, call: At | None) -> Value:
             return run.one(Tensor(Device.HOST, call, loaded))
         case Text():
             return run.one(Sequence("list", None, run.one(one), None))
-        case Sequence(elements=tuple(elements)):
-            inner = tuple(_all(run, value, call) for value in elements)
-            return run.sets.nested(Sequence("list", inner, NEVER, None))
-        case Dictionary(entries=entries, element=element):
-            made = tuple((key, _all(run, value, call)) for key, value in entries)
-            return run.sets.nested(Dictionary(made, _all(run, element, call), None))
+        case Sequence(elements=tuple()):
+            whole: Alternative = replace(one, kind="list", made=None)
+            return run.sets.within(whole, lambda part: _collated(run, part, call))
+        case Dictionary():
+            whole = replace(one, made=None)
+            return run.sets.within(whole, lambda part: _collated(run, part, call))
     return run.one(Tensor(Device.HOST, call, loaded, sure=False))
 
 
 def _moved(run: Run, one: Alternative) -> Value:
     """Return a batch with its tensors on a GPU."""
-    match one:
-        case Tensor():
-            return run.one(replace(one, device=Device.CUDA, loaded=Loaded.NO))
-        case Sequence(elements=tuple(elements)):
-            inner = tuple(
-                run.sets.each(value, lambda each: _moved(run, each)) for value in elements
-            )
-            return run.sets.nested(Sequence(one.kind, inner, NEVER, None))
-        case Dictionary(entries=entries, element=element):
-            made = tuple(
-                (key, run.sets.each(value, lambda each: _moved(run, each)))
-                for key, value in entries
-            )
-            return run.sets.nested(Dictionary(made, element, None))
-    return run.one(one)
-
-
-def _all(run: Run, value: Value, call: At | None) -> Value:
-    return run.sets.each(value, lambda one: _collated(run, one, call)) if value else value
+    if isinstance(one, Tensor):
+        return run.one(replace(one, device=Device.CUDA, loaded=Loaded.NO))
+    return run.sets.within(one, lambda part: _moved(run, part))
 
 
 def _marked(run: Run, one: Alternative, call: At) -> Value:
@@ -253,19 +227,8 @@ def _marked(run: Run, one: Alternative, call: At) -> Value:
     match one:
         case Tensor(device=device, dtype=dtype):
             return run.one(Tensor(device, call, Loaded.YES, dtype=dtype))
-        case Sequence(elements=tuple(elements)):
-            inner = tuple(run.sets.each(value, lambda each: _marked(run, each, call)) if value
-                          else value for value in elements)  # fmt: skip
-            return run.sets.nested(Sequence(one.kind, inner, NEVER, None))
         case Unknown():
             return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))
-        case Dictionary(entries=entries, element=element):
-            made = tuple(
-                (
-                    key,
-                    run.sets.each(value, lambda each: _marked(run, each, call)) if value else value,
-                )
-                for key, value in entries
-            )
-            return run.sets.nested(Dictionary(made, element, None))
-    return run.one(one)
+        case Sequence() | Dictionary():
+            one = replace(one, made=None)
+    return run.sets.within(one, lambda part: _marked(run, part, call))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
     Device,
-    Dictionary,
     Function,
     Instance,
     Object,
@@ -82,26 +81,20 @@ def of_method(run: Run, node: cst.Call, one: Function, value: Value) -> Value:
 
 
 def _forward(run: Run, one: Instance) -> Unit | None:
-    classes = run.evaluation.classes
-    found = classes.method(one.cls, "__call__") or classes.method(one.cls, "forward")
-    if found is None:
-        return None
-    return run.evaluation.units.get(run.evaluation.at(found[1], found[0].at.file))
+    found = run.evaluation.method_of(one.cls, "__call__", "forward")
+    return run.evaluation.units.get(found) if found else None
 
 
 def unrecorded(run: Run, value: Value) -> Value:
     """Return what is computed where gradients are off."""
-    return run.sets.each(value, lambda one: _without(run, one)) if value else value
+    return run.sets.each(value, lambda one: _without(run, one))
 
 
 def _without(run: Run, one: Alternative) -> Value:
-    match one:
-        case Tensor(graph=graph) if graph:
-            return run.one(replace(one, graph=()))
-        case Sequence(elements=tuple(elements), kind="tuple"):
-            inner = tuple(unrecorded(run, value) for value in elements)
-            return run.sets.nested(replace(one, elements=inner))
-    return run.one(one)
+    if isinstance(one, Tensor):
+        return run.one(replace(one, graph=()) if one.graph else one)
+    is_tuple = isinstance(one, Sequence) and one.kind == "tuple"
+    return run.sets.within(one, lambda part: _without(run, part)) if is_tuple else run.one(one)
 
 
 def _recorded(run: Run, one: Alternative, call: At) -> Value:
@@ -109,19 +102,6 @@ def _recorded(run: Run, one: Alternative, call: At) -> Value:
     match one:
         case Tensor(graph=graph, dtype=dtype) if dtype not in ("bool", "int"):
             return run.one(replace(one, graph=tuple(sorted({*graph, call}))))
-        case Sequence(elements=tuple(elements)):
-            inner = tuple(_each(run, value, call) for value in elements)
-            return run.sets.nested(replace(one, elements=inner))
-        case Sequence(element=element):
-            return run.sets.nested(replace(one, element=_each(run, element, call)))
-        case Dictionary(entries=entries, element=element):
-            made = tuple((key, _each(run, value, call)) for key, value in entries)
-            inner_element = _each(run, element, call)
-            return run.sets.nested(replace(one, entries=made, element=inner_element))
         case Unknown():
             return run.sets.of([one, Tensor(graph=(call,), sure=False)])
-    return run.one(one)
-
-
-def _each(run: Run, value: Value, call: At) -> Value:
-    return run.sets.each(value, lambda one: _recorded(run, one, call)) if value else value
+    return run.sets.within(one, lambda part: _recorded(run, part, call))

@@ -102,7 +102,7 @@ def typer_option(run: Run, default: Value) -> Value:
             node = run.evaluation.node(at)
             first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
             value = run.evaluation.value(first)
-            return run.sets.each(value, lambda one: run.one(_marked(one, at))) if value else value
+            return run.sets.each(value, lambda one: run.one(_marked(one, at)))
     return NEVER
 
 

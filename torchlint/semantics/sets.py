@@ -79,6 +79,19 @@ class Sets:
 
     # -- containers --------------------------------------------------------------------------
 
+    def within(self, one: Alternative, change: Callable[[Alternative], Value]) -> Value:
+        """Return a container in which each alternative became something else."""
+        match one:
+            case Sequence(elements=elements, element=element):
+                inner = elements and tuple(self.each(part, change) for part in elements)
+                one = replace(one, elements=inner, element=self.each(element, change))
+                return self.nested(one)
+            case Dictionary(entries=entries, element=element):
+                held = tuple((key, self.each(part, change)) for key, part in entries)
+                one = replace(one, entries=held, element=self.each(element, change))
+                return self.nested(one)
+        return self.one(one)
+
     def nested(self, alternative: Sequence | Dictionary | Iterator) -> Value:
         """Return a container; what would lie too deep in it is unknown."""
         if max(map(self._depth, parts_of(alternative)), default=0) < DEPTH:
