@@ -68,8 +68,7 @@ It is a warning in every step, and information where only some callers turn grad
 nobody is seen to call it, beside a framework, and for what runs now and then.
 
 TL401b is a run in a training step of which only what is detached is used, or numbers
-(`fake = generator(z).detach()`), or one of a model that no optimizer holds.  A function that trains
-or evaluates by what it is passed is reported where a call passes by its backward.
+(`fake = generator(z).detach()`).
 
 ## Fix safety
 A function that does nothing but evaluate gets the decorator `@torch.no_grad()`, others
@@ -108,16 +107,14 @@ from torchlint.edits.rewrites import AddDecorator, AddImport, Wrap
 from torchlint.rule import Finding, Severity
 from torchlint.training.frequency import Rate
 from torchlint.training.model_calls import Recording
-from torchlint.training.same_bits import SameBits
+from torchlint.training.same_bits import gives_same_bits
 from torchlint.training.spelling import name_at
-from torchlint.training.unused_graphs import Why
-from torchlint.training.without_gradients import WithoutGradients
+from torchlint.training.without_gradients import leaves, place_without
 from torchlint_rules.judging import often, safety
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.training.frequency import Frequency
     from torchlint.training.script import Script
     from torchlint.training.unused_graphs import UnusedGraph
     from torchlint.training.without_gradients import Place
@@ -137,59 +134,38 @@ def eval_without_no_grad(script: Script) -> Iterator[Finding]:
     for one in graphs.found:
         if one.file != script.file:
             continue
-        around = WithoutGradients(graphs, one)
-        place = around.place(decorates=decorates)
+        place = place_without(graphs, one, decorates=decorates)
         if id(place or one.node) in told:
             continue
         told.add(id(place or one.node))
         frequency = script.frequency(one.node)
+        is_sure = one.sees and one.knows and one.recording is Recording.ON and frequency.certain
+        is_costly = is_sure and frequency.rate >= Rate.EVAL_STEP and not script.frameworks
         yield Finding(
             one.node,
-            message(script, one, frequency),
-            None if script.frameworks or place is None else fix(script, around, place),
-            severity(script, one, frequency),
+            f"`{script.module.brief(one.node)}` is recorded{often(frequency)} for gradients that "
+            f"nothing asks for{UNLESS.get(one.recording, '')}",
+            None if script.frameworks or place is None else fix(script, one, place),
+            None if is_costly else Severity.INFO,
             "b" if frequency.rate is Rate.STEP else "",
             help="Run it under torch.no_grad(): activations are then freed layer by layer; "
             "`eval()` alone does not turn gradients off.",
         )
 
 
-def message(script: Script, one: UnusedGraph, frequency: Frequency) -> str:
-    """Say what is recorded, how often, and why for nothing."""
-    what, rate = script.module.brief(one.node), often(frequency)
-    unless = UNLESS.get(one.recording, "")
-    if one.why is Why.UNTRAINED:
-        model = script.module.brief(one.node.func)
-        return f"`{what}` is recorded{rate}, but nothing trains `{model}`{unless}"
-    nobody = f"for gradients that nothing asks for{unless}"
-    if one.why is Why.CALL:
-        module = script.connected.files.modules[one.run.file]
-        run = module.brief(script.connected.evaluation.node(one.run))
-        return f"`{what}` runs `{run}`, which is recorded there {nobody}"
-    return f"`{what}` is recorded{rate} {nobody}"
-
-
-def severity(script: Script, one: UnusedGraph, frequency: Frequency) -> Severity | None:
-    """Tell how bad it is: recording costs memory in each step, also of an evaluation."""
-    run = script.connected.frequencies.of(script.connected.evaluation.node(one.run), one.run.file)
-    rate = run.rate if one.why is Why.CALL else frequency.rate
-    is_sure = one.sees and one.knows and one.recording is Recording.ON and not script.frameworks
-    return None if rate >= Rate.EVAL_STEP and frequency.certain and is_sure else Severity.INFO
-
-
-def fix(script: Script, around: WithoutGradients, place: Place) -> Fix | None:
+def fix(script: Script, one: UnusedGraph, place: Place) -> Fix | None:
     """Return the decorator of the function, or the block around the loop or statement."""
     rewrite: AddDecorator | Wrap
-    if not (code := name_at(script, around.one.node, "torch", "no_grad")):
+    if not (code := name_at(script, one.node, "torch", "no_grad")):
         return None
     if isinstance(place, cst.FunctionDef):
         title, rewrite = f"Decorate `{place.name.value}` with", AddDecorator(place, f"@{code}()")
     else:
         what = "the loop" if isinstance(place, (cst.For, cst.While)) else "it"
         title, rewrite = f"Run {what} under", Wrap((place,), f"with {code}():")
-    leaves = around.leaves(place)
-    proven = not leaves and SameBits(script.connected.evaluation).around(place, script.file)
-    changes = KERNELS + (", and what leaves the evaluation has no graph" if leaves else "")
+    ends = leaves(script.connected.unused_graphs, one, place)
+    proven = not ends and gives_same_bits(script.connected.evaluation, place, script.file)
+    changes = KERNELS + (", and what leaves the evaluation has no graph" if ends else "")
     is_new = code.partition(".")[0] not in script.module.index.root.bindings
     return Fix(
         f"{title} {code}()",

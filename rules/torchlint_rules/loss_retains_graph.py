@@ -77,7 +77,6 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Library
-from torchlint.syntax.calls import keyword_of
 from torchlint.training.frequency import Rate
 from torchlint.training.model_calls import Recording
 from torchlint_rules.judging import safety
@@ -127,44 +126,23 @@ def is_recorded(script: Script, one: Growth) -> bool:
 
 def fix(script: Script, one: Growth) -> Fix:
     """Return the replacement of each tensor by itself without its graph."""
+    words = script.module.index.named.keys()
     doubts = (
-        ("the graph may be kept on purpose", retains(script)),
+        ("the graph may be kept on purpose", words & {"retain_graph", "create_graph"}),
         ("a caller may ask a gradient of it", not is_recorded(script, one)),
-        ("what is printed shows no grad_fn", is_shown(script, one.keeper)),
+        ("what is printed shows no grad_fn", is_shown(script, script.module.code(one.keeper))),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
     rewrites = tuple(Replace(leaf, f"{script.module.bare(leaf)}.detach()") for leaf in one.leaves)
     return Fix("Keep it without its graph", safety(not changes), rewrites, changes=changes)
 
 
-def retains(script: Script) -> bool:
-    """Whether a backward pass of the file leaves its graph for another."""
-    return any(
-        keyword_of(arg) in ("retain_graph", "create_graph")
-        and not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
-        for name in ("retain_graph", "create_graph")
-        for word in script.module.index.named.get(name, ())
-        if isinstance(arg := script.module.parent(word), cst.Arg)
-    )
-
-
-def is_shown(script: Script, keeper: cst.BaseExpression) -> bool:
-    """Whether a carrier is shown as it is, or given to what may show it."""
+def is_shown(script: Script, keeper: str) -> bool:
+    """Whether a carrier, or what it holds, is shown as it is, or given to what may show it."""
     module = script.module
+    shown = [part.expression for part in module.index.of(cst.FormattedStringExpression)]
     for call in module.index.of(cst.Call):
-        known = [one for one in script.value(call.func) if isinstance(one, Library)]
-        shows = not script.value(call.func) or any(one.name in SHOWS for one in known)
-        if (shows or not known) and any(is_part(script, arg.value, keeper) for arg in call.args):
-            return True
-    parts = module.index.of(cst.FormattedStringExpression)
-    return any(is_part(script, part.expression, keeper) for part in parts)
-
-
-def is_part(script: Script, node: cst.BaseExpression, keeper: cst.BaseExpression) -> bool:
-    """Whether an expression is a carrier, or something that it holds: ``meter.avg``."""
-    while True:
-        if script.connected.graphs.carriers.is_same(node, keeper, script.file):
-            return True
-        if not isinstance(node, cst.Attribute):
-            return False
-        node = node.value
+        known = [one.name for one in script.value(call.func) if isinstance(one, Library)]
+        if not known or SHOWS.intersection(known):
+            shown += [arg.value for arg in call.args]
+    return any(f"{module.code(one)}.".startswith(f"{keeper}.") for one in shown)

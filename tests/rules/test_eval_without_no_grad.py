@@ -90,7 +90,6 @@ SILENT = {
     "the module keeps it": step("z = teacher(x)\n(z.detach() + teacher.kl).backward()\n")
         .replace("return self.fc(", "self.kl = x.sum()\n        return self.fc("),
     "an array holds no graph": evaluation(in_loop("hits += (model(x).numpy() > 0).sum()")),
-    "gradients are wanted": evaluation(BLOCK.replace("no_grad", "enable_grad")),
 }  # fmt: skip
 
 
@@ -142,7 +141,7 @@ def test_is_safe_where_nothing_can_tell(source, safety):
 RUN, CACHE = "teacher(x)", "import functools\n@functools.cache\n"
 NET = "net = nn.Linear(1, 1)\n"
 SHORT = f"from torch import nn, no_grad\n\n{NET}"
-USED, ASKED = UPDATE.replace("y)", "z.detach())"), UPDATE.replace("y)", "z)")
+USED = UPDATE.replace("y)", "z.detach())")
 FIXED = {
     "the function": (evaluation(), evaluation(top="@torch.no_grad()\n")),
     "the loop": (evaluation(after="keep(hits)"), evaluation(BLOCK, after="keep(hits)")),
@@ -155,7 +154,6 @@ FIXED = {
         step(f"z = {RUN}  # a\n{USED}"),
         step(f"{NO_GRAD}    z = {RUN}  # a\n{USED}"),
     ),
-    "untrained": (step(f"z = {RUN}\n{ASKED}"), step(f"{NO_GRAD}    z = {RUN}\n{ASKED}")),
     "its name": (
         f"{SHORT}for x in y:\n\tnet(x)\n",
         f"{SHORT}with no_grad():\n\tfor x in y:\n\t\tnet(x)\n",
@@ -186,62 +184,6 @@ UNDECORATED = {
 @pytest.mark.parametrize(("old", "new"), UNDECORATED.values(), ids=UNDECORATED)
 def test_decorates_no_function_that(old, new):
     assert "@torch.no_grad()" not in fixed(evaluation().replace(old, new), CODE, settles=False)
-
-
-FLAG = """\
-def run(batches, optimizer=None, phase="train"):
-    total = 0
-    for x, y in batches:
-        loss = F.cross_entropy(model(x), y)
-        if phase == "train":
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        total += loss.item()
-    return total
-
-for epoch in range(9):
-    run(batches, optimizer)
-    run(held_out, phase="test")
-"""
-
-FLAGS = {
-    "a word": ("", "", 1),
-    "no optimizer": ('phase == "train"', "optimizer is not None", 1),
-    "name": ('if phase == "train"', 'train = phase != "test"\n        if train', 1),
-    "not known": ('phase="test"', "phase=phase", 0),
-    "hidden by stars": ('phase="test"', "**options", 0),
-    "it always trains": ('phase="test"', "", 0),
-    "off there": ("    run(held_out", "    with torch.no_grad(): run(held_out", 0),
-    "it goes back either way": ("return total", "loss.sum().backward()", 0),
-    "off by the flag": ("        loss = F",
-        "        with torch.set_grad_enabled(phase == 'train'): loss = F", 0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("old", "new", "count"), FLAGS.values(), ids=FLAGS)
-def test_a_call_that_passes_by_what_goes_back(old, new, count):
-    found = check(HEAD + FLAG.replace(old, new), CODE)
-    assert [one.severity for one in found] == [WARNING] * count
-    assert all("runs `model(x)`, which is recorded there" in one.message for one in found)
-
-
-MORE = {
-    "nothing trains it": ("", 1),
-    "it gets copies": ("teacher.load_state_dict(model.state_dict())\n", 1),
-    "one by one": ("for a, b in zip(teacher.parameters(), new):\n    a.data.copy_(b)\n", 1),
-    "an optimizer": ("torch.optim.SGD(teacher.parameters(), 0.1)\n", 0),
-    "it goes to what is not seen": ("fit(teacher)\n", 0),
-    "by hand": ("for a in teacher.parameters():\n    a.data -= a.grad\n", 0),
-    "a gradient of the input": ("x.requires_grad_()\n", 0),
-    "an optimizer of what is not seen": ("torch.optim.SGD(params, 0.1)\n", 0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("more", "count"), MORE.values(), ids=MORE)
-def test_what_nothing_trains(more, count):
-    found = check(step("z = teacher(x)\n" + ASKED) + more, CODE)
-    assert [one.message[-24:] for one in found] == ["nothing trains `teacher`"] * count
 
 
 def test_a_caller_in_another_file_turns_it_off(tmp_path):

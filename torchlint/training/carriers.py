@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Instance, Method, Number, Tensor, Truth
+from torchlint.semantics.values import Library, Method, Tensor
 from torchlint.training.asked import assignments
+from torchlint.training.between import loops
 from torchlint.training.effects import unit_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.syntax.index import Index
     from torchlint.training.frequency import Frequencies, Rate
 
 EMPTIES = frozenset("clear pop popleft popitem detach_ zero_ fill_ copy_".split())
-_LOOPS = (cst.For, cst.While)
 _DEEPEST = 6  # calls
 
 
@@ -30,36 +30,18 @@ class Carriers:
     evaluation: Evaluation
     frequencies: Frequencies
 
-    def is_same(self, one: cst.BaseExpression, other: cst.BaseExpression, file: int) -> bool:
-        """Whether two expressions of a file are one carrier, by how they are written."""
-        module = self.evaluation.module(file)
-        if type(one) is not type(other) or not module.same(one, other):
+    def denotes(self, one: cst.CSTNode, place: int, part: cst.CSTNode, file: int) -> bool:
+        """Whether an expression of a file is the same carrier as one of another, or of the same."""
+        if isinstance(one, cst.Attribute) and isinstance(part, cst.Attribute):
+            return one.attr.value == part.attr.value
+        first, second = root(one), root(part)
+        if type(one) is not type(part) or place != file:
             return False
-        first, second = root(one), root(other)
         if not isinstance(first, cst.Name) or not isinstance(second, cst.Name):
             return False
-        scope = module.index.scope
-        return scope(first).owner(first.value) is scope(second).owner(second.value)
-
-    def denotes(self, one: cst.CSTNode, place: int, part: cst.BaseExpression, file: int) -> bool:
-        """Whether an expression of a file is the same thing as one of another, or of the same."""
-        match one, part:
-            case cst.Name(), cst.Name():
-                return place == file and self.is_same(one, part, file)
-            case cst.Attribute(attr=first), cst.Attribute(attr=second):
-                return first.value == second.value and self._related(one.value, part.value)
-            case cst.Subscript(), cst.Subscript():
-                return place == file and self.is_same(one, part, file)
-        return False
-
-    def _related(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-        lineage, values = self.evaluation.classes.lineage, self.evaluation.values
-        some, others = (
-            {up.at for each in values.get(id(side), ()) if isinstance(each, Instance)
-             for up in lineage(each.cls)}
-            for side in (one, other)
-        )  # fmt: skip
-        return bool(some & others) or not (some or others)
+        module = self.evaluation.module(file)
+        owners = {id(module.index.scope(name).owner(name.value)) for name in (first, second)}
+        return module.same(one, part) and len(owners) == 1
 
     def is_emptied(
         self, keeper: cst.BaseExpression, file: int, node: cst.CSTNode, rate: Rate
@@ -78,16 +60,16 @@ class Carriers:
     def _changes(self, part: cst.BaseExpression, file: int) -> Iterator[tuple[cst.CSTNode, int]]:
         """Yield what sets or empties something, each with its file."""
         for place, module in enumerate(self.evaluation.files.modules):
-            if place != file and not isinstance(part, cst.Attribute):
-                continue
-            for node, target, value in _stores(module.index):
-                if not self.denotes(target, place, part, file):
-                    continue
-                reads = value is not None and any(
-                    self.denotes(one, place, part, file) for one in self.operands(value, place)
-                )
-                if not reads and not self._is_first(node, place):
-                    yield node, place
+            if place == file or isinstance(part, cst.Attribute):
+                for node, target, value in _stores(module.index):
+                    if self.denotes(target, place, part, file) and not (
+                        any(
+                            self.denotes(one, place, part, file)
+                            for one in parts(value, self.is_operation)
+                        )
+                        or self._is_first(node, place)
+                    ):
+                        yield node, place
 
     def _is_first(self, node: cst.CSTNode, file: int) -> bool:
         """``if self.total is None:``, ``if name not in totals:``: that is set once."""
@@ -106,68 +88,58 @@ class Carriers:
         name = getattr(getattr(unit.node, "name", None), "value", "")
         if name == "__init__" or depth > _DEEPEST:
             return False
-        if self.loop(node, file, rate) is not None:
-            return True
-        return any(
+        return self.is_in_loop(node, file, rate) or any(
             self._runs_in(call, caller.at.file, rate, depth + 1)
             for caller, call in unit.callers.values()
         )
 
-    def loop(self, node: cst.CSTNode, file: int, rate: Rate) -> cst.CSTNode | None:
-        """Return the outermost loop around a node, in its function, that turns at a rate."""
-        found = None
+    def is_in_loop(self, node: cst.CSTNode, file: int, rate: Rate) -> bool:
+        """Whether a loop around a node, in its function, turns at a rate."""
         unit = unit_around(self.evaluation, node, file)
-        for above in self.evaluation.index(file).ancestors(node):
-            if above is unit.node:
-                break
-            if isinstance(above, _LOOPS):
-                at = self.evaluation.at(above, file)
-                if self.frequencies.rate_of(at) is rate:
-                    found = above
-        return found
+        around = loops(self.evaluation, node, unit.node, file)
+        at, rate_of = self.evaluation.at, self.frequencies.rate_of
+        return any(rate_of(at(loop, file)) is rate for loop in around)
 
-    def operands(self, node: cst.BaseExpression, file: int) -> Iterator[cst.BaseExpression]:
-        """Yield what an expression is computed of by arithmetic and operations on tensors."""
-        match node:
-            case cst.BinaryOperation(left=left, right=right):
-                yield from self.operands(left, file)
-                yield from self.operands(right, file)
-            case cst.UnaryOperation(expression=inner):
-                yield from self.operands(inner, file)
-            case cst.Call(func=func, args=args) if self._is_operation(node):
-                if isinstance(func, cst.Attribute) and not self._is_library(func):
-                    yield from self.operands(func.value, file)
-                for arg in args:
-                    yield from self.operands(arg.value, file)
-            case cst.List(elements=elements) | cst.Tuple(elements=elements):
-                for element in elements:
-                    yield from self.operands(element.value, file)
-            case _:
-                yield node
-
-    def _is_library(self, func: cst.BaseExpression) -> bool:
-        return any(hasattr(one, "name") and not isinstance(one, Method)
-                   for one in self.evaluation.value(func))  # fmt: skip
-
-    def _is_operation(self, call: cst.Call) -> bool:
+    def is_operation(self, call: cst.Call) -> bool:
         """Whether a call's result has the graph of what it is given: ``torch.cat``, ``a.add``."""
-        given = self.evaluation.value(call)
-        if given and all(isinstance(one, (Number, Truth)) for one in given):  # ``a.size(0)``
-            return False
-        found = self.evaluation.value(call.func)
-        return any(
+        return any(isinstance(one, Tensor) for one in self.evaluation.value(call)) and any(
             isinstance(one.owner, Tensor)
             if isinstance(one, Method)
-            else getattr(one, "name", "").startswith("torch.")
-            for one in found
+            else isinstance(one, Library) and one.name.startswith("torch.")
+            for one in self.evaluation.value(call.func)
         )
 
 
-def root(node: cst.BaseExpression) -> cst.BaseExpression:
+def root(node: cst.CSTNode) -> cst.CSTNode:
     """Return what a carrier is a part of: ``self`` of ``self.totals[key]``."""
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         node = node.value
     return node
+
+
+def parts(
+    node: cst.BaseExpression | None, opens: Callable[[cst.Call], bool]
+) -> Iterator[cst.BaseExpression]:
+    """Yield what an expression is computed of by arithmetic, by displays and by some calls."""
+    match node:
+        case None:
+            return
+        case cst.BinaryOperation(left=left, right=right):
+            inner = [left, right]
+        case cst.UnaryOperation(expression=one):
+            inner = [one]
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            inner = [one.value for one in elements]
+        case cst.Dict(elements=items):
+            inner = [one.value for one in items]
+        case cst.Call(func=func, args=args) if opens(node):
+            inner = [arg.value for arg in args]
+            inner += [func.value] if isinstance(func, cst.Attribute) else []
+        case _:
+            yield node
+            return
+    for one in inner:
+        yield from parts(one, opens)
 
 
 def _stores(
@@ -178,17 +150,10 @@ def _stores(
         for value, target in assignments([assign]):
             yield assign, target, value
     for one in index.of(cst.AnnAssign):
-        if one.value is not None:
-            yield one, one.target, one.value
-    for loop in index.of(cst.For):
-        yield loop.body, loop.target, None
+        yield one, one.target, one.value
     for deleted in index.of(cst.Del):
-        target = deleted.target
-        parts = (
-            [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
-        )
-        for part in parts:
-            yield deleted, part.value if isinstance(part, cst.Subscript) else part, None
+        part = deleted.target
+        yield deleted, part.value if isinstance(part, cst.Subscript) else part, None
     for call in index.of(cst.Call):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in EMPTIES:
             yield call, call.func.value, None

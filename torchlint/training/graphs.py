@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import (
-    Dictionary,
-    Method,
-    Sequence,
-    Tensor,
-)
+from torchlint.semantics.values import Dictionary, Method, Sequence, Tensor
 from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.scopes import Bind
 from torchlint.training.asked import assignments, passed_to
-from torchlint.training.carriers import root
+from torchlint.training.carriers import parts, root
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import guard_between
@@ -32,7 +27,6 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import At
     from torchlint.training.asked import Asked
     from torchlint.training.carriers import Carriers
     from torchlint.training.frequency import Frequencies, Frequency
@@ -70,14 +64,12 @@ class Graphs:
     asked: Asked
     models: ModelCalls
     growths: dict[int, Growth] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for file, module in enumerate(self.evaluation.files.modules):
             for node, keeper, leaves in self._grown(file):
-                if id(node) not in self._seen and not self._is_asked(keeper, node, file):
-                    self._seen.add(id(node))
-                    self._take(module.smallest_statement(node), keeper, leaves, file)
+                if leaves and not self._is_asked(keeper, node, file):
+                    self._take(module.smallest_statement(node), keeper, leaves, file, 0)
 
     # -- what grows --------------------------------------------------------------------------
 
@@ -87,77 +79,60 @@ class Graphs:
         index = self.evaluation.index(file)
         for node in index.of(cst.AugAssign):
             adds = isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign))
-            if adds and self._grows(node):
-                yield node, node.target, list(self._leaves(node.value, None, file))
+            if adds and self._keeps(node):
+                yield node, node.target, self._leaves(node.value, None, file)
         for assign in index.of(cst.Assign):
             for value, target in assignments([assign]):
-                own = next((one for one in self.carriers.operands(value, file)
-                            if self.carriers.is_same(one, target, file)), None)  # fmt: skip
-                if own is not None and self._grows(value):
-                    yield assign, target, list(self._leaves(value, own, file))
+                own = next((one for one in parts(value, self.carriers.is_operation)
+                            if self.carriers.denotes(one, file, target, file)), None)  # fmt: skip
+                if own is not None and self._keeps(value):
+                    yield assign, target, self._leaves(value, own, file)
         for call in index.of(cst.Call):
             if isinstance(call.func, cst.Attribute) and self._puts(call):
-                leaves = [leaf for arg in call.args for leaf in self._leaves(arg.value, None, file)]
-                yield call, call.func.value, leaves
+                given = [one for arg in call.args for one in self._leaves(arg.value, None, file)]
+                yield call, call.func.value, given
 
-    def _grows(self, node: cst.CSTNode) -> bool:
+    def _keeps(self, node: cst.CSTNode) -> bool:
         """Whether what a carrier becomes keeps a graph: not where gradients are off."""
-        value = self.evaluation.value(node)
-        return any(
-            self.models.keeps(one) if isinstance(one, Tensor) else isinstance(one, Sequence)
-            for one in value
+        return self._has_graph(node) or any(
+            isinstance(one, Sequence) for one in self.evaluation.value(node)
         )
+
+    def _has_graph(self, node: cst.CSTNode) -> bool:
+        value = self.evaluation.value(node)
+        return any(isinstance(one, Tensor) and self.models.keeps(one) for one in value)
 
     def _puts(self, call: cst.Call) -> bool:
         for one in self.evaluation.value(call.func):
             match one:
                 case Method(owner=Sequence(made=made) | Dictionary(made=made), name=name):
-                    if name in _PUTS and made is not None and not self._is_bounded(made):
+                    made_by = self.evaluation.node(made) if made else None
+                    is_bounded = isinstance(made_by, cst.Call) and (
+                        len(made_by.args) > 1 or has_keyword(made_by, ["maxlen"])
+                    )  # ``deque(maxlen=10)``
+                    if name in _PUTS and made_by and not is_bounded:
                         return True
                 case Method(owner=Tensor(), name=name) if name in _IN_PLACE:
                     return True
         return False
 
-    def _is_bounded(self, made: At) -> bool:
-        """``deque(maxlen=10)``."""
-        node = self.evaluation.node(made)
-        return isinstance(node, cst.Call) and (len(node.args) > 1 or has_keyword(node, ("maxlen",)))
-
     def _leaves(
         self, node: cst.BaseExpression, own: cst.BaseExpression | None, file: int
-    ) -> Iterator[cst.BaseExpression]:
-        """Yield the parts of what is kept that have a graph, but for the carrier itself."""
+    ) -> list[cst.BaseExpression]:
+        """Return the parts of what is kept that have a graph, but for the carrier itself."""
         index = self.evaluation.index(file)
-        holds_own = own is not None and index.inside(own, node)
-        if node is own or not (holds_own or self._has_graph(node)):
-            return
-        match node:
-            case cst.BinaryOperation(left=left, right=right):
-                parts = [left, right]
-            case cst.UnaryOperation(expression=inner):
-                parts = [inner]
-            case cst.List(elements=elements) | cst.Tuple(elements=elements):
-                parts = [one.value for one in elements]
-            case cst.Dict(elements=items):
-                parts = [one.value for one in items]
-            case cst.Call(func=func, args=args) if holds_own:
-                parts = [arg.value for arg in args]
-                parts += [func.value] if isinstance(func, cst.Attribute) else []
-            case _:
-                if self._is_tensor(node):
-                    yield node
-                return
-        for part in parts:
-            yield from self._leaves(part, own, file)
+        found = parts(node, lambda call: own is not None and index.inside(own, call))
+        return [one for one in found if one is not own and self._has_graph(one)]
 
-    def _is_tensor(self, node: cst.BaseExpression) -> bool:
-        value = self.evaluation.value(node)
-        return any(isinstance(one, Tensor) and self.models.keeps(one) for one in value)
-
-    def _has_graph(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
-            return True
-        return self._is_tensor(node)
+    def _is_asked(self, keeper: cst.BaseExpression, node: cst.CSTNode, file: int) -> bool:
+        """Whether a gradient of a carrier may be asked, beside its own growth."""
+        index = self.evaluation.index
+        return any(
+            isinstance(one, _CARRIERS)
+            and not (place == file and index(file).inside(one, node))
+            and self.carriers.denotes(one, place, keeper, file)
+            for one, place in self.asked.nodes.values()
+        )
 
     # -- where it is kept --------------------------------------------------------------------
 
@@ -167,40 +142,38 @@ class Graphs:
         keeper: cst.BaseExpression,
         leaves: list[cst.BaseExpression],
         file: int,
+        depth: int,
+        *,
+        decided: bool = True,
     ) -> None:
         """Take note of what is kept here, or of what callers hand on to be kept here."""
-        handed = [leaf for leaf in leaves if self._is_parameter(leaf, file)]
-        if handed and len(handed) == len(leaves) and not self._is_local(keeper, file):
-            unit = unit_around(self.evaluation, node, file)
-            if guard_between(self.evaluation, node, unit.node, file) is None and not any(
-                self.carriers.is_emptied(keeper, file, node, rate) for rate in RATES
-            ):
-                decided = not undecided_between(self.evaluation, node, unit.node, file)
-                for leaf in handed:
-                    assert isinstance(leaf, cst.Name)
-                    self._lift(unit, leaf.value, keeper, 0, decided=decided)
-            return
-        if leaves:
-            self._keep(node, keeper, leaves, file, decided=True)
+        unit = unit_around(self.evaluation, node, file)
+        words = [word for leaf in leaves if (word := self._parameter(leaf, unit))]
+        if len(words) < len(leaves) or self._is_local(keeper, file) or depth > _DEEPEST:
+            self._keep(node, keeper, leaves, file, decided=decided)
+        elif guard_between(self.evaluation, node, unit.node, file) is None and not any(
+            self.carriers.is_emptied(keeper, file, node, rate) for rate in RATES
+        ):
+            decided &= not undecided_between(self.evaluation, node, unit.node, file)
+            for caller, call in unit.callers.values():
+                given = [
+                    one
+                    for word in words
+                    for one in passed_to(self.evaluation, unit, call, word)
+                    if self._has_graph(one)
+                ]
+                if given:
+                    holder = self._holder(keeper, unit, call)
+                    self._take(call, holder, given, caller.at.file, depth + 1, decided=decided)
 
-    def _lift(
-        self, unit: Unit, word: str, keeper: cst.BaseExpression, depth: int, *, decided: bool
-    ) -> None:
-        """Go to the callers of a function that keeps what it is given."""
-        for caller, call in unit.callers.values():
-            file = caller.at.file
-            for given in passed_to(self.evaluation, unit, call, word):
-                if not self._is_tensor(given):
-                    continue
-                if self._is_parameter(given, file) and caller.callers and depth < _DEEPEST:
-                    assert isinstance(given, cst.Name)
-                    inner = decided and not undecided_between(
-                        self.evaluation, call, caller.node, file
-                    )
-                    self._lift(caller, given.value, keeper, depth + 1, decided=inner)
-                    continue
-                receiver = call.func.value if isinstance(call.func, cst.Attribute) else keeper
-                self._keep(call, receiver, [given], file, decided=decided)
+    def _holder(self, keeper: cst.BaseExpression, unit: Unit, call: cst.Call) -> cst.BaseExpression:
+        """Return what keeps something, as a caller calls it."""
+        name = root(keeper)
+        assert isinstance(name, cst.Name)
+        is_passed = bool(self._parameter(name, unit))
+        given = passed_to(self.evaluation, unit, call, name.value) if is_passed else []
+        func = call.func
+        return given[0] if given else func.value if isinstance(func, cst.Attribute) else func
 
     def _keep(
         self,
@@ -213,25 +186,24 @@ class Graphs:
     ) -> None:
         """Take note of a carrier that outlives the loop of its step."""
         frequency = self.frequencies.of(node, file)
-        if frequency.rate not in RATES or frequency.guard is not None:
+        rate = frequency.rate
+        if rate not in RATES or frequency.guard is not None:
             return
-        if self._is_local(keeper, file) and self.carriers.loop(node, file, frequency.rate) is None:
+        if self._is_local(keeper, file) and not self.carriers.is_in_loop(node, file, rate):
             return
-        if self.carriers.is_emptied(keeper, file, node, frequency.rate):
+        if self.carriers.is_emptied(keeper, file, node, rate):
             return
         kept = self.growths.get(id(node))
-        if kept is not None:
-            leaves = list({id(one): one for one in (*kept.leaves, *leaves)}.values())
-        made = Growth(node, keeper, tuple(leaves), file, frequency, decided)
-        self.growths[id(node)] = made
+        both = {id(one): one for one in (*(kept.leaves if kept else ()), *leaves)}
+        self.growths[id(node)] = Growth(
+            node, keeper, tuple(both.values()), file, frequency, decided
+        )
 
-    def _is_parameter(self, node: cst.BaseExpression, file: int) -> bool:
-        if not isinstance(node, cst.Name):
-            return False
+    def _parameter(self, node: cst.BaseExpression, unit: Unit) -> str:
+        """Return the name of the parameter that an expression is, "" where it is none."""
         found = self.evaluation.bindings(node)
-        unit = unit_around(self.evaluation, node, file)
-        is_all = bool(found) and all(one.kind is Bind.PARAMETER for one in found)
-        return is_all and bool(unit.callers)
+        is_one = bool(found) and all(one.kind is Bind.PARAMETER for one in found)
+        return node.value if isinstance(node, cst.Name) and is_one and unit.callers else ""
 
     def _is_local(self, keeper: cst.BaseExpression, file: int) -> bool:
         """Whether a carrier ends with the call of the function that it stands in."""
@@ -239,25 +211,11 @@ class Graphs:
         if not isinstance(name, cst.Name):
             return False
         index = self.evaluation.index(file)
-        owner = index.scope(name).owner(name.value)
         unit = unit_around(self.evaluation, keeper, file)
-        if owner is not unit.scope or isinstance(unit.node, cst.Module):
-            return isinstance(unit.node, cst.Module)
-        bindings = owner.bindings.get(name.value, ())
-        if not any(one.kind is Bind.PARAMETER for one in bindings):
+        owner = index.scope(name).owner(name.value)
+        if isinstance(unit.node, cst.Module):
             return True
-        is_bound_anew = isinstance(index.parent(name), cst.AssignTarget)
-        return is_bound_anew and not any(
-            isinstance(one.value, cst.Name) and one.value.value == name.value
-            for one in index.below(unit.node, cst.Return)
-        )
-
-    def _is_asked(self, keeper: cst.BaseExpression, node: cst.CSTNode, file: int) -> bool:
-        """Whether a gradient of a carrier may be asked, beside its own growth."""
-        index = self.evaluation.index
-        return any(
-            isinstance(one, _CARRIERS)
-            and not (place == file and index(file).inside(one, node))
-            and self.carriers.denotes(one, place, keeper, file)
-            for one, place in self.asked.nodes.values()
-        )
+        if owner is None or owner is not unit.scope:
+            return False
+        is_parameter = any(one.kind is Bind.PARAMETER for one in owner.bindings[name.value])
+        return not is_parameter or isinstance(index.parent(name), (cst.AssignTarget, cst.AugAssign))

@@ -41,7 +41,6 @@ from torchlint.training.schedules import Schedules
 from torchlint.training.settings import Setting, settings
 from torchlint.training.step_models import StepModel, step_models
 from torchlint.training.steps import Steps
-from torchlint.training.untrained import Untrained
 from torchlint.training.unused_graphs import UnusedGraphs
 
 if TYPE_CHECKING:
@@ -291,7 +290,7 @@ class Connected:
     @cached_property
     def model_calls(self) -> ModelCalls:
         """What is known of runs of models."""
-        return ModelCalls(self.evaluation)
+        return ModelCalls(self.evaluation, self.frequencies.effects)
 
     @cached_property
     def graphs(self) -> Graphs:
@@ -302,7 +301,7 @@ class Connected:
     @cached_property
     def unused_graphs(self) -> UnusedGraphs:
         """The runs of models whose graph nothing uses."""
-        return UnusedGraphs(self.evaluation, self.asked, self.model_calls, Untrained(self.uses))
+        return UnusedGraphs(self.evaluation, self.asked, self.model_calls)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.semantics.values import UNKNOWN, Library
+from torchlint.semantics.tables.tensors import KNOWN
+from torchlint.semantics.values import Library
+from torchlint.syntax.calls import last_name
+from torchlint.training.asked import GOES_BACK
 from torchlint.training.between import loops
 from torchlint.training.effects import Effect, unit_around
-from torchlint.training.unused_graphs import GOES_BACK, Why, is_unseen
+from torchlint.training.same_bits import METHODS
 
 if TYPE_CHECKING:
     from torchlint.semantics.cells import Unit
@@ -19,78 +21,73 @@ if TYPE_CHECKING:
 Place: TypeAlias = cst.FunctionDef | cst.For | cst.While | cst.BaseSmallStatement
 
 _PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),))
-_STOPS = (cst.Yield, cst.Await)
+_NODES = (cst.Name, cst.Attribute, cst.Call)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WithoutGradients:
-    """A call that is recorded for nothing, and what stands around it."""
+def place_without(graphs: UnusedGraphs, one: UnusedGraph, *, decorates: bool) -> Place | None:
+    """Return the largest function, loop or statement around a run that asks for no gradient."""
+    unit = unit_around(graphs.evaluation, one.node, one.file)
+    statement = unit.module.smallest_statement(one.node)
+    around = loops(graphs.evaluation, one.node, unit.node, one.file)
+    if isinstance(unit.node, cst.FunctionDef) and decorates and _is_plain(graphs, unit):
+        around.insert(0, unit.node)
+    for place in (*around, statement):
+        if isinstance(place, (cst.FunctionDef, cst.For, cst.While, cst.BaseSmallStatement)) and (
+            _asks_nothing(graphs, one, unit, place)
+        ):
+            return place
+    return None
 
-    graphs: UnusedGraphs
-    one: UnusedGraph
 
-    @property
-    def unit(self) -> Unit:
-        """The scope that it stands in."""
-        return unit_around(self.graphs.evaluation, self.one.node, self.one.file)
+def _is_plain(graphs: UnusedGraphs, unit: Unit) -> bool:
+    """Whether a function is not decorated, and neither runs nor gives back what is not seen."""
+    assert isinstance(unit.node, cst.FunctionDef)
+    return (
+        unit.node.asynchronous is None
+        and all(graphs.evaluation.value(one.decorator) in _PLAIN for one in unit.node.decorators)
+        and not any(map(graphs.is_unseen, unit.module.index.below(unit.node, cst.Call)))
+        and not graphs.graph_of(unit.returned.value)
+    )
 
-    def place(self, *, decorates: bool) -> Place | None:
-        """Return the largest function, loop or statement around it that asks for no gradient."""
-        one, unit = self.one, self.unit
-        if isinstance(unit.node, cst.Lambda) or (one.why is Why.CALL and not one.sees):
-            return None
-        if isinstance(unit.node, cst.FunctionDef) and self._only_evaluates(unit.node) and decorates:
-            return unit.node
-        for loop in loops(self.graphs.evaluation, self.one.node, unit.node, self.one.file):
-            if isinstance(loop, (cst.For, cst.While)) and self._asks_nothing(loop):
-                return loop
-        statement = unit.module.smallest_statement(self.one.node)
-        if isinstance(statement, cst.BaseSmallStatement) and self._asks_nothing(statement):
-            return statement
-        return None
 
-    def _only_evaluates(self, function: cst.FunctionDef) -> bool:
-        values, index = self.graphs.evaluation.values, self.unit.module.index
-        returned = self.unit.returned
-        return (
-            function.asynchronous is None
-            and all(values.get(id(one.decorator)) in _PLAIN for one in function.decorators)
-            and not any(self._is_unseen(one) for one in index.below(function, cst.Call))
-            and not self.graphs.graph_of(returned.value)
-            and self._asks_nothing(function)
+def _asks_nothing(graphs: UnusedGraphs, one: UnusedGraph, unit: Unit, place: cst.CSTNode) -> bool:
+    """Whether no gradient is asked in or of a part of a scope, as far as all of it is seen."""
+    index, effects = unit.module.index, graphs.asked.effects
+    sites = [site for site in effects.sites[unit.at]
+             if site.node is not one.node and index.inside(site.node, place)]  # fmt: skip
+    done = {effect for site in sites for each in effects.of_site(site) for effect in each}
+    return (
+        not any(True for kind in (cst.Yield, cst.Await) for _ in index.below(place, kind))
+        and not done & {*GOES_BACK, Effect.STEP}
+        and not any(_may_ask(graphs, site.node) for site in sites)
+        and not any(
+            id(node) in graphs.asked.nodes and graphs.graph(node)
+            for kind in _NODES
+            for node in index.below(place, kind)
+            if not index.inside(node, one.node)
         )
+    )
 
-    def _is_unseen(self, call: cst.Call) -> bool:
-        values = self.graphs.evaluation.values
-        return any(map(is_unseen, values.get(id(call.func)) or (UNKNOWN,)))
 
-    def _asks_nothing(self, place: cst.CSTNode) -> bool:
-        """Whether no gradient is asked in or of a part of a scope, which runs at once."""
-        graphs, index, effects = self.graphs, self.unit.module.index, self.graphs.asked.effects
-        sites = [one for one in effects.sites[self.unit.at]
-                 if one.node is not self.one.node and index.inside(one.node, place)]  # fmt: skip
-        done = {effect for site in sites for each in effects.of_site(site) for effect in each}
-        return (
-            not any(True for kind in _STOPS for _ in index.below(place, kind))
-            and not done & {*GOES_BACK, Effect.STEP}
-            and not any(graphs.may_ask(site.node, self.one.file) for site in sites)
-            and not any(
-                id(node) in graphs.asked.nodes and graphs.graph(node)
-                for kind in (cst.Name, cst.Attribute, cst.Call)
-                for node in index.below(place, kind)
-                if not index.inside(node, self.one.node)
-            )
-        )
+def _may_ask(graphs: UnusedGraphs, call: cst.Call) -> bool:
+    """Whether code that is not seen may ask a gradient of its own: it is given no result."""
+    return (
+        graphs.is_unseen(call)
+        and last_name(call.func) not in KNOWN | METHODS
+        and not any(graphs.graph(arg.value) for arg in call.args)
+    )
 
-    def leaves(self, place: cst.CSTNode) -> bool:
-        """Whether something with a graph leaves a place."""
-        graphs, index = self.graphs, self.unit.module.index
-        runs = {at for call in index.below(place, cst.Call) for at in graphs.graph(call)}
-        outside = [
-            node
-            for kind in (cst.Name, cst.Attribute, cst.Call)
-            for node in index.below(self.unit.node, kind)
-            if not index.inside(node, place)
-        ]
-        kept = [value for pairs in graphs.asked.stores.values() for value, _, _ in pairs]
-        return any(graphs.graph(node) & runs for node in (*outside, *kept))
+
+def leaves(graphs: UnusedGraphs, one: UnusedGraph, place: cst.CSTNode) -> bool:
+    """Whether something with a graph leaves a place."""
+    unit = unit_around(graphs.evaluation, one.node, one.file)
+    index = unit.module.index
+    runs = {at for call in index.below(place, cst.Call) for at in graphs.graph(call)}
+    outside = [
+        node
+        for kind in _NODES
+        for node in index.below(unit.node, kind)
+        if not index.inside(node, place)
+    ]
+    kept = [value for pairs in graphs.asked.stores.values() for value, _, _ in pairs]
+    return any(graphs.graph(node) & runs for node in (*outside, *kept))
