@@ -53,28 +53,21 @@ many small operations, little where large products and convolutions take the tim
 ## Leaves alone
 - Trainings on a CPU, and models that are not seen to go to a GPU.
 - Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA, or run in a function
-  that is.
+  that is; where an option that is off by default compiles them this is said, without a fix.
 - torch below 2.0, as declared, and models of a single layer, which is a kernel or two.
-- What a compiler refuses or gives up on: second derivatives (`create_graph=True`), `DataParallel`,
-  and forward passes that change a number (`self.calls += 1`), which are compiled anew for each.
+- What a compiler refuses: second derivatives (`create_graph=True`) and `DataParallel`.
 
-Where an option that is off by default compiles the model, this is said, without a fix.  Training
-frameworks have their own switch, which is advised where there is one:
-`TrainingArguments(torch_compile=True)` of transformers, `Accelerator(dynamo_backend="inductor")` of
-Accelerate.
+Of transformers and Accelerate their own switch is named.
 
 ## Fix safety
 Unsafe: results differ by rounding, and dropout draws other random numbers.  The first steps take
 long, as each new combination of shapes does, and a C++ compiler and Triton have to be there, and a
 GPU of compute capability 7.0 or newer.  Whether it pays has to be measured.  The line goes behind
-what builds and moves the model, before `DistributedDataParallel` wraps it, and asks for the GPU
-where the model may stay on the CPU.
+the one that makes the model, and asks for the GPU where there may be none.
 
 There is a fix where the step runs one model, of a class with a `forward` of its own (in place
-torch compiles nothing of `nn.Sequential`), bound to a local name, with no seen break of its graph:
-values that are read (`.item()`), recurrent layers, hooks, other libraries' kernels, functions with
-a backward pass of their own.  Not with a `collate_fn` or a batch sampler, after which shapes may
-change from step to step, for a few steps, or for a torch that may lack the method.
+torch compiles nothing of `nn.Sequential`), bound to a local name, without recurrent layers, layers
+of other libraries or sparse tensors; and not for a torch that may lack the method.
 
 ## Evidence
 A CPU has nothing to show: on a CPU it needs a C++ compiler, which many machines lack.
@@ -102,8 +95,7 @@ from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Device, Method, Object, Tensor
 from torchlint.syntax.line_layout import default_indent
 from torchlint.training.sparse import makes_sparse
-from torchlint.training.step_models import firsts, loader_of
-from torchlint.training.turns import most_turns
+from torchlint.training.step_models import firsts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,15 +103,10 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
     from torchlint.training.step_models import StepModel
 
-FIRST = Version("2.0")
-METHOD = Version("2.2")  # has `Module.compile` for sure
-FEW = 100  # steps in which the time of the first one is not won back
+FIRST, METHOD = Version("2.0"), Version("2.2")  # of torch.compile, and of `Module.compile` for sure
 OWN = {
-    "transformers.TrainingArguments": (("torch_compile", "use_cpu"), "torch_compile=True"),
-    "accelerate.Accelerator": (
-        ("dynamo_backend", "dynamo_plugin", "cpu"),
-        'dynamo_backend="inductor"',
-    ),
+    "transformers.TrainingArguments": ("torch_compile=True", "use_cpu"),
+    "accelerate.Accelerator": ('dynamo_backend="inductor"', "dynamo_plugin", "cpu"),
 }
 MEASURE = "The first steps take long: measure whether the rest of the training makes up for it."
 
@@ -160,21 +147,13 @@ def trains_on_gpu(script: Script, model: StepModel) -> bool:
 
 def fix(script: Script, model: StepModel) -> Fix | None:
     """Return the line that compiles the model in place."""
-    target = script.settings.target
+    compilation, target = script.connected.compilation, script.settings.target
     models = {id(one.node) for one in script.connected.step_models if one.step is model.step}
-    loader = loader_of(script.connected.loaders, model.step)
-    turns = most_turns(script.connected.evaluation, model.step.node, model.step.file)
-    if (
-        script.frameworks
-        or makes_sparse(script.connected.evaluation)
-        or (target is not None and target < METHOD)
-        or len(models) != 1
-        or not script.connected.compilation.is_whole(model)
-        or (loader is not None and not loader.lacks("collate_fn", "batch_sampler"))
-        or (turns is not None and turns < FEW)
-    ):
+    is_old = target is not None and target < METHOD
+    is_fit = len(models) == 1 and compilation.is_whole(model)
+    if script.frameworks or is_old or not is_fit or makes_sparse(script.connected.evaluation):
         return None
-    place = script.connected.compilation.place(model)
+    place = compilation.place(model)
     if place is None:
         return None
     statement, code, condition = place
@@ -196,9 +175,9 @@ def advice(script: Script) -> Iterator[Finding]:
     if connected.compilation.compiles_anything or not is_trained:
         return
     for call, name in script.calls_of(*OWN):
-        words, switch = OWN[name]
+        switch, *others = OWN[name]
         given, is_sure = given_to(connected.evaluation, call, ())
-        if is_sure and not given.keys() & set(words):
+        if is_sure and not given.keys() & {switch.partition("=")[0], *others}:
             yield Finding(
                 call,
                 f"`{script.module.brief(call.func)}` runs the model kernel by kernel: it compiles "

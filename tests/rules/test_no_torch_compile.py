@@ -50,13 +50,6 @@ def with_forward(line: str) -> str:
     return NET.replace("        return self", f"        {line}\n        return self")
 
 
-def counting(line: str) -> str:
-    """Return the class with a number, and a line more in its forward pass."""
-    return with_forward(line).replace(
-        "        self.layers", "        self.calls = 0\n        self.layers", 1
-    )
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -86,7 +79,6 @@ def counting(line: str) -> str:
             script(net=NET.replace("forward", "loss"), loop=LOOP.replace("model(", "model.loss(")),
             id="called by a method",
         ),
-        pytest.param(script(net=counting("self.calls += 1")), id="compiled anew for each number"),
         pytest.param(script(loop=LOOP.replace("backward()", "backward(create_graph=True)")),
                      id="second derivatives"),
         pytest.param(script("model = nn.DataParallel(Net()).cuda()"), id="replicated"),
@@ -127,11 +119,6 @@ def test_is_silent_for_a_torch_without_a_compiler():
             id="of two classes",
         ),
         pytest.param(script(loop=LOOP + "    print(loss.item())"), id="read outside of the model"),
-        pytest.param(
-            script(net=counting("self.calls += 1").replace("= 0", "= torch.zeros(())")),
-            id="a tensor counts",
-        ),
-        pytest.param(script(net=counting("y = self.calls + 1")), id="a number that stays"),
         pytest.param(script("model = Net().cuda()\nother = Net()\nother.compile()"),
                      id="another model is compiled"),
     ],
@@ -175,23 +162,12 @@ def test_options_are_judged_by_their_defaults(name, default, count):
                    loop=LOOP.replace("model(x.cuda())", "other(model(x.cuda()))")),
             id="two models",
         ),
-        pytest.param(script("model = load()\nmodel = Net().cuda()"), id="once another"),
         pytest.param(script("model = Net().cuda() if fresh else load()"), id="perhaps another"),
         pytest.param(script(net=NET + "\n    def compile(self): pass\n"), id="its own method"),
         pytest.param(script(net=with_forward("n = x.sum().item()")), id="a value is read"),
         pytest.param(script(net=with_forward("x = x[x.nonzero()]")), id="shapes of values"),
-        pytest.param(script(net=with_forward("x = F.apply(x)")), id="a backward pass by hand"),
-        pytest.param(script(net=with_forward("x = triton.run(x)"), head="import triton"),
-                     id="other kernels"),
         pytest.param(script(net=NET.replace("nn.GELU()", "nn.LSTM(8, 8)")), id="recurrent"),
-        pytest.param(script("model = Net().cuda()\nmodel.register_forward_hook(see)"), id="a hook"),
         pytest.param(script(head="graph = torch.eye(3).to_sparse()"), id="sparse"),
-        pytest.param(
-            script(head="loader = torch.utils.data.DataLoader(data, collate_fn=pad)"),
-            id="shapes may change",
-        ),
-        pytest.param(script(loop=LOOP.replace("in loader", "in zip(range(9), xs)"))
-                     .replace("zip(range(9), xs)", "[(a, b), (c, d)]"), id="a trial"),
         pytest.param(script(head="import lightning"), id="a framework"),
         pytest.param(
             script(model="", optimizer="", loop="")
@@ -199,14 +175,6 @@ def test_options_are_judged_by_their_defaults(name, default, count):
             + textwrap.indent(f"{OPTIMIZER}\n{LOOP}", "    ")
             + "\nif __name__ == '__main__':\n    train(Net().cuda(), data)\n",
             id="a parameter",
-        ),
-        pytest.param(
-            script(model="", optimizer="", loop="")
-            + "import torch.multiprocessing as mp\n"
-            + "def train(model):\n"
-            + textwrap.indent(f"{OPTIMIZER}\n{LOOP}", "    ")
-            + "\nmodel = Net().cuda()\nmp.Process(target=train, args=(model,)).start()\n",
-            id="other processes",
         ),
     ],
 )  # fmt: skip
@@ -238,8 +206,9 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
     "model",
     [
         pytest.param("model = Net().cuda()@", id="moved"),
-        pytest.param("model = Net()\nmodel.cuda()  # move@", id="moved in place"),
-        pytest.param("model = Net()\nmodel = model.cuda()@\nlog(model)", id="bound again"),
+        pytest.param("model = load()\nmodel = Net().cuda()@", id="once another"),
+        pytest.param("model = Net()@\nmodel.cuda()  # move", id="moved in place"),
+        pytest.param("model = Net()@\nmodel = model.cuda()\nlog(model)", id="bound again"),
         pytest.param(f"model = Net().cuda()@\nmodel = {DDP}(model)", id="before it is wrapped"),
         pytest.param(f"model = Net().cuda()@\nif many:\n    model = {DDP}(model)",
                      id="before it is perhaps wrapped"),
@@ -256,10 +225,9 @@ def test_fixes(model):
 @pytest.mark.parametrize(
     ("model", "condition"),
     [
-        ("model = Net()\nif gpu:\n    model.cuda()\n    # done@",
-         "next(model.parameters()).is_cuda"),
+        ("model = Net()@\nif gpu:\n    model.cuda()", "torch.cuda.is_available()"),
         ("d = torch.device('cuda' if f() else 'cpu')\nmodel = Net().to(d)@", 'd.type == "cuda"'),
-        ("model = Net().to('cuda' if f() else 'cpu')@", "next(model.parameters()).is_cuda"),
+        ("model = Net().to('cuda' if f() else 'cpu')@", "torch.cuda.is_available()"),
     ],
 )  # fmt: skip
 def test_the_fix_asks_for_the_gpu(model, condition):
