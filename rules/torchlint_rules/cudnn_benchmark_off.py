@@ -160,7 +160,7 @@ def left_off(script: Script, model: StepModel) -> Finding:
 
 def is_run(script: Script, one: StepModel | Setting) -> bool:
     """Whether the script is seen to make a model or to set a switch."""
-    return script.connected.frequencies.of(one.node, one.file).ways[0].known
+    return script.connected.frequencies.of(one.node, one.file).known
 
 
 def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> Finding:

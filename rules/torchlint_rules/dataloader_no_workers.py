@@ -97,7 +97,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.values import Number
 from torchlint.syntax.scopes import Bind
 from torchlint.training.datasets import Cost, datasets_of
-from torchlint.training.frequency import Frequency, Rate, Way
+from torchlint.training.frequency import Frequency, Rate
 from torchlint.training.workers import started_by_import, unpicklable
 from torchlint_rules import judging
 
@@ -147,8 +147,8 @@ def batches(script: Script, loader: Loader) -> list[Frequency]:
     for one in loader.passes:
         if one.fits:
             rate = Rate.EVAL_STEP if one.fits.endswith("evaluator") else Rate.STEP
-            found.append(Frequency((Way(rate),)))
-    unseen = Frequency((Way(Rate.ONCE, known=False),))
+            found.append(Frequency(rate))
+    unseen = Frequency(Rate.ONCE, known=False)
     return found or ([unseen] if loader.is_handed_on else [])
 
 

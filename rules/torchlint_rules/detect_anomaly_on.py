@@ -73,7 +73,6 @@ from torchlint.edits.rewrites import RemoveArgument, Replace
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Truth
-from torchlint.training.conditions import on_request
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.errors import catches
 from torchlint.training.frequency import Rate
@@ -99,7 +98,9 @@ def detect_anomaly_on(script: Script) -> Iterator[Finding]:
     is_kept = all(is_on(argument(script, call, "mode")) for call, _ in switches)
     for call, name in [*switches, *script.calls_of(BLOCK), *script.calls_of(TRAINER)]:
         given = argument(script, call, "detect_anomaly" if name == TRAINER else "mode")
-        if (name != BLOCK and not is_on(given)) or on_request(script.connected, call, script.file):
+        if (name != BLOCK and not is_on(given)) or script.connected.frequencies.on_request(
+            call, script.file
+        ):
             continue
         above = script.module.parent(call)
         if name == TRAINER:

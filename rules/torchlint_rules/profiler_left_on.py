@@ -72,9 +72,8 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Nothing, Text, Truth
-from torchlint.training.conditions import on_request
 from torchlint.training.frequency import Rate
-from torchlint.training.profiled import place, trains_after, trains_while_on
+from torchlint.training.profiled import trains_after, trains_while_on
 from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ STOP = "Record a few steps, save the snapshot, and switch it off with enabled=No
 def profiler_left_on(script: Script) -> Iterator[Finding]:
     """Find profilers around whole trainings, and checks of gradients in them."""
     for call, _ in script.calls_of(*PROFILERS):
-        if is_on(script, call) and not on_request(script.connected, call, script.file):
+        if is_on(script, call) and not script.connected.frequencies.on_request(call, script.file):
             made = script.connected.evaluation.at(call, script.file)
             if trains_while_on(script.connected, made):
                 what = f"`{script.module.brief(call)}` records every step of the training"
@@ -135,9 +134,8 @@ def histories(script: Script) -> Iterator[Finding]:
     calls = [call for call, _ in script.calls_of(HISTORY)]
     if all(is_on(script, call) for call in calls):
         for call in calls:
-            start = place(connected, call, script.file)
-            asked = on_request(connected, call, script.file)
-            if not asked and trains_after(connected, start):
+            asked = connected.frequencies.on_request(call, script.file)
+            if not asked and trains_after(connected, call, script.file):
                 what = "notes the stack of every allocation of the training"
                 message = f"`{script.module.brief(call)}` {what}"
                 yield Finding(call, message, None, severity(script), help=STOP)
@@ -147,9 +145,8 @@ def gradient_check(script: Script, call: cst.Call) -> Iterator[Finding]:
     """TL902b: gradients compared with finite differences in a script that trains."""
     connected, frequency = script.connected, script.frequency(call)
     is_once = frequency.rate is Rate.ONCE
-    if on_request(connected, call, script.file) or (
-        is_once
-        and not (frequency.known and trains_after(connected, place(connected, call, script.file)))
+    if connected.frequencies.on_request(call, script.file) or (
+        is_once and not (frequency.known and trains_after(connected, call, script.file))
     ):
         return
     when = " before the training" if is_once else often(frequency)

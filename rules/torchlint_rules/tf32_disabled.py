@@ -139,7 +139,7 @@ def left_off(script: Script) -> Iterator[Finding]:
     since = " (from torch 1.12 on)" if script.settings.target is None else ""
     for model in firsts(filter(precisions.in_float32, multiply), script.file):
         is_large = any(is_large_product(script, part) for part in products(script, model))
-        is_run = script.frequency(model.node).ways[0].known
+        is_run = script.frequency(model.node).known
         yield Finding(
             model.node,
             f"the matrix products of `{script.module.brief(model.node)}` are computed in "

@@ -221,11 +221,6 @@ def test_is_silent(source):
         ),
         pytest.param(script(f"{HISTORY}(max_entries=100000)\n{LOOP}"), 12, id="memory history"),
         pytest.param(
-            script(f"{HISTORY}('all')\n\ndef train():\n    for x in loader:\n        step(x)"),
-            12,
-            id="memory history when the file is imported",
-        ),
-        pytest.param(
             script(
                 f"class Trainer:\n    def __init__(self):\n        {HISTORY}()\n\n"
                 "    def train(self):\n        for x in loader:\n            step(x)\n\n"

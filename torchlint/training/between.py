@@ -7,85 +7,100 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.frequency import loop_of
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.semantics.evaluation import Evaluation
 
-_ENDS = (cst.Continue, cst.Return, cst.Raise, cst.Break)
+_LEAVES = (cst.Continue, cst.Return, cst.Raise, cst.Break)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """A test, and what it has to give."""
+    """A test, and what it has to give.
+
+    ``left``: the other way leaves the block before: code after ``if x: continue``.
+    """
 
     test: cst.BaseExpression
     truth: bool
     file: int
+    left: bool = False
+
+
+def climb(
+    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
+) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """Yield what is around a node up to something, each with its child that holds the node."""
+    child = node
+    for above in evaluation.index(file).ancestors(node):
+        yield above, child
+        if above is outer:
+            return
+        child = above
 
 
 def conditions(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[Condition]:
-    """Return the conditions between a node and something around it, from the outside in.
-
-    What comes after ``if x: continue`` is under ``not x``.
-    """
-    index = evaluation.index(file)
+    """Return the conditions between a node and something around it, from the outside in."""
     found: list[Condition] = []
-    child = node
-    for above in index.ancestors(node):
+    for above, child in climb(evaluation, node, outer, file):
         match above:
             case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
                 if child is not test:
                     found.append(Condition(test, child is body, file))
-            case cst.IndentedBlock(body=statements):
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                if child is right:
+                    found.append(Condition(left, isinstance(operator, cst.And), file))
+            case cst.IndentedBlock(body=statements) | cst.Module(body=statements):
                 before = statements[: next(i for i, s in enumerate(statements) if s is child)]
                 found += [
-                    Condition(one.test, False, file)
+                    Condition(one.test, truth=False, file=file, left=True)
                     for one in reversed(before)
-                    if isinstance(one, cst.If) and one.orelse is None and _leaves(one.body)
+                    if isinstance(one, cst.If) and not one.orelse
+                    if isinstance(last_of(one.body), _LEAVES)
                 ]
-        if above is outer:
-            break
-        child = above
     return found[::-1]
+
+
+def last_of(body: cst.BaseSuite) -> cst.CSTNode | None:
+    """Return the last small statement of a block, or its last statement."""
+    last = body.body[-1] if body.body else None
+    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
+
+
+def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the loop whose turn a child of a node is part of."""
+    match above:
+        case cst.For(body=body):
+            return above if child is body else None
+        case cst.While(orelse=orelse):
+            return None if child is orelse else above
+        case cst.CompFor(iter=over):
+            return None if child is over else above
+        case cst.ListComp(for_in=loop) | cst.SetComp(for_in=loop) | cst.DictComp(for_in=loop):
+            return None if child is loop else loop
+        case cst.GeneratorExp(for_in=loop):
+            return None if child is loop else loop
+    return None
 
 
 def loops(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[cst.CSTNode]:
     """Return the loops between a node and something around it, from the outside in."""
-    index = evaluation.index(file)
-    found: list[cst.CSTNode] = []
-    child = node
-    for above in index.ancestors(node):
-        if above is outer:
-            break
-        loop = loop_of(above, child)
-        if loop is not None and loop is not outer:
-            found.append(loop)
-        child = above
-    return found[::-1]
+    around = climb(evaluation, node, outer, file)
+    found = [loop_of(above, child) for above, child in around if above is not outer]
+    return [loop for loop in reversed(found) if loop is not None and loop is not outer]
 
 
 def enclosing(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[cst.With]:
     """Return the ``with`` blocks between a node and something around it, from the inside out."""
-    found: list[cst.With] = []
-    child = node
-    for above in evaluation.index(file).ancestors(node):
-        if above is outer:
-            break
-        if isinstance(above, cst.With) and child is above.body:
-            found.append(above)
-        child = above
-    return found
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine) and last.body:
-        last = last.body[-1]
-    return isinstance(last, _ENDS)
+    return [
+        above
+        for above, child in climb(evaluation, node, outer, file)
+        if isinstance(above, cst.With) and child is above.body
+    ]

@@ -6,24 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.effects import unit_around
-from torchlint.training.undecided import asks_for_device, left_before
+from torchlint.training.guards import asks_for_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from torchlint.training.script import Connected, Script
-
-
-def on_request(connected: Connected, node: cst.CSTNode, file: int) -> bool:
-    """Whether something decides that a node runs: a condition around it, or one that leaves."""
-    frequency = connected.frequencies.of(node, file)
-    evaluation = connected.evaluation
-    return (
-        frequency.guard is not None
-        or not frequency.decided
-        or left_before(evaluation, node, unit_around(evaluation, node, file).node, file)
-    )
+    from torchlint.training.script import Script
 
 
 def whole_statement(

@@ -25,15 +25,15 @@ from torchlint.semantics.values import (
     Tensor,
     Unknown,
 )
+from torchlint.training.between import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At
+    from torchlint.semantics.values import Alternative, At, Value
 
-LOOPS = (cst.For, cst.While, cst.CompFor)
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
 # Frameworks' own ways to go backwards: the loss is an argument.
 BACKWARDS = frozenset({"backward", "manual_backward"})
@@ -74,32 +74,18 @@ class Effects:
             self.direct[at] = self.inner[at] = frozenset()
         for file, module in enumerate(self.evaluation.files.modules):
             for call in module.index.of(cst.Call):
-                self._take(file, call)
+                unit = unit_around(self.evaluation, call, file)
+                self.sites[unit.at].append(self._site(call, unit))
         self._spread()
 
-    def _take(self, file: int, call: cst.Call) -> None:
-        loops: list[cst.CSTNode] = []
-        module = self.evaluation.module(file)
-        child: cst.CSTNode = call
-        for above in module.index.ancestors(call):
-            if isinstance(above, LOOPS) and not _is_iterated(above, child):
-                loops.append(above)
-            elif isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-                if child is not above.for_in:
-                    loops.append(above.for_in)
-            elif isinstance(above, _SCOPES) and _is_body(above, child):
-                site = self._site(file, call, tuple(loops))
-                self.sites.setdefault(self.evaluation.at(above, file), []).append(site)
-                return
-            child = above
-
-    def _site(self, file: int, call: cst.Call, loops: tuple[cst.CSTNode, ...]) -> CallSite:
-        value = self.evaluation.value(call.func)
+    def _site(self, call: cst.Call, unit: Unit) -> CallSite:
+        value, file = self.evaluation.value(call.func), unit.at.file
         found = {effect for one in value for effect in self._of(one)}
         if isinstance(call.func, cst.Attribute) and not found:
             found |= set(self._by_use(file, call, call.func, value))
         targets = dict.fromkeys(target for one in value for target in self._targets(one))
-        return CallSite(call, loops, frozenset(found), tuple(targets))
+        around = loops(self.evaluation, call, unit.node, file)[::-1]
+        return CallSite(call, tuple(around), frozenset(found), tuple(targets))
 
     def _of(self, one: Alternative) -> Iterator[Effect]:
         """Yield what calling an alternative does by itself."""
@@ -121,26 +107,25 @@ class Effects:
                 yield Effect.FORWARD
 
     def _by_use(
-        self, file: int, call: cst.Call, func: cst.Attribute, value: tuple[Alternative, ...]
+        self, file: int, call: cst.Call, func: cst.Attribute, value: Value
     ) -> Iterator[Effect]:
         """Yield what a method does of whose owner nothing is known: by its name and its use."""
+        name, owner = func.attr.value, func.value
         if value and not any(isinstance(one, Unknown) for one in value):
             return
-        if func.attr.value in BACKWARDS:
+        if name in BACKWARDS:
             yield Effect.BACKWARD
-        if func.attr.value == "step":
-            given = self.evaluation.value(call.args[0].value) if call.args else ()
+        if name == "zero_grad":
+            yield Effect.ZERO_GRAD
+        if name == "step" and call.args:
+            given = self.evaluation.value(call.args[0].value)
             if any(self.kind(one) == "optimizer" for one in given):
                 yield Effect.STEP  # by a scaler
-            elif not call.args and "zero_grad" in self._methods_of(func.value, file):
+        elif name == "step" and isinstance(owner, cst.Name):
+            scope = self.evaluation.index(file).scope(owner).owner(owner.value)
+            called = scope and self.evaluation.files.methods_called(file, scope, owner.value)
+            if called and "zero_grad" in called:
                 yield Effect.STEP
-
-    def _methods_of(self, node: cst.BaseExpression, file: int) -> set[str]:
-        """Return the methods that are called on a name in its scope."""
-        if not isinstance(node, cst.Name):
-            return set()
-        owner = self.evaluation.index(file).scope(node).owner(node.value)
-        return self.evaluation.files.methods_called(file, owner, node.value) if owner else set()
 
     def kind(self, one: Alternative) -> str:
         """Return what kind of thing something is: an "optimizer", a "module" ..., or ""."""
@@ -206,24 +191,26 @@ class Effects:
         return frozenset(at_once), frozenset(looped)
 
 
-def _is_iterated(loop: cst.CSTNode, child: cst.CSTNode) -> bool:
-    """Whether a child of a loop is evaluated once, before it."""
-    if isinstance(loop, (cst.For, cst.CompFor)):
-        return child is loop.iter or (isinstance(loop, cst.For) and child is loop.orelse)
-    return isinstance(loop, cst.While) and child is loop.orelse
-
-
-def _is_body(scope: cst.CSTNode, child: cst.CSTNode) -> bool:
-    """Whether a child of what opens a scope runs inside of it: defaults and decorators do not."""
-    return isinstance(scope, cst.Module) or child is getattr(scope, "body", None)
-
-
 def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:
-    """Return the scope that a node is evaluated in."""
-    module = evaluation.module(file)
+    """Return the scope that a node is evaluated in: defaults and decorators are outside of it."""
     child = node
-    for above in module.index.ancestors(node):
-        if isinstance(above, _SCOPES) and _is_body(above, child):
+    for above in evaluation.index(file).ancestors(node):
+        if isinstance(above, _SCOPES) and (
+            isinstance(above, cst.Module) or child is getattr(above, "body", None)
+        ):
             return evaluation.units[evaluation.at(above, file)]
         child = above
     raise ValueError("a node of no module")
+
+
+def leading_to(
+    evaluation: Evaluation, node: cst.CSTNode, file: int
+) -> Iterator[tuple[Unit, cst.CSTNode]]:
+    """Yield a node and the calls that lead to it, each with the scope that it is in."""
+    found: list[tuple[Unit, cst.CSTNode]] = [(unit_around(evaluation, node, file), node)]
+    seen = {id(node)}
+    for unit, here in found:
+        yield unit, here
+        new = [(caller, call) for caller, call in unit.callers.values() if id(call) not in seen]
+        seen.update(id(call) for _, call in new)
+        found += new

@@ -17,14 +17,17 @@ from torchlint.semantics.loaders import arguments
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
+from torchlint.training.between import climb, conditions, loop_of
 from torchlint.training.effects import Effect, Effects, unit_around
-from torchlint.training.guards import Guard, guard_between, misses_turns
-from torchlint.training.undecided import undecided_between
+from torchlint.training.guards import guard_between, is_open, misses_turns, undecided_between
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.training.effects import CallSite
+    from torchlint.training.guards import Guard
 
 DEEPEST = 12  # calls from the place that a script starts with
 
@@ -40,12 +43,14 @@ class Rate(enum.IntEnum):
     STEP = 5
 
 
+OFF = Truth(False)
+TAKES = ("__getitem__", "__iter__")  # of a dataset
 HOOKED = {"step": Rate.STEP, "evaluation": Rate.EVAL_STEP, "epoch": Rate.EPOCH, "once": Rate.ONCE}
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way that leads to a node: how often it runs by that, and what it depends on.
+class Frequency:
+    """How often something runs, on one way that leads to it, and what it depends on.
 
     ``loop`` is the loop that says so.  ``known`` is False where no call is seen that leads here
     and no loop shows the rate, ``decided`` where a condition lies between that may be either.
@@ -58,43 +63,6 @@ class Way:
     decided: bool = True
     loop: At | None = None
     misses: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Frequency:
-    """All ways that lead to a node, the most frequent first."""
-
-    ways: tuple[Way, ...]
-
-    @property
-    def rate(self) -> Rate:
-        """The highest rate."""
-        return self.ways[0].rate
-
-    @property
-    def guard(self) -> Guard | None:
-        """What it depends on whether it runs, on the most frequent way."""
-        return self.ways[0].guard
-
-    @property
-    def known(self) -> bool:
-        """Whether the code shows the rate."""
-        return self.ways[0].known
-
-    @property
-    def loop(self) -> At | None:
-        """The loop that the rate is of."""
-        return self.ways[0].loop
-
-    @property
-    def decided(self) -> bool:
-        """Whether no condition lies between that may be either."""
-        return self.ways[0].decided
-
-    @property
-    def misses(self) -> bool:
-        """Whether every so many turns of the loop do without it."""
-        return self.ways[0].misses
 
     @property
     def certain(self) -> bool:
@@ -114,7 +82,7 @@ class Frequencies:
     evaluation: Evaluation
     effects: Effects
     _loops: dict[At, Rate | None] = field(default_factory=dict)
-    _units: dict[At, tuple[Way, ...]] = field(default_factory=dict)
+    _units: dict[At, tuple[Frequency, ...]] = field(default_factory=dict)
     _sites: dict[At, list[CallSite]] = field(default_factory=dict)
     _samples: dict[At, Rate] = field(default_factory=dict)
 
@@ -132,29 +100,32 @@ class Frequencies:
         return tuple(sorted(self._sites))
 
     def of(self, node: cst.CSTNode, file: int) -> Frequency:
-        """Return how often a node of a file runs."""
-        return Frequency(_ranked(self._ways(node, file, 0)))
+        """Return how often a node of a file runs, on the way that leads to it most often."""
+        return _ranked(self._ways(node, file, 0))[0]
 
-    def _ways(self, node: cst.CSTNode, file: int, depth: int) -> list[Way]:
+    def on_request(self, node: cst.CSTNode, file: int) -> bool:
+        """Whether something decides that a node runs: a condition around it, or before it."""
+        frequency, outer = self.of(node, file), unit_around(self.evaluation, node, file).node
+        before = (one for one in conditions(self.evaluation, node, outer, file) if one.left)
+        return (
+            frequency.guard is not None
+            or not frequency.decided
+            or any(is_open(self.evaluation, one) for one in before)
+        )
+
+    def _ways(self, node: cst.CSTNode, file: int, depth: int) -> list[Frequency]:
         unit = unit_around(self.evaluation, node, file)
-        module = self.evaluation.module(file)
-        child = node
-        for above in module.index.ancestors(node):
-            if above is unit.node:
-                break
+        outer: cst.CSTNode = unit.node
+        ways: Sequence[Frequency] = ()
+        for above, child in climb(self.evaluation, node, outer, file):
             loop = loop_of(above, child)
-            if loop is not None:
-                at = self.evaluation.at(loop, file)
-                rate = self.rate_of(at)
-                if rate is not None:
-                    guard = guard_between(self.evaluation, node, above, file)
-                    open_ = undecided_between(self.evaluation, node, above, file)
-                    misses = misses_turns(self.evaluation, node, above, file)
-                    return [Way(rate, guard, decided=not open_, loop=at, misses=misses)]
-            child = above
-        guard = guard_between(self.evaluation, node, unit.node, file)
-        open_ = undecided_between(self.evaluation, node, unit.node, file)
-        misses = misses_turns(self.evaluation, node, unit.node, file)
+            at = self.evaluation.at(loop, file) if loop is not None else None
+            rate = self.rate_of(at) if at is not None else None
+            if rate is not None:
+                outer, ways = above, [Frequency(rate, loop=at)]
+                break
+        here = (self.evaluation, node, outer, file)
+        guard, open_, misses = guard_between(*here), undecided_between(*here), misses_turns(*here)
         return [
             replace(
                 way,
@@ -162,43 +133,37 @@ class Frequencies:
                 decided=way.decided and not open_,
                 misses=way.misses or misses,
             )
-            for way in self.of_unit(unit, depth)
+            for way in ways or self.of_unit(unit, depth)
         ]
 
-    def of_unit(self, unit: Unit, depth: int = 0) -> tuple[Way, ...]:
+    def of_unit(self, unit: Unit, depth: int = 0) -> tuple[Frequency, ...]:
         """Return how often the body of a function or module runs."""
         known = self._units.get(unit.at)
         if known is not None:
             return known
         if isinstance(unit.node, cst.Module):
-            return (Way(Rate.ONCE),)
+            return (Frequency(Rate.ONCE),)
         rate = self._samples.get(unit.at)
         if rate is not None:
-            return (Way(rate),)
+            return (Frequency(rate),)
         self._units[unit.at] = ()  # calls in circles add nothing
-        ways: list[Way] = []
-        if depth < DEEPEST:
-            for caller, call in unit.callers.values():
-                ways += self._ways(call, caller.at.file, depth + 1)
-        if not unit.callers:
-            ways = [self._uncalled(unit)]
-        found = _ranked(ways) if ways else (Way(Rate.ONCE, known=False),)
+        ways = [] if unit.callers else [self._uncalled(unit)]
+        for caller, call in unit.callers.values() if depth < DEEPEST else ():
+            ways += self._ways(call, caller.at.file, depth + 1)
+        found = _ranked(ways or [Frequency(Rate.ONCE, known=False)])
         if depth == 0 or unit.callers:
             self._units[unit.at] = found
         else:
             del self._units[unit.at]
         return found
 
-    def _uncalled(self, unit: Unit) -> Way:
+    def _uncalled(self, unit: Unit) -> Frequency:
         """Return how often a function runs that nobody is seen to call."""
-        direct = self.effects.direct[unit.at]
         own = {effect for site in self.effects.sites[unit.at] for effect in site.effects}
-        if Effect.BACKWARD in direct and Effect.BACKWARD in own:
-            return Way(Rate.STEP, known=False)
-        name = getattr(getattr(unit.node, "name", None), "value", "")
-        if unit.is_module_method and name == "forward":
-            return Way(Rate.STEP, known=False)
-        return Way(Rate.ONCE, known=False)
+        goes_back = Effect.BACKWARD in own & self.effects.direct[unit.at]
+        is_forward = getattr(getattr(unit.node, "name", None), "value", "") == "forward"
+        is_step = goes_back or (unit.is_module_method and is_forward)
+        return Frequency(Rate.STEP if is_step else Rate.ONCE, known=False)
 
     def rate_of(self, loop: At) -> Rate | None:
         """Return how often the turns of a loop are, None where they are as frequent as it is."""
@@ -213,76 +178,42 @@ class Frequencies:
         node = self.evaluation.node(loop)
         for site in self._sites.get(loop, ()):
             at_once, looped = self.effects.of_site(site)
+            is_own = site.loops[0] is node
+            (own if is_own else nested).update(at_once)
             nested |= looped
-            if site.loops[0] is node:
-                own |= at_once
-                forwards += [site] if Effect.FORWARD in at_once else []
-            else:
-                nested |= at_once
+            forwards += [site] if is_own and Effect.FORWARD in at_once else []
         if Effect.BACKWARD in own or (Effect.STEP in own and Effect.STEP not in nested):
             return Rate.STEP
         if Effect.BACKWARD in nested:
             return Rate.EPOCH
-        unit = unit_around(self.evaluation, node, loop.file)
-        if unit.is_module_method:
-            return None
-        if self._goes_over_a_loader(node):
+        unit, off = unit_around(self.evaluation, node, loop.file), self.evaluation.sets.one(OFF)
+        over = self.evaluation.value(getattr(node, "iter", None))
+        if not unit.is_module_method and (
+            self.evaluation.loader_of(over) is not None
+            or any(self.evaluation.modes.get(id(s.node), {}).get(GRAD) == off for s in forwards)
+            or (forwards and all(way.rate is not Rate.STEP for way in self.of_unit(unit)))
+        ):
             return Rate.EVAL_STEP
-        off = self.evaluation.sets.one(Truth(False))
-        if any(self.evaluation.modes.get(id(s.node), {}).get(GRAD) == off for s in forwards):
-            return Rate.EVAL_STEP
-        return Rate.EVAL_STEP if forwards and self._is_outside(unit) else None
-
-    def _is_outside(self, unit: Unit) -> bool:
-        """Whether a function runs outside of any training step."""
-        return all(way.rate is not Rate.STEP for way in self.of_unit(unit))
-
-    def _goes_over_a_loader(self, node: cst.CSTNode) -> bool:
-        over = getattr(node, "iter", None)
-        if over is None:
-            return False
-        value = self.evaluation.value(over)
-        return self.evaluation.loader_of(value) is not None
+        return None
 
 
-def _protocols(evaluation: Evaluation) -> list[tuple[At, Rate]]:
-    """Return the functions that loaders and frameworks run, and how often."""
-    found: list[tuple[At, Rate]] = []
+def _protocols(evaluation: Evaluation) -> Iterator[tuple[At, Rate]]:
+    """Yield the functions that loaders and frameworks run, and how often."""
     for cls in evaluation.classes:
         for name, method in cls.methods.items():
-            hook = evaluation.classes.hook(cls.at, name)
+            at, hook = evaluation.at(method, cls.at.file), evaluation.classes.hook(cls.at, name)
             if hook is not None:
-                found.append((evaluation.at(method, cls.at.file), HOOKED[hook.rate]))
-        for name in ("__getitem__", "__iter__"):
-            if evaluation.classes.kind(cls.at) == "dataset" and name in cls.methods:
-                at = evaluation.at(cls.methods[name], cls.at.file)
-                found.append((at, Rate.SAMPLE))
+                yield at, HOOKED[hook.rate]
+            elif name in TAKES and evaluation.classes.kind(cls.at) == "dataset":
+                yield at, Rate.SAMPLE
     for call, (_, _, name) in evaluation.makings.items():
         collate = arguments(evaluation, call).get("collate_fn") if name in LOADERS else None
-        given = collate.value if collate else ()
-        found += [(one.at, Rate.BATCH) for one in given if isinstance(one, Function)]
-    return found
+        for one in collate.value if collate else ():
+            if isinstance(one, Function):
+                yield one.at, Rate.BATCH
 
 
-def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the loop whose turn a child of a node is part of."""
-    if isinstance(above, (cst.For, cst.While)):
-        return above if child is above.body or child is getattr(above, "test", None) else None
-    if isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-        return None if child is above.for_in else above.for_in
-    return None
-
-
-def _ranked(ways: list[Way]) -> tuple[Way, ...]:
+def _ranked(ways: list[Frequency]) -> tuple[Frequency, ...]:
     """Return ways without copies, the most frequent and least guarded first."""
-    ordered = sorted(
-        dict.fromkeys(ways),
-        key=lambda way: (
-            -way.rate,
-            way.guard is not None,
-            not way.decided,
-            not way.known,
-            way.misses,
-        ),
-    )
-    return tuple(ordered)
+    return tuple(sorted(dict.fromkeys(ways), key=lambda way: (
+        -way.rate, way.guard is not None, not way.decided, not way.known, way.misses)))  # fmt: skip

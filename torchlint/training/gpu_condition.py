@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.values import Device, Library, Place
 from torchlint.syntax.scopes import Bind, ScopeKind
-from torchlint.training.undecided import AVAILABLE
+from torchlint.training.guards import AVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,8 +19,7 @@ from torchlint.training.asked import assignments, passed_to
 from torchlint.training.carriers import parts, root
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import Rate
-from torchlint.training.guards import guard_between
-from torchlint.training.undecided import undecided_between
+from torchlint.training.guards import guard_between, undecided_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,8 @@
-"""Guards: conditions under which code does not run each time."""
+"""What decides whether code runs in a turn of its loop, and how often it then does.
+
+A condition is a guard where it is known to hold seldom.  It is settled where it holds in every turn
+or in none: it asks for a device, None, a type, a number or the rank of a process.  Else it is open.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,33 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import (
-    Library,
+    RANK,
+    Method,
     Nothing,
     Number,
+    Object,
+    Place,
     Text,
     Truth,
 )
 from torchlint.syntax.chains import dotted
-from torchlint.training.undecided import is_device
+from torchlint.training.between import climb, conditions, last_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Value
+    from torchlint.training.between import Condition
+
+SETTLED = frozenset({
+    "torch.distributed.is_initialized", "torch.distributed.is_available", "builtins.isinstance",
+    "builtins.hasattr", "builtins.callable", "torch.is_tensor",
+})  # fmt: skip
+AVAILABLE = frozenset(
+    f"torch.{device}.{asks}"
+    for device in ("cuda", "xpu", "mps", "backends.mps", "accelerator")
+    for asks in ("is_available", "device_count")
+)
+DEVICES = frozenset({"cuda", "cpu", "mps", "xpu"})
+_DEPTH = 4  # names that stand for a test
 
 
 class Guard(enum.Enum):
@@ -40,195 +57,127 @@ class Guard(enum.Enum):
 def guard_between(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> Guard | None:
-    """Return the first guard between a node and something around it, from the inside out."""
-    for above, child in _around(evaluation, node, outer, file):
-        found = _guard(evaluation, above, child)
+    """Return a guard between a node and something around it, the innermost condition first."""
+    for one in reversed(conditions(evaluation, node, outer, file)):
+        found = guard_of(evaluation, one.test, truth=one.truth)
         if found is not None:
             return found
+    for above, child in climb(evaluation, node, outer, file):
+        match above:
+            case cst.If(test=test, body=body) if child is body:
+                if isinstance(last_of(body), (cst.Raise, cst.Break)):
+                    return Guard.ABORT  # it runs once at most
+                if _is_kept(evaluation, test, body, file):
+                    return Guard.KEPT
+            case cst.Raise():
+                return Guard.ABORT
+            case cst.Assert(msg=message) if child is message:
+                return Guard.ABORT
+            case cst.ExceptHandler() | cst.ExceptStarHandler():
+                return Guard.EXCEPTION
     return None
 
 
 def misses_turns(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
     """Whether every so many turns do without a node: the others run it."""
     return any(
-        _of_test(evaluation, test, truth=not truth) is Guard.PERIODIC
-        for above, child in _around(evaluation, node, outer, file)
-        for test, truth in _conditions(above, child)
+        guard_of(evaluation, one.test, truth=not one.truth) is Guard.PERIODIC
+        for one in conditions(evaluation, node, outer, file)
     )
 
 
-def _around(
+def undecided_between(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield what is around a node up to something, each with its child that holds the node."""
-    child = node
-    for above in evaluation.index(file).ancestors(node):
-        yield above, child
-        if above is outer:
-            return
-        child = above
+) -> bool:
+    """Whether something unknown decides if a node runs each time what is around it does."""
+    found = conditions(evaluation, node, outer, file)
+    return any(not one.left and not _is_settled(evaluation, one.test) for one in found)
 
 
-def _conditions(
-    above: cst.CSTNode, child: cst.CSTNode
-) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """Yield the conditions that have to hold, or not to hold, for a child to be reached."""
-    match above:
-        case (
-            cst.If(test=test, body=body, orelse=orelse)
-            | cst.IfExp(test=test, body=body, orelse=orelse)
-        ) if child is body or child is orelse:
-            yield test, child is body
-        case cst.BooleanOperation(left=left, operator=operator, right=right) if child is right:
-            yield left, isinstance(operator, cst.And)
-        case cst.IndentedBlock(body=statements):
-            for statement in statements:
-                if statement is child:
-                    return
-                match statement:
-                    case cst.If(test=test, body=body, orelse=None) if isinstance(
-                        _last(body), (cst.Continue, cst.Return)
-                    ):
-                        yield test, False
+def is_open(evaluation: Evaluation, one: Condition) -> bool:
+    """Whether a condition may hold in some turns and in others not, or is known to hold seldom."""
+    guard = guard_of(evaluation, one.test, truth=one.truth)
+    is_flag = isinstance(one.test, (cst.Name, cst.Attribute)) and any(
+        isinstance(each, (Truth, Number)) and each.value is None and not each.option
+        for each in evaluation.value(one.test)
+    )
+    return guard is not None or is_flag or not _is_settled(evaluation, one.test)
 
 
-def _guard(evaluation: Evaluation, above: cst.CSTNode, child: cst.CSTNode) -> Guard | None:
-    for test, truth in _conditions(above, child):
-        found = _of_test(evaluation, test, truth=truth)
-        if found is not None:
-            return found
-    match above:
-        case cst.If(test=test, body=body) if child is body:
-            ends = isinstance(_last(body), (cst.Raise, cst.Break))  # it runs once at most
-            return Guard.ABORT if ends else _kept(test, body)
-        case cst.Raise():
-            return Guard.ABORT
-        case cst.Assert(msg=message) if child is message:
-            return Guard.ABORT
-        case cst.ExceptHandler() | cst.ExceptStarHandler():
-            return Guard.EXCEPTION
-    return None
-
-
-def _last(body: cst.BaseSuite) -> cst.CSTNode | None:
-    """Return the last small statement of a block, or its last statement."""
-    last = body.body[-1] if body.body else None
-    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
-
-
-def _kept(test: cst.BaseExpression, body: cst.BaseSuite) -> Guard | None:
+def _is_kept(
+    evaluation: Evaluation, test: cst.BaseExpression, body: cst.BaseSuite, file: int
+) -> bool:
     """``if self.mask is None: self.mask = ...``: the first turn makes it for all."""
-    asked = _asked_for(test)
-    lines = [line.body for line in body.body if isinstance(line, cst.SimpleStatementLine)]
-    assigned = {
-        dotted(target.target)
-        for small in (small for line in lines for small in line)
-        if isinstance(small, cst.Assign)
-        for target in small.targets
-    }
-    return Guard.KEPT if "." in asked and asked in assigned else None
-
-
-def _asked_for(test: cst.BaseExpression) -> str:
-    """Return the attribute that a condition asks for, which holds as long as it is not there."""
     match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            pass
         case cst.Comparison(
-            left=left,
+            left=inner,
             comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
         ):
-            return dotted(left)
-        case cst.UnaryOperation(
-            operator=cst.Not(),
-            expression=cst.Call(
-                func=cst.Name("hasattr"), args=[cst.Arg(owner), cst.Arg(cst.SimpleString() as name)]
-            ),
-        ):
-            return f"{dotted(owner)}.{name.evaluated_value!s}"
-        case cst.UnaryOperation(
-            operator=cst.Not(), expression=cst.Call(func=cst.Name("len"), args=[cst.Arg(inner)])
-        ):
-            return dotted(inner)
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return dotted(inner)
-    return ""
+            pass
+        case _:
+            return False
+    index = evaluation.index(file)
+    asked = {dotted(one) for one in index.below(inner, cst.Attribute)}
+    match inner:
+        case cst.Call(func=cst.Name("hasattr"), args=[owner, cst.Arg(cst.SimpleString() as name)]):
+            asked.add(f"{dotted(owner.value)}.{name.evaluated_value!s}")
+    targets = index.below(body, cst.AssignTarget)
+    return not asked.isdisjoint(dotted(one.target) for one in targets)
 
 
-def _of_test(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -> Guard | None:
+def guard_of(
+    evaluation: Evaluation, test: cst.BaseExpression, depth: int = 0, *, truth: bool
+) -> Guard | None:
+    """Return what a test that has to come out so, or not so, is as a guard."""
     match test:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return _of_test(evaluation, inner, truth=not truth)
-        case cst.BooleanOperation(left=left, operator=cst.And(), right=right) if truth:
-            return _of_test(evaluation, left, truth=True) or _of_test(evaluation, right, truth=True)
-        case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
-            first = _of_test(evaluation, left, truth=truth)
-            return first and _of_test(evaluation, right, truth=truth)
-        case cst.Comparison():
-            return _of_comparison(evaluation, test, truth=truth)
+            return guard_of(evaluation, inner, depth, truth=not truth)
+        case cst.BooleanOperation(left=left, operator=operator, right=right):
+            first = guard_of(evaluation, left, depth, truth=truth)
+            second = guard_of(evaluation, right, depth, truth=truth)
+            is_both = isinstance(operator, cst.And) is truth
+            return first or second if is_both else first and second
+        case cst.Comparison(left=left, comparisons=[target]):
+            return _of_comparison(evaluation, left, target, truth=truth)
         case cst.BinaryOperation(operator=cst.Modulo()) if not truth:
             return Guard.PERIODIC if _counts(evaluation, test.left) else None
+        case cst.Call(func=func) if not truth:
+            if evaluation.library(func) == "torch.cuda.is_available":
+                return Guard.NO_GPU
+    constants = (Truth, Number, Text, Nothing)
     value = evaluation.value(test)
-    if not truth and _asks_for_gpu(evaluation, test):
-        return Guard.NO_GPU
-    return Guard.OFF if _is_off(value, truth=truth) or _is_never(value, truth=truth) else None
-
-
-def _is_never(value: Value, *, truth: bool) -> bool:
-    """Whether a constant keeps a branch from running."""
-    return (
-        bool(value)
-        and all(
-            isinstance(one, Nothing)
-            or (isinstance(one, (Truth, Number, Text)) and one.value is not None)
-            for one in value
-        )
-        and all(bool(getattr(one, "value", None)) is not truth for one in value)
+    known = [one for one in value if isinstance(one, constants)]
+    is_option = any(getattr(one, "option", None) for one in known)
+    is_constant = len(known) == len(value) and all(
+        isinstance(one, Nothing) or one.value is not None for one in known
     )
+    is_never = all(bool(getattr(one, "value", None)) is not truth for one in known)
+    return Guard.OFF if known and is_never and (is_option or is_constant) else None
 
 
-def _asks_for_gpu(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
-    """``torch.cuda.is_available()``, ``x.is_cuda``."""
-    asked = evaluation.value(test.func) if isinstance(test, cst.Call) else ()
-    return any(isinstance(one, Library) and one.name == "torch.cuda.is_available" for one in asked)
-
-
-def _is_off(value: Value, *, truth: bool) -> bool:
-    """Whether an option's default keeps a branch from running."""
-    found = [
-        one for one in value if isinstance(one, (Truth, Number, Text)) and one.option is not None
-    ]
-    return bool(found) and all(
-        isinstance(one, Nothing) or bool(getattr(one, "value", None)) is not truth
-        for one in value
-        if isinstance(one, (Truth, Number, Text, Nothing))
-    )
-
-
-def _of_comparison(evaluation: Evaluation, test: cst.Comparison, *, truth: bool) -> Guard | None:
-    if len(test.comparisons) != 1:
-        return None
-    left, target = test.left, test.comparisons[0]
+def _of_comparison(
+    evaluation: Evaluation, left: cst.BaseExpression, target: cst.ComparisonTarget, *, truth: bool
+) -> Guard | None:
     right, operator = target.comparator, target.operator
-    is_equal = isinstance(operator, cst.Equal)
-    if is_equal or isinstance(operator, cst.NotEqual):
+    if isinstance(operator, (cst.Equal, cst.NotEqual)):
+        is_equal = isinstance(operator, cst.Equal) is truth
         if any(_is_modulo(side) for side in (left, right)):
-            return Guard.PERIODIC if is_equal is truth else None
-        if is_equal is truth and all(_counts(evaluation, side) for side in (left, right)):
+            return Guard.PERIODIC if is_equal else None
+        if is_equal and _counts(evaluation, left) and _counts(evaluation, right):
             return Guard.EQUAL
-    if is_equal or isinstance(operator, cst.NotEqual):
-        names = {"cpu": True, "cuda": False}
         for one, other in ((left, right), (right, left)):
             match evaluation.value(other):
-                case (Text(value=str(word)),) if word in names and is_device(evaluation, one):
-                    return Guard.NO_GPU if (names[word] is is_equal) is truth else None
+                case (Text(value="cpu" | "cuda" as word),) if is_device(evaluation, one):
+                    return Guard.NO_GPU if (word == "cpu") is is_equal else None
     if isinstance(operator, (cst.Is, cst.IsNot)):
         value = evaluation.value(left)
-        is_none = isinstance(operator, cst.Is)
         is_asked = isinstance(right, cst.Name) and right.value == "None"
         if is_asked and value and all(isinstance(one, Nothing) for one in value):
-            return None if is_none is truth else Guard.OFF
-    if any(_is_clock(evaluation, side) for side in (left, right)) and truth:
-        return Guard.CLOCK
-    return None
+            return None if isinstance(operator, cst.Is) is truth else Guard.OFF
+    is_clock = any(_is_clock(evaluation, side) for side in (left, right))
+    return Guard.CLOCK if is_clock and truth else None
 
 
 def _is_modulo(node: cst.BaseExpression) -> bool:
@@ -243,12 +192,57 @@ def _counts(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
 
 def _is_clock(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     """``time.time() - start``."""
-    parts = [node]
-    if isinstance(node, cst.BinaryOperation):
-        parts += [node.left, node.right]
-    for part in parts:
-        if isinstance(part, cst.Call):
-            value = evaluation.value(part.func)
-            if any(isinstance(one, Library) and one.name.startswith("time.") for one in value):
-                return True
+    match node:
+        case cst.BinaryOperation(left=left, right=right):
+            return _is_clock(evaluation, left) or _is_clock(evaluation, right)
+        case cst.Call(func=func):
+            return evaluation.library(func).startswith("time.")
     return False
+
+
+def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
+    """Whether a condition only asks which device there is."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return asks_for_device(evaluation, inner)
+        case cst.BooleanOperation(left=left, right=right):
+            return asks_for_device(evaluation, left) and asks_for_device(evaluation, right)
+        case cst.Comparison(left=left, comparisons=[target]):
+            return is_device(evaluation, left) or is_device(evaluation, target.comparator)
+        case cst.Call(func=func):
+            return evaluation.library(func) in AVAILABLE
+    return False
+
+
+def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
+    """Whether a condition is the same in every turn, by what it asks."""
+    match test:
+        case cst.UnaryOperation(expression=inner):
+            return _is_settled(evaluation, inner)
+        case cst.BooleanOperation(left=left, right=right):
+            return _is_settled(evaluation, left) and _is_settled(evaluation, right)
+        case cst.Comparison(left=cst.Name(value="__name__")):
+            return True
+        case cst.Comparison(left=left, comparisons=[target]):
+            sides = (left, target.comparator)
+            return isinstance(target.operator, (cst.Is, cst.IsNot)) or any(
+                is_device(evaluation, side) or _is_rank(evaluation, side) for side in sides
+            )
+        case cst.Call(func=func):
+            return evaluation.library(func) in SETTLED | AVAILABLE
+    value = evaluation.value(test)
+    return bool(value) and all(isinstance(one, (Truth, Number, Nothing)) for one in value)
+
+
+def is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """``device``, ``device.type``, ``"cuda"``, ``str(device)``."""
+    return any(
+        isinstance(one.owner if isinstance(one, Method) else one, Place)
+        or (isinstance(one, Text) and one.value in DEVICES)
+        for one in evaluation.value(node)
+    )
+
+
+def _is_rank(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    value = evaluation.value(node)
+    return any(isinstance(one, Object) and one.kind == RANK for one in value)

@@ -10,7 +10,7 @@ from torchlint.semantics.sets import flat
 from torchlint.semantics.values import Device, Function, Loaded, Tensor, Unknown
 from torchlint.syntax.chains import root_of
 from torchlint.training.effects import unit_around
-from torchlint.training.undecided import asks_for_device
+from torchlint.training.guards import asks_for_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.training.between import loop_of
 from torchlint.training.effects import unit_around
-from torchlint.training.frequency import loop_of
 from torchlint.training.guards import Guard, guard_between
 from torchlint.training.loader_uses import loaders_in
 from torchlint.training.turns import most_turns

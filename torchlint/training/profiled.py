@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics.values import At, Method, Object
-from torchlint.training.conditions import on_request
-from torchlint.training.effects import unit_around
+from torchlint.training.effects import leading_to, unit_around
 from torchlint.training.frequency import Rate
 from torchlint.training.turns import most_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchlint.semantics.cells import Unit
     from torchlint.training.script import Connected
 
 STARTS, STOPS = ("start", "__enter__"), ("stop", "__exit__")
 FEW = 200  # a loop of so many steps is a trial
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """A node, and the scope that it is evaluated in."""
-
-    node: cst.CSTNode
-    unit: Unit
-
-    @property
-    def order(self) -> int:
-        """Its place in the walk over its file."""
-        return self.unit.module.index.order(self.node)
 
 
 def trains_while_on(connected: Connected, made: At) -> bool:
@@ -41,53 +25,66 @@ def trains_while_on(connected: Connected, made: At) -> bool:
 
     It is on in a ``with`` block, and between its methods ``start`` and ``stop``.
     """
-    starts = [one for one in _called(connected, made, STARTS) if not _is_asked(connected, one)]
-    stops = _called(connected, made, STOPS)
-    blocks = [one for one in _entered(connected, made) if not _is_asked(connected, one)]
-    return any(_trains_inside(connected, one) for one in blocks) or any(
-        trains_after(connected, one, stops) for one in starts
+    asked, stops = connected.frequencies.on_request, [*_called(connected, made, STOPS)]
+    return any(
+        _trains_inside(connected, block, file)
+        for block, file in _entered(connected, made)
+        if not asked(block, file)
+    ) or any(
+        trains_after(connected, start, file, stops)
+        for start, file in _called(connected, made, STARTS)
+        if not asked(start, file)
     )
 
 
-def trains_after(connected: Connected, start: Place, stops: Sequence[Place] = ()) -> bool:
+def trains_after(
+    connected: Connected,
+    start: cst.CSTNode,
+    file: int,
+    stops: Sequence[tuple[cst.CSTNode, int]] = (),
+) -> bool:
     """Whether more than a few training steps follow a call, and come before any of the stops."""
-    if any(_is_in_every_step(connected, one) for one in (start, *stops)):
-        return _is_long(connected, start)
-    starts = list(_ways_to(start))
+    evaluation = connected.evaluation
+    if any(_is_in_every_step(connected, *one) for one in ((start, file), *stops)):
+        return _is_in_every_step(connected, start, file, most=FEW)
+    starts = [*leading_to(evaluation, start, file)]
+    ends = [(unit_around(evaluation, *stop), stop[0]) for stop in stops]
+    for loop, home in _loops(connected):
+        if any(evaluation.index(home).inside(stop, loop) for stop, at in stops if at == home):
+            continue
+        for unit, here in leading_to(evaluation, loop, home):
+            order = unit.module.index.order
+            for other, begin in starts:
+                if (
+                    unit is other
+                    and order(begin) < order(here)
+                    and not any(
+                        order(begin) < order(end) < order(here)
+                        for where, end in ends
+                        if where is unit
+                    )
+                ):
+                    return True
+    return False
+
+
+def _trains_inside(connected: Connected, block: cst.With, file: int) -> bool:
+    if _is_in_every_step(connected, block, file):
+        return _is_in_every_step(connected, block, file, most=FEW)
     return any(
-        _follows(place, one, stops)
+        unit.at.file == file and unit.module.index.inside(node, block.body)
         for loop in _loops(connected)
-        if not any(loop.unit.module.index.inside(stop.node, loop.node) for stop in stops)
-        for place in _ways_to(loop)
-        for one in starts
+        for unit, node in leading_to(connected.evaluation, *loop)
     )
 
 
-def place(connected: Connected, node: cst.CSTNode, file: int) -> Place:
-    """Return a node of a file as a place."""
-    return Place(node, unit_around(connected.evaluation, node, file))
-
-
-def _trains_inside(connected: Connected, block: Place) -> bool:
-    if _is_in_every_step(connected, block):
-        return _is_long(connected, block)
-    assert isinstance(block.node, cst.With)
-    return any(
-        one.unit.at.file == block.unit.at.file
-        and one.unit.module.index.inside(one.node, block.node.body)
-        for loop in _loops(connected)
-        for one in _ways_to(loop)
-    )
-
-
-def _is_in_every_step(connected: Connected, one: Place) -> bool:
-    return connected.frequencies.of(one.node, one.unit.at.file).in_every_step
-
-
-def _is_long(connected: Connected, one: Place) -> bool:
-    """Whether the loop whose steps something is part of makes more than a few."""
-    loop = connected.frequencies.of(one.node, one.unit.at.file).loop
-    return loop is None or not _is_short(connected, loop)
+def _is_in_every_step(
+    connected: Connected, node: cst.CSTNode, file: int, most: int | None = None
+) -> bool:
+    """Whether a node runs in every training step, of which there are more than so many."""
+    frequency = connected.frequencies.of(node, file)
+    is_short = most and frequency.loop is not None and _is_short(connected, frequency.loop)
+    return frequency.in_every_step and not is_short
 
 
 def _is_short(connected: Connected, loop: At) -> bool:
@@ -96,58 +93,32 @@ def _is_short(connected: Connected, loop: At) -> bool:
     return turns is not None and turns <= FEW
 
 
-def _loops(connected: Connected) -> Iterator[Place]:
+def _loops(connected: Connected) -> Iterator[tuple[cst.CSTNode, int]]:
     """Yield the loops that take more than a few training steps."""
     frequencies = connected.frequencies
     for loop in frequencies.loops:
         if frequencies.rate_of(loop) is Rate.STEP and not _is_short(connected, loop):
-            yield place(connected, connected.evaluation.node(loop), loop.file)
+            yield connected.evaluation.node(loop), loop.file
 
 
-def _ways_to(one: Place) -> Iterator[Place]:
-    """Yield a place and the calls that lead to it."""
-    found, seen = [one], set[At]()
-    for each in found:
-        yield each
-        if each.unit.at not in seen:
-            seen.add(each.unit.at)
-            found += [Place(call, unit) for unit, call in each.unit.callers.values()]
-
-
-def _follows(one: Place, start: Place, stops: Sequence[Place]) -> bool:
-    """Whether a place comes after a start, with no stop between."""
-    if one.unit is not start.unit:
-        # what a module does when it is imported comes before what its functions do
-        is_module = isinstance(start.unit.node, cst.Module)
-        return is_module and not stops and not one.unit.callers
-    ends = [stop.order for stop in stops if stop.unit is start.unit]
-    return start.order < one.order and not any(start.order < end < one.order for end in ends)
-
-
-def _is_asked(connected: Connected, one: Place) -> bool:
-    return on_request(connected, one.node, one.unit.at.file)
-
-
-def _entered(connected: Connected, made: At) -> Iterator[Place]:
+def _entered(connected: Connected, made: At) -> Iterator[tuple[cst.With, int]]:
     """Yield the ``with`` statements that an object is given."""
     for file, module in enumerate(connected.files.modules):
         for statement in module.index.of(cst.With):
-            for item in statement.items:
-                value = connected.evaluation.value(item.item)
-                if any(isinstance(one, Object) and one.call == made for one in value):
-                    yield place(connected, statement, file)
+            value = [
+                one for item in statement.items for one in connected.evaluation.value(item.item)
+            ]
+            if any(isinstance(one, Object) and one.call == made for one in value):
+                yield statement, file
 
 
-def _called(connected: Connected, made: At, names: Sequence[str]) -> list[Place]:
-    """Return the calls of methods of an object."""
-    found: list[Place] = []
+def _called(
+    connected: Connected, made: At, names: Sequence[str]
+) -> Iterator[tuple[cst.CSTNode, int]]:
+    """Yield the calls of methods of an object."""
     for file, module in enumerate(connected.files.modules):
         for name in (each for word in names for each in module.index.named.get(word, ())):
-            func = module.parent(name)
-            call = func and module.parent(func)
-            if isinstance(func, cst.Attribute) and isinstance(call, cst.Call):
-                for one in connected.evaluation.value(func):
-                    owner = one.owner if isinstance(one, Method) else None
-                    if isinstance(owner, Object) and owner.call == made:
-                        found.append(place(connected, call, file))
-    return found
+            for one in connected.evaluation.value(module.parent(name)):
+                owner = one.owner if isinstance(one, Method) else None
+                if isinstance(owner, Object) and owner.call == made:
+                    yield name, file
