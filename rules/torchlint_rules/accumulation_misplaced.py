@@ -37,9 +37,8 @@ by the number of batches (TL607b), else the gradient is that many times what it 
 - Steps of an optimizer that gets its gradients in the same turns only.
 - Conditions on what the loop does not count, such as the epoch, and windows of one batch.
 - Steps that touch `.grad` themselves: the gradients of each batch may be kept elsewhere.
-- TL607b: losses that are summed or divided by anything, and files that multiply or divide by the
-  number of batches, such as for a learning rate.
-- Loops under `accelerator.accumulate(...)`, where the framework does all of it.
+- TL607b: losses that are no mean or are divided by anything, and files that multiply or divide by
+  the number of batches, such as for a learning rate.
 
 Where it is not seen that the condition counts the turns of the loop, where another condition
 decides as well, and under a framework, it is information.
@@ -76,9 +75,8 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
-from torchlint.training.accumulation import accumulations
+from torchlint.training.accumulation import Share, accumulations, share
 from torchlint.training.optimizers import clears, clips
-from torchlint.training.shares import Share, share
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
@@ -95,39 +93,38 @@ def accumulation_misplaced(script: Script) -> Iterator[Finding]:
     """Find gradients that are dropped, clipped or left whole while they are accumulated."""
     for found in accumulations(script.connected.steps):
         region = found.region
-        if region.touches_gradients or not found.is_by_hand:
+        if region.touches_gradients:
             continue
+        each = [one for one in region.members if found.in_each_turn(one)]
         dropped = [
-            one
-            for one in region.of(Role.ZERO_GRAD)
-            if clears(region, one, found.step) and found.in_each_turn(one)
+            one for one in each if one.role is Role.ZERO_GRAD and clears(region, one, found.step)
         ]
-        here = [one for one in dropped if one.file == script.file]
-        yield from (wasted(script, found, one, is_only=len(dropped) == 1) for one in here)
+        for one in dropped:
+            if one.file == script.file:
+                yield wasted(script, found, one, is_only=len(dropped) == 1)
         if not dropped and found.backward.file == script.file:
             yield from whole(script, found)
-        for one in region.of(Role.CLIP):
-            is_each = found.in_each_turn(one) and found.comes_after(one)
-            if one.file == script.file and is_each and clips(region, one, found.step):
+        for one in each[each.index(found.backward) :]:
+            is_clip = one.role is Role.CLIP and clips(region, one, found.step)
+            if is_clip and one.file == script.file:
                 yield clipped(script, found, one)
 
 
-def is_certain(script: Script, found: Accumulation, member: Member) -> bool:
-    """Whether nothing but the turns decides how often a member runs."""
-    return found.known and not found.region.conditions(member) and not script.frameworks
+def severity(script: Script, found: Accumulation, member: Member) -> Severity | None:
+    """Information where more than the turns decides how often a member runs, or may do so."""
+    is_certain = found.known and not member.conditions and not script.frameworks
+    return None if is_certain else Severity.INFO
 
 
 def wasted(script: Script, found: Accumulation, one: Member, *, is_only: bool) -> Finding:
     """The gradients are dropped in each turn."""
-    module = script.module
-    step = found.step_code
-    until = f"until `{found.code(found.test)}`" if found.test else "until its loop has ended"
+    until = f"until `{found.code(found.test.test)}`" if found.test else "until its loop has ended"
     return Finding(
         one.node,
-        f"`{module.brief(one.node)}` in every turn drops what `{step}` waits for {until}: "
-        "only the last of those batches counts",
+        f"`{script.module.brief(one.node)}` in every turn drops what `{found.step_code}` waits for "
+        f"{until}: only the last of those batches counts",
         fix(script, found, one) if is_only and not script.frameworks else None,
-        None if is_certain(script, found, one) else Severity.INFO,
+        severity(script, found, one),
         help="Drop the gradients after the step, under its condition."
         if found.test
         else "Drop the gradients once, before the loop.",
@@ -144,18 +141,15 @@ def fix(script: Script, found: Accumulation, one: Member) -> Fix | None:
     if share(found) is not Share.DIVIDED:
         return None
     rewrites: list[Rewrite] = [DeleteStatement(drop)]
-    if found.loop is not None:
-        loop = found.loop[1]
-    else:
-        loop = region.node
-        assert isinstance(loop, (cst.For, cst.While))
+    loop = region.evaluation.node(found.loop) if found.loop else region.node
+    assert isinstance(loop, (cst.For, cst.While))
+    if found.loop is None:
         last = end_of_step(script, found, loop)
         if last is None:
             return None
         others = [each for each in region.of(Role.ZERO_GRAD) if each is not one]
         if not any(clears(region, each, found.step) for each in others):
             rewrites.append(InsertAfter(last, code))
-    assert isinstance(loop, (cst.For, cst.While))
     if not comes_before(script, loop, code):
         rewrites.append(InsertBefore(loop, code))
     return Fix("Drop them once for all of the batches", Safety.UNSAFE, tuple(rewrites), CHANGES)
@@ -165,41 +159,32 @@ def end_of_step(
     script: Script, found: Accumulation, loop: cst.For | cst.While
 ) -> cst.BaseStatement | None:
     """Return the last statement under the condition that steps, or updates a scaler."""
-    module = script.module
-    guard = next(
-        a for a in module.index.ancestors(found.step.node) if module.parent(a) is loop.body
-    )
+    index = script.module.index
+    guard = next(one for one in loop.body.body if index.inside(found.step.node, one))
     if not isinstance(guard, cst.If) or not isinstance(guard.body, cst.IndentedBlock):
         return None
-    ends = [*found.steps, *found.region.of(Role.UPDATE)]
-    last = None
-    for line in guard.body.body:
-        if any(module.index.inside(one.node, line) for one in ends if one.file == script.file):
-            last = line
-    return last
+    ends = [one for one in (*found.steps, *found.region.of(Role.UPDATE)) if len(one.path) == 1]
+    lines = [line for line in guard.body.body if any(index.inside(one.node, line) for one in ends)]
+    return lines[-1] if lines else None
 
 
 def comes_before(script: Script, loop: cst.CSTNode, code: str) -> bool:
     """Whether the statement before a loop is this code already."""
-    block = script.module.parent(loop)
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-        return False
-    place = next(i for i, one in enumerate(block.body) if one is loop)
-    return place > 0 and script.module.code(block.body[place - 1]).strip() == code
+    block = list(getattr(script.module.parent(loop), "body", (loop,)))
+    before = block[: block.index(loop)]
+    return bool(before) and script.module.code(before[-1]).strip() == code
 
 
 def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
     """TL607b: each batch gives its whole loss."""
-    how = Share.UNKNOWN if script.frameworks or found.every is None else share(found)
-    if how in (Share.WHOLE, Share.LIKELY):
-        assert found.every is not None
-        every, step = found.code(found.every), found.step_code
-        is_plain = how is Share.WHOLE and is_certain(script, found, found.backward)
+    how = share(found)
+    if found.every is not None and not script.frameworks and how in (Share.WHOLE, Share.LIKELY):
+        every, level = found.code(found.every), severity(script, found, found.backward)
         yield Finding(
             found.backward.node,
             f"`{script.module.brief(found.backward.node)}` adds the gradient of a whole loss "
-            f"{every} times before `{step}`: the loss is not divided by `{every}`",
-            severity=Severity.WARNING if is_plain else Severity.INFO,
+            f"{every} times before `{found.step_code}`: the loss is not divided by `{every}`",
+            severity=level or (Severity.INFO if how is Share.LIKELY else Severity.WARNING),
             case="b",
             help=f"Divide the loss by `{every}` before the backward pass, if it is a mean.",
         )
@@ -207,12 +192,11 @@ def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
 
 def clipped(script: Script, found: Accumulation, one: Member) -> Finding:
     """TL607c: what has been added up so far is clipped in each turn."""
-    is_plain = is_certain(script, found, one)
     return Finding(
         one.node,
         f"`{dotted(one.node.func)}` clips what has been added up so far in every turn, and "
         f"`{found.step_code}` waits for more",
-        severity=Severity.WARNING if is_plain else Severity.INFO,
+        severity=severity(script, found, one) or Severity.WARNING,
         case="c",
         help="Clip once, right before the step.",
     )

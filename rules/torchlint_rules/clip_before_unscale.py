@@ -41,15 +41,12 @@ the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides befor
 - Clipping in the branch that does not scale, or where the scaler is told to be off, and steps that
   ask for the scale (`scaler.get_scale()`): they may divide by hand.
 
-Also reported: `unscale_` after the clipping; functions that clip; and gradients clamped one by one
-(`p.grad.clamp_()`).  It is information where an option has to switch the scaler on, and under a
-framework.
+Information where an option has to switch the scaler on, and under a framework.
 
 ## Fix safety
 Unsafe: training changes, as it is meant to.  `unscale_` may be called once for each optimizer
-between two updates, so there is a fix only where the clipping, the step and the update surely run
-together: the step stands in the same block as the clipping or the condition around it, the update
-follows, and nothing in between leaves the block.  There is none where a framework is imported.
+between two updates, so there is a fix only where the clipping, the step and the update are lines
+of one block, and nothing in between leaves it.  There is none where a framework is imported.
 
 ## Evidence
 `torchlint bench TL503` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -76,63 +73,69 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement, InsertBefore
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
-from torchlint.training.scaling import ScaledClip, is_off, scaled_clips, scaler_of
+from torchlint.training.scaling import is_off, scaled_clips
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from torchlint.edits.rewrites import Rewrite
+    from torchlint.training.scaling import ScaledClip
     from torchlint.training.script import Script
-    from torchlint.training.steps import Member
+
+LEAVES = (cst.Return, cst.Break, cst.Continue)
 
 
 def clip_before_unscale(script: Script) -> Iterator[Finding]:
     """Find gradients that are clipped while they are scaled."""
     for found in scaled_clips(script.connected.steps):
-        file, place = found.place
-        if file != script.file:
+        if found.step.file != script.file:
             continue
         scaler = dotted(found.step.node.func).rpartition(".")[0]
-        late = found.late is not None
         unscale = f"`{scaler}.unscale_({script.module.code(found.step.node.args[0].value)})`"
         is_plain = is_off(script.connected.evaluation, found.step.by) is False
         yield Finding(
-            place,
-            f"`{script.module.brief(place)}` clips gradients that `{scaler}` has scaled: {unscale} "
-            f"{'comes only after it' if late else 'is missing'}",
+            found.place,
+            f"`{script.module.brief(found.place)}` clips gradients that `{scaler}` has scaled: "
+            f"{unscale} {'comes only after it' if found.late else 'is missing'}",
             None if script.frameworks else fix(script, found, scaler),
             None if is_plain and not script.frameworks else Severity.INFO,
-            help=f"{'Move' if late else 'Call'} {unscale} once before the clipping, in each step.",
+            help=f"{'Move' if found.late else 'Call'} {unscale} once before the clipping, in each "
+            "step.",
         )
 
 
 def fix(script: Script, found: ScaledClip, scaler: str) -> Fix | None:
-    """Return the unscaling before the clipping, where both run as often as the step."""
-    step = found.at(found.step)
-    block = block_of(script, found.step.node) if step is found.step.node else ()
-    first = place_in(script, block, found.place[1])
-    last = place_in(script, block, found.step.node)
-    if first is None or last is None or leaves(script, block[first:last]):
+    """Return the unscaling before the clipping, where both run as often as step and update."""
+    module = script.module
+    roles = [one.role for one in found.after]
+    if Role.UPDATE not in roles or Role.BACKWARD in roles[: roles.index(Role.UPDATE)]:
         return None
-    optimizers = stepped(script, found, block[last:])
-    rewrites: list[Rewrite] = []
-    if found.late is not None:
-        line = line_of(script, found.late.node)
-        is_here = line is not None and any(line is one for one in block)
-        argument = script.module.code(found.late.node.args[0].value) if is_here else ""
-        if line is None or optimizers != [argument]:
-            return None
-        rewrites.append(DeleteStatement(line))
-    if not optimizers:
+    ends = [one for one in found.after[: roles.index(Role.UPDATE) + 1]
+            if one.role in (Role.STEP, Role.UNSCALE, Role.UPDATE)]  # fmt: skip
+    block = list(getattr(module.parent(module.statement(found.step.node)), "body", ()))
+    lines = [line_of(script, one.node) for one in ends]
+    clip = next((line for line in block if module.index.inside(found.place, line)), None)
+    if clip is None or any(line not in block for line in lines):
         return None
-    code = "\n".join(f"{scaler}.unscale_({one})" for one in optimizers)
+    between = block[block.index(clip) : block.index(lines[-1])]
+    if any(True for one in between for kind in LEAVES for _ in module.index.below(one, kind)):
+        return None
+    given = {role: list(dict.fromkeys(module.code(one.node.args[0].value) for one in ends
+                                      if one.role is role))
+             for role in (Role.STEP, Role.UNSCALE)}  # fmt: skip
+    optimizers = given[Role.STEP]
+    if (found.late and given[Role.UNSCALE] != optimizers) or any("(" in one for one in optimizers):
+        return None
     return Fix(
         "Unscale the gradients before they are clipped",
         Safety.UNSAFE,
-        (InsertBefore(block[first], code), *rewrites),
+        (
+            InsertBefore(clip, "\n".join(f"{scaler}.unscale_({one})" for one in optimizers)),
+            *(DeleteStatement(line) for one, line in zip(ends, lines, strict=True)
+              if one.role is Role.UNSCALE and line),
+        ),
         changes="gradients are clipped at their true size",
-    )
+    )  # fmt: skip
 
 
 def line_of(script: Script, call: cst.Call) -> cst.SimpleStatementLine | None:
@@ -142,60 +145,3 @@ def line_of(script: Script, call: cst.Call) -> cst.SimpleStatementLine | None:
     if isinstance(small, cst.Expr | cst.Assign) and isinstance(line, cst.SimpleStatementLine):
         return line if len(line.body) == 1 else None
     return None
-
-
-def block_of(script: Script, call: cst.Call) -> Sequence[cst.BaseStatement]:
-    """Return the statements of the block that a call is a line of; none if it is no line."""
-    line = line_of(script, call)
-    match None if line is None else script.module.parent(line):
-        case cst.IndentedBlock(body=body) | cst.Module(body=body):
-            return body
-    return ()
-
-
-def place_in(script: Script, block: Sequence[cst.BaseStatement], node: cst.CSTNode) -> int | None:
-    """Return which statement of a block holds a node."""
-    inside = script.module.index.inside
-    return next((n for n, statement in enumerate(block) if inside(node, statement)), None)
-
-
-def leaves(script: Script, statements: Sequence[cst.BaseStatement]) -> bool:
-    """Whether the statements may end before the last of them: the update would not be reached."""
-    index = script.module.index
-    for statement in statements:
-        if any(index.below(statement, cst.Return)):
-            return True
-        for kind in (cst.Break, cst.Continue):
-            for node in index.below(statement, kind):
-                loops = (a for a in index.ancestors(node) if isinstance(a, cst.For | cst.While))
-                if not index.inside(next(loops), statement):
-                    return True
-    return False
-
-
-def stepped(
-    script: Script, found: ScaledClip, statements: Sequence[cst.BaseStatement]
-) -> list[str]:
-    """Return the optimizers stepped from here until the update; empty if not sure."""
-    optimizers: list[str] = []
-    done = False
-    for statement in statements:
-        for one in found.region.members:
-            call = found.at(one)
-            if call is None or not script.module.index.inside(call, statement):
-                continue
-            plain = line_of(script, one.node) is statement
-            if one.role is Role.UPDATE and plain:
-                return list(dict.fromkeys(optimizers))
-            if one.role is Role.BACKWARD and scaler_of(found.region, one) is not None:
-                done = True
-            if one.role is Role.STEP and one.by and not done:
-                if not plain or not is_name(one):
-                    return []
-                optimizers.append(script.module.code(one.node.args[0].value))
-    return []
-
-
-def is_name(step: Member) -> bool:
-    """Whether the optimizer of a step is spoken of by a name, or an attribute of one."""
-    return bool(dotted(step.node.args[0].value))

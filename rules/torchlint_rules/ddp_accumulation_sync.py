@@ -73,11 +73,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.values import Nothing, Object, Truth
 from torchlint.syntax.chains import dotted
 from torchlint.training.accumulation import accumulations
-from torchlint.training.optimizers import clears
-from torchlint.training.replicas import is_under_no_sync, replicated, speaks_of_sync
+from torchlint.training.between import enclosing
+from torchlint.training.effects import unit_around
+from torchlint.training.optimizers import clears, made
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
@@ -85,7 +89,10 @@ if TYPE_CHECKING:
 
     from torchlint.training.accumulation import Accumulation
     from torchlint.training.script import Script
-    from torchlint.training.steps import Member
+    from torchlint.training.steps import Member, Region
+
+REPLICATED = "torch.nn.parallel.DistributedDataParallel"
+SWITCHES = ("no_sync", "require_backward_grad_sync")
 
 
 def ddp_accumulation_sync(script: Script) -> Iterator[Finding]:
@@ -95,30 +102,53 @@ def ddp_accumulation_sync(script: Script) -> Iterator[Finding]:
     for found in accumulations(script.connected.steps):
         if found.backward.file != script.file or found.passes == 1 or uses_each(found):
             continue
-        forward = replicated(found)
+        region = found.region
+        runs = region.of(Role.FORWARD)
+        forward = next((one for one in runs if found.in_each_turn(one)
+                        and any(averages(region, each) for each in one.owner)), None)  # fmt: skip
         is_engine = any(arg.keyword is None for arg in found.backward.node.args)
         if forward is None or is_engine:  # an engine's own backward averages by its own rules
             continue
-        outside = is_outside(found, forward)
-        if outside or not speaks_of_sync(found.region):
+        covered = [is_under_no_sync(region, one) for one in (found.backward, *runs)]
+        outside = covered[0] and not any(covered[1:])
+        if outside or not any(any(region.speaks_of(word)) for word in SWITCHES):
             yield finding(script, found, forward, outside=outside)
 
 
 def uses_each(found: Accumulation) -> bool:
     """Whether each turn reads, clips, drops or steps by the gradients."""
     region = found.region
-    roles = (Role.CLIP, Role.ZERO_GRAD, Role.STEP)
-    each = [one for one in region.of(*roles) if found.in_each_turn(one)]
-    uses = (one.role is not Role.ZERO_GRAD or clears(region, one, found.step) for one in each)
-    return region.touches_gradients or any(uses)
-
-
-def is_outside(found: Accumulation, forward: Member) -> bool:
-    """Whether the backward pass is under `no_sync()`, but not the forward pass."""
-    region = found.region
-    return is_under_no_sync(region, found.backward) and not any(
-        is_under_no_sync(region, one) for one in (forward, *region.of(Role.FORWARD))
+    return region.touches_gradients or any(
+        one.role in (Role.CLIP, Role.STEP)
+        or (one.role is Role.ZERO_GRAD and clears(region, one, found.step))
+        for one in region.members
+        if found.in_each_turn(one)
     )
+
+
+def averages(region: Region, one: object) -> bool:
+    """Whether it is a replicated model that `no_sync()` is for."""
+    if not isinstance(one, Object):
+        return False
+    if one.kind != REPLICATED:
+        held = region.evaluation.inside(one)
+        return held != (one,) and any(averages(region, each) for each in held)
+    given = made(region.evaluation, one).get("static_graph")
+    return given is None or all(each in (Truth(False), Nothing()) for each in given.value)
+
+
+def is_under_no_sync(region: Region, member: Member) -> bool:
+    """Whether a member runs under ``with model.no_sync():``, as its function shows."""
+    evaluation, file = region.evaluation, member.file
+    unit = unit_around(evaluation, member.node, file)
+    for block in enclosing(evaluation, member.node, unit.node, file):
+        for item in block.items:
+            bound = [one.value for one in evaluation.bindings(item.item)]
+            nodes = [item.item, *(one for one in bound if one is not None)]
+            names = (name for one in nodes for name in evaluation.index(file).below(one, cst.Name))
+            if any(name.value == "no_sync" for name in names):
+                return True
+    return False
 
 
 def finding(script: Script, found: Accumulation, forward: Member, *, outside: bool) -> Finding:

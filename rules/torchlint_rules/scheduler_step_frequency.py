@@ -41,14 +41,13 @@ that is moved on once in each epoch never gets farther than its warm-up.
   their own.
 - Optimizers that have stepped before: earlier in the same turn, before the loop, or in a call that
   gets the optimizer in the same turn and is not seen.
-- Steps under a condition that may not hold in the first turn, loops of nothing else, which catch up
-  with a training that is resumed, and schedulers whose `last_epoch` is set by hand.
+- Steps under a condition that may not hold in the first turn, and schedulers whose `last_epoch` is
+  set by hand.
 - Projects that pin a torch older than 1.1.
 - TL605: schedules that something else moves on as well, or may.
 
-Information: what is not seen for certain (which scheduler or optimizer it is, whether the caller or
-a framework has its own order), a `get_lr` that begins at 0, steps outside of loops, and projects
-whose torch is older than 1.1.
+Information: what is not seen for certain (which scheduler or optimizer it is, whether a framework
+has its own order), a `get_lr` of a class of the project, and steps outside of loops.
 
 ## Fix safety
 There is no fix: the line has to move behind a loop, and what is logged and saved between the two
@@ -66,7 +65,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from packaging.version import Version
 
 from torchlint.rule import Finding, Severity
@@ -77,8 +75,6 @@ from torchlint.training.frequency import Rate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.semantics.values import Value
-    from torchlint.training.schedules import Early
     from torchlint.training.script import Script
 
 SINCE = Version("1.1")  # the first learning rate is set as a scheduler is made
@@ -90,16 +86,24 @@ CHANGING = frozenset(
 
 def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
     """Find schedulers that are moved on before the optimizer has stepped, or too seldom."""
-    target = script.settings.target
-    if target is not None and target < SINCE and not script.settings.floor:
+    if not script.settings.may_be(SINCE):
         return
     schedules = script.connected.schedules
-    for call in schedules.moves(script.file):
-        assert isinstance(call.func, cst.Attribute)
-        value, frequency = script.value(call.func.value), script.frequency(call)
-        early = schedules.early(call, script.file)
+    for call, value in schedules.moves(script.file):
+        frequency, code = script.frequency(call), script.module.brief(call)
+        early = schedules.early(call, value, script.file)
         if early is not None:
-            yield before(script, call, early, value)
+            is_unused = all(isinstance(one, Object) and one.kind in CHANGING for one in value)
+            unused = ", and its first learning rate is never used" if is_unused else ""
+            where = "right after the optimizer's" if early.in_step else "at the end of the epoch"
+            yield Finding(
+                call,
+                f"`{code}` comes before the first step of the optimizer: the schedule runs one "
+                f"step early{unused}",
+                severity=None if early.known and not script.frameworks else Severity.INFO,
+                case="b",
+                help=f"Call it {where}.",
+            )
         elif (
             frequency.rate is Rate.EPOCH
             and schedules.counts_batches(value)
@@ -107,26 +111,7 @@ def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
         ):
             yield Finding(
                 call,
-                f"`{script.module.brief(call)}` moves a schedule on once an epoch that counts the "
-                "batches of a loader",
+                f"`{code}` moves a schedule on once an epoch that counts the batches of a loader",
                 severity=None if frequency.certain and not script.frameworks else Severity.INFO,
                 help="Call it in each step, after the optimizer's.",
             )
-
-
-def before(script: Script, call: cst.Call, early: Early, value: Value) -> Finding:
-    """TL605b: a step of a scheduler that comes before the optimizer's."""
-    where = "right after the optimizer's" if early.in_step else "at the end of the epoch"
-    is_unused = all(isinstance(one, Object) and one.kind in CHANGING for one in value)
-    is_newer = script.settings.may_be(SINCE)
-    is_known = early.known and is_newer and not script.frameworks
-    note = "" if is_newer else "; before torch 1.1, this order was right"
-    unused = ", and its first learning rate is never used" if is_unused else ""
-    return Finding(
-        call,
-        f"`{script.module.brief(call)}` comes before the first step of the optimizer: the schedule "
-        f"runs one step early{unused}{note}",
-        severity=None if is_known else Severity.INFO,
-        case="b",
-        help=f"Call it {where}.",
-    )

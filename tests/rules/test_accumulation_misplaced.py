@@ -77,13 +77,6 @@ def script(  # noqa: PLR0917 - the parts of the loop, in their order
             script(ZERO, backward="loss.backward()\nkept = model.weight.grad"),
             id="gradients are kept by hand",
         ),
-        pytest.param(
-            script(
-                "with accelerator.accumulate(model):\n    optimizer.zero_grad()",
-                head="import accelerate",
-            ),
-            id="the framework accumulates",
-        ),
         pytest.param(script(share="", step=RIGHT, head="rate = 0.1 * k"), id="a rate for the sum"),
         pytest.param(
             script(share="", step=RIGHT).replace("x), y)", "x), y, reduction='sum')"), id="a sum"

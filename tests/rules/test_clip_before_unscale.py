@@ -240,13 +240,6 @@ UNSCALE = "scaler.unscale_(optimizer)"
             ),
             id="two optimizers share the gradients",
         ),
-        pytest.param(
-            scaled(CLIP, "scaler.step(args.d)", scaled(CLIP, STEP)),
-            scaled(
-                "scaler.unscale_(args.d)", CLIP, "scaler.step(args.d)", scaled(UNSCALE, CLIP, STEP)
-            ),
-            id="two losses, one after the other",
-        ),
     ],
 )
 def test_fixes(before, after):

@@ -107,12 +107,6 @@ WARNED = {
     "a class that is one": train(
         made=made("Own(optimizer, 3)"), top="class Own(StepLR):\n    pass\n"
     ),
-    "rates in an exponent": train(
-        made=made("Rates(optimizer)"), top=RATES.format("[r * 2 ** (self.last_epoch / 9)]")
-    ),
-    "rates that begin at 1": train(
-        made=made("Rates(optimizer)"), top=RATES.format("[r * (self.last_epoch + 1) / 9]")
-    ),
     "of transformers": train(made=made("linear(optimizer, 1, 2)"), top=TRANSFORMERS),
     "what is no optimizer steps": train(f"env.step(action)\n{EARLY}"),
     "a function steps later": train(f"def closure():\n    optimizer.step()\n{EARLY}"),
@@ -139,9 +133,6 @@ INFORMED = {
     "no loop around": METHODS.replace("for self.epoch in range(9)", "if True"),
     "a framework has its own order": train(top="import accelerate"),
     "what is not seen gets the optimizer": train(made=f"{MADE}\nwarm(optimizer)"),
-    "another way to it is right": METHODS
-    + "\n    def again(self):\n        self.optimizer.step()\n        self.run()\n",
-    "an option that an object keeps": OPTION,
     "only parameters": train(made="").replace("args)", "optimizer, scheduler)"),
 }
 SILENT = {
@@ -164,9 +155,10 @@ SILENT = {
     "the steps are not seen": train(f"{MOVE}\nrun(model)"),
     "only another optimizer steps": train(EARLY.replace("optimizer.step", "other.step"), OTHER),
     "in another branch": train(f"if args.a:\n    {MOVE}\nelse:\n    optimizer.step()"),
-    "only after errors": train(f"try:\n    load()\nexcept OSError:\n    {MOVE}\n{STEPS}"),
     "what an object keeps has stepped": KEEPS.replace("before = None", "model.optimizer.step()"),
-    "a method changes the option": f"{OPTION}        self.args = self.next_args()\n",
+    "another way to it is right": METHODS
+    + "\n    def again(self):\n        self.optimizer.step()\n        self.run()\n",
+    "an option that is not seen": OPTION,
     "it asks for all there is": OPTION.replace("self.args.decay", "ready(self)"),
     "it asks for the epoch": OPTION.replace("self.args.decay", "self.epoch"),
 }
@@ -219,7 +211,7 @@ def test_on_an_older_torch_that_is_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("given", "is_found"),
-    [("args.decay", True), ("True", True), ("epoch > 3", False), ("ready", False)],
+    [("args.decay", False), ("True", True), ("epoch > 3", False), ("ready", False)],
 )
 def test_a_parameter_decides_as_what_is_passed_for_it(given: str, is_found: bool) -> None:
     body = f"if decay:\n    {MOVE}\n{STEPS}"

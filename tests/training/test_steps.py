@@ -118,7 +118,7 @@ def train(model, params, loader, k):
 def test_accumulation(body, found):
     source = ACCUMULATES.format(textwrap.indent(body, " " * 8).strip())
     results = [
-        f"{one.code(one.test) if one.test else 'loop'}: {one.every and one.code(one.every)}"
+        f"{one.code(one.test.test) if one.test else 'loop'}: {one.every and one.code(one.every)}"
         for one in accumulations(steps(source))
     ]
     assert results == ([found] if found else [])

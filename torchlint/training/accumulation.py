@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Number
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.tables.torch_classes import kind_of
+from torchlint.semantics.values import Guess, Method, Number, Object, Tensor, Text
 from torchlint.syntax.scopes import Bind
-from torchlint.training.optimizers import clears, trains
+from torchlint.training.optimizers import clears, made, trains
 from torchlint.training.steps import Role, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
+    from torchlint.semantics.values import At
     from torchlint.training.between import Condition
     from torchlint.training.steps import Member, Region, Steps
 
 _DEPTH = 6
+_LOSSES = ("_loss", "cross_entropy", "kl_div")
+_SCALES = (cst.Divide, cst.Multiply, cst.DivideAssign, cst.MultiplyAssign)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,71 +38,51 @@ class Accumulation:
     """
 
     region: Region
-    step: Member
-    steps: tuple[Member, ...]  # all that wait with it
+    steps: tuple[Member, ...]  # all of the optimizer
     backward: Member
-    test: cst.BaseExpression | None
-    loop: tuple[int, cst.CSTNode] | None
+    test: Condition | None
+    loop: At | None
     every: cst.BaseExpression | None
-    file: int  # of the test, or of the loop
     known: bool
+
+    @property
+    def step(self) -> Member:
+        """The first step of the optimizer."""
+        return self.steps[0]
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the code of the test, or of how many passes there are."""
-        return self.region.evaluation.module(self.file).brief(node)
+        where = self.loop or self.test
+        assert where is not None
+        return self.region.evaluation.module(where.file).brief(node)
 
     @property
     def step_code(self) -> str:
         """The code of the optimizer's step."""
         return self.region.evaluation.module(self.step.file).brief(self.step.node)
 
-    @property
-    def is_by_hand(self) -> bool:
-        """Whether no framework does all of it: ``with accelerator.accumulate(model):``."""
-        evaluation = self.region.evaluation
-        for file, scope in self.region.scopes:
-            index = evaluation.index(file)
-            for name in index.named.get("accumulate", ()):
-                call = index.parent(index.parent(name) or name)
-                is_entered = call is not None and isinstance(index.parent(call), cst.WithItem)
-                if is_entered and index.inside(name, scope):
-                    return False
-        return True
-
     def in_each_turn(self, member: Member) -> bool:
         """Whether a member runs once for each backward pass, as far as conditions tell."""
         if self.loop is not None:
-            return _has(self.region.loops(member), self.loop)
-        if self.region.loops(member):
-            return False
-        evaluation = self.region.evaluation
-        return not any(_counted(evaluation, one) for one in self.region.conditions(member))
+            return self.loop in member.loops
+        return _is_in_each_turn(self.region.evaluation, member)
 
     @property
     def passes(self) -> int | None:
         """How many backward passes there are, None where nothing tells, or one by default."""
-        value = self.region.evaluation.value(self.every) if self.every else ()
-        numbers = [one for one in value if isinstance(one, Number)]
-        if len(numbers) != 1 or len(value) != 1 or numbers[0].value is None:
-            return None
-        return None if numbers[0].value == 1 and numbers[0].option else int(numbers[0].value)
-
-    def comes_after(self, member: Member) -> bool:
-        """Whether a member comes behind the backward pass."""
-        members = self.region.members
-        return members.index(member) > members.index(self.backward)
+        match self.region.evaluation.value(self.every):
+            case (Number(value=int() | float() as number, option=option),):
+                return None if number == 1 and option else int(number)
+        return None
 
 
 def accumulations(steps: Steps) -> Iterator[Accumulation]:
     """Yield what accumulates gradients."""
     for region in steps:
-        seen: list[Member] = []
         members = region.of(Role.STEP)
-        for step in members:
-            if any(same(step, one) for one in seen):
-                continue
-            seen.append(step)
-            mine = tuple(one for one in members if same(step, one))
+        while members:
+            mine = tuple(one for one in members if same(members[0], one))
+            members = [one for one in members if one not in mine]
             found = _under_a_condition(region, mine) or _behind_a_loop(region, mine)
             if found is not None:
                 yield found
@@ -105,183 +91,177 @@ def accumulations(steps: Steps) -> Iterator[Accumulation]:
 def _under_a_condition(region: Region, steps: tuple[Member, ...]) -> Accumulation | None:
     """``if (i + 1) % k == 0: optimizer.step()``."""
     evaluation = region.evaluation
-    windows = [_window(region, one) for one in steps]
-    if not windows or None in windows or any(region.loops(one) for one in steps):
+    counted = [_counted(evaluation, one) for one in steps]
+    if not all(counted) or any(one.loops for one in steps):
         return None
-    window = windows[0]
-    assert window is not None
-    condition, every = window
-    known = _turns(region, condition, every)
-    passes = _passes(region, steps)
-    is_apart = all(
-        not _holds(region, one, condition) or _holds(region, other, condition, negated=True)
-        for one in passes
-        for other in passes[:1]
-    )
-    free = [one for one in passes if not _holds(region, one, condition) and not region.loops(one)]
-    if not free or known is False or not is_apart or _is_one(evaluation, every):
+    condition, every = counted[0][0]
+    passes = [one for one in region.of(Role.BACKWARD) if trains(region, one, steps[0])]
+    known = _counts_turns(region, condition, every)
+    free = next((one for one in passes if _is_in_each_turn(evaluation, one)), None)
+    is_taken = any(one.test is condition.test for each in passes for one in each.conditions)
+    if free is None or is_taken or known is False:
         return None
-    taken = [(id(c.test), c.truth) for one in passes for c in region.conditions(one)]
-    if any(
-        _counted(evaluation, c) and (id(c.test), not c.truth) not in taken
-        for c in region.conditions(free[0])
-        if c.test is not condition.test
-    ):
-        return None
-    return Accumulation(
-        region,
-        steps[0],
-        steps,
-        free[0],
-        condition.test,
-        None,
-        every.right,
-        condition.file,
-        known=known is True,
-    )
+    found = Accumulation(region, steps, free, condition, None, every.right, known=known is True)
+    is_option = any(getattr(one, "option", None) for one in evaluation.value(every.right))
+    return None if found.passes == 1 and not is_option else found
+
+
+def _is_in_each_turn(evaluation: Evaluation, member: Member) -> bool:
+    return not member.loops and not _counted(evaluation, member)
 
 
 def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | None:
     """``for part in parts: loss(part).backward()``, and then ``optimizer.step()``."""
-    around = [region.loops(one) for one in steps]
-    places = {id(one): place for place, one in enumerate(region.members)}
-    for one in _passes(region, steps):
-        inner = region.loops(one)
-        if not inner or any(_has(each, inner[-1]) for each in around):
-            continue
-        after = [s for s in steps if places[id(s)] > places[id(one)] and not region.exclude(s, one)]
-        between = region.members[places[id(one)] : places[id(after[0])]] if after else ()
-        if any(
-            each.role is Role.ZERO_GRAD
-            and clears(region, each, steps[0])
-            and not _has(region.loops(each), inner[-1])
-            for each in between
-        ):
-            continue  # what the loop has added up is not what the step is by
-        if after and len(region.loops(after[0])) < len(inner):
-            file, loop = inner[-1]
-            return Accumulation(
-                region, after[0], steps, one, None, (file, loop), _turns_of(loop), file, known=True
-            )
-    return None
-
-
-def _passes(region: Region, steps: tuple[Member, ...]) -> list[Member]:
-    """Return the backward passes that give an optimizer its gradients."""
-    mine = [one.test for one in region.conditions(steps[0])]
-    several = any(
-        not same(one, steps[0]) and [each.test for each in region.conditions(one)] != mine
-        for one in region.of(Role.STEP)
-    )
-    found: list[Member] = []
+    places = {one: place for place, one in enumerate(region.members)}
     for one in region.of(Role.BACKWARD):
-        known = trains(region, one, steps[0])
-        if known or (known is None and not several):
-            found.append(one)
-    return found
-
-
-def _window(region: Region, step: Member) -> tuple[Condition, cst.BinaryOperation] | None:
-    """Return the condition on a number of turns that a step is under, and its remainder."""
-    for condition in region.conditions(step):
-        found = remainder(region.evaluation, condition.test, truth=condition.truth)
-        if found is not None:
-            return condition, found
+        loop = one.loops[-1] if one.loops and trains(region, one, steps[0]) else None
+        if loop is None or any(loop in step.loops for step in steps):
+            continue
+        after = [s for s in steps if places[s] > places[one] and not region.exclude(s, one)]
+        between = region.members[places[one] : places[after[0]]] if after else ()
+        is_dropped = any(  # then it is not the step of what the loop has added up
+            each.role is Role.ZERO_GRAD
+            and loop not in each.loops
+            and clears(region, each, steps[0])
+            for each in between
+        )
+        if after and not is_dropped and len(after[0].loops) < len(one.loops):
+            every = _turns_of(getattr(region.evaluation.node(loop), "iter", None))
+            return Accumulation(region, (after[0], *steps), one, None, loop, every, known=True)
     return None
+
+
+def _counted(evaluation: Evaluation, member: Member) -> list[tuple[Condition, cst.BinaryOperation]]:
+    """Return the conditions on a number of turns that a member is under, with the remainders."""
+    found = [(one, remainder(evaluation, one.test)) for one in member.conditions]
+    return [(one, modulo) for one, modulo in found if modulo is not None]
 
 
 def remainder(
-    evaluation: Evaluation, test: cst.CSTNode | None, *, truth: bool, depth: int = 0
+    evaluation: Evaluation, test: cst.CSTNode | None, depth: int = 0
 ) -> cst.BinaryOperation | None:
-    """Return ``(i + 1) % k`` of a test that holds where it is a number, else None."""
+    """Return ``(i + 1) % k`` of a test for it, through names, else None."""
+    inner: tuple[cst.CSTNode | None, ...] = ()
     match test:
-        case cst.Name() if depth < _DEPTH:
-            found = evaluation.bindings(test)
-            if len(found) == 1 and found[0].is_plain:
-                return remainder(evaluation, found[0].value, truth=truth, depth=depth + 1)
+        case cst.BinaryOperation(operator=cst.Modulo()):
+            return test
+        case cst.Name():
+            inner = tuple(one.value for one in evaluation.bindings(test) if one.is_plain)
         case cst.BooleanOperation(left=left, right=right):
-            return remainder(evaluation, left, truth=truth, depth=depth + 1) or remainder(
-                evaluation, right, truth=truth, depth=depth + 1
-            )
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return remainder(evaluation, inner, truth=not truth, depth=depth + 1)
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
-            if isinstance(operator, cst.Equal if truth else cst.NotEqual):
-                return _modulo(left) or _modulo(right)
-        case cst.BinaryOperation() if not truth:
-            return _modulo(test)
+            inner = (left, right)
+        case cst.UnaryOperation(expression=one):
+            inner = (one,)
+        case cst.Comparison(left=left, comparisons=[target]):
+            inner = (left, target.comparator)
+    found = (remainder(evaluation, one, depth + 1) for one in inner if depth < _DEPTH)
+    return next((one for one in found if one is not None), None)
+
+
+def _counts_turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> bool | None:
+    """Whether a remainder counts the turns of the region, None where that is not seen."""
+    index, loop = region.evaluation.index(condition.file), region.node
+    is_here = condition.file == region.file and index.inside(condition.test, loop)
+    names = list(index.below(every.left, cst.Name))
+    if not is_here or any(isinstance(index.parent(name), cst.Attribute) for name in names):
+        return None
+    bindings = [one for name in names for one in region.evaluation.bindings(name)]
+    if not isinstance(loop, (cst.For, cst.While)):
+        return None
+    return any(one.kind is not Bind.PARAMETER and index.inside(one.node, loop) for one in bindings)
+
+
+def _turns_of(over: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """``k`` of ``for i in range(k)``, or of ``for part in batch.chunk(k)``."""
+    match over:
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=turns)]):
+            return turns
+        case cst.Call(func=cst.Attribute(attr=cst.Name("chunk")), args=[first, *_]):
+            return first.value
+        case cst.Call(func=cst.Name("enumerate" | "zip"), args=[first, *_]):
+            return _turns_of(first.value)
     return None
 
 
-def _modulo(node: cst.BaseExpression) -> cst.BinaryOperation | None:
-    is_modulo = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
-    return node if is_modulo else None  # type: ignore[return-value]
+# -- what share of the loss each batch gives
 
 
-def _counted(evaluation: Evaluation, condition: Condition) -> bool:
-    """Whether a condition holds in some turns only, by their number."""
-    return any(
-        remainder(evaluation, condition.test, truth=truth) is not None for truth in (True, False)
-    )
+class Share(enum.Enum):
+    """How the loss of one backward pass stands to the loss of all; weaker ones come first."""
+
+    DIVIDED = enum.auto()  # by something: it may be right
+    UNKNOWN = enum.auto()
+    LIKELY = enum.auto()  # a mean, by what it seems to be
+    WHOLE = enum.auto()  # the mean of its own batch
 
 
-def _turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> bool | None:
-    """Whether a remainder counts the turns of the region, None where that is not seen."""
-    evaluation = region.evaluation
-    module = evaluation.module(condition.file)
-    index, loop = module.index, region.node
-    here = condition.file == region.file and index.inside(condition.test, loop)
-    if not here or not isinstance(loop, (cst.For, cst.While)):
-        return None
-    for name in index.below(every.left, cst.Name):
-        above = index.parent(name)
-        if isinstance(above, cst.Attribute):
-            changed = (one.target for one in index.of(cst.AugAssign))
-            code = module.code(above)
-            return (
-                any(isinstance(one, cst.Attribute) and module.code(one) == code for one in changed)
-                or None
-            )
-        bindings = evaluation.bindings(name)
-        if any(one.kind is not Bind.PARAMETER and index.inside(one.node, loop) for one in bindings):
-            return True
+def share(found: Accumulation) -> Share:
+    """Return what share the loss of a backward pass is."""
+    func = found.backward.node.func
+    loss = func.value if isinstance(func, cst.Attribute) else func
+    match loss:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("scale")), args=[cst.Arg(value=inner)]):
+            loss = inner
+    return Share.DIVIDED if _is_factor(found) else _share(found.region.evaluation, loss, 0)
+
+
+def _is_factor(found: Accumulation) -> bool:
+    """Whether a file that the step runs code of multiplies or divides by the number of batches."""
+    code = found.code(found.every).rpartition(".")[2] if found.every is not None else ""
+    for file in {file for file, _ in found.region.scopes}:
+        index = found.region.evaluation.index(file)
+        scaled: tuple[cst.BinaryOperation | cst.AugAssign, ...] = (
+            *index.of(cst.BinaryOperation),
+            *index.of(cst.AugAssign),
+        )
+        for node in scaled:
+            if isinstance(node.operator, _SCALES):
+                names = [one.value for one in index.below(node, cst.Name)]
+                if code in (*names, *(one.value for one in index.below(node, cst.Integer))):
+                    return True
     return False
 
 
-def _is_one(evaluation: Evaluation, every: cst.BinaryOperation) -> bool:
-    value = evaluation.value(every.right)
-    return bool(value) and all(
-        isinstance(one, Number) and one.value == 1 and one.option is None for one in value
-    )
+def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Share:
+    """Return what a loss is: the weakest of what its parts are."""
+    parts: list[cst.CSTNode | None] = []
+    match node:
+        case cst.Name() if depth < _DEPTH:
+            found = evaluation.bindings(node)
+            parts = [one.value for one in found if one.is_plain]
+            if any(isinstance(one.value, cst.AugAssign) for one in found):
+                return Share.DIVIDED
+        case cst.BinaryOperation(operator=cst.Divide()):
+            return Share.DIVIDED
+        case cst.BinaryOperation(left=left, right=right):
+            parts = [left, right]
+        case cst.Call():
+            return _of_call(evaluation, node)
+        case cst.Attribute(value=inner):
+            value = evaluation.value(inner)
+            return (
+                Share.LIKELY
+                if any(isinstance(one, Tensor) and one.graph for one in value)
+                else Share.UNKNOWN
+            )
+    shares = [_share(evaluation, one, depth + 1) for one in parts]
+    return min(shares, key=lambda one: one.value, default=Share.UNKNOWN)
 
 
-def _holds(region: Region, member: Member, condition: Condition, *, negated: bool = False) -> bool:
-    """Whether a member is under a condition, or under what rules it out."""
-    wanted = condition.truth is not negated
-    return any(
-        one.test is condition.test and one.truth is wanted for one in region.conditions(member)
-    )
-
-
-def _has(loops: list[tuple[int, cst.CSTNode]], loop: tuple[int, cst.CSTNode]) -> bool:
-    return any(one is loop[1] for _, one in loops)
-
-
-def _turns_of(loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """``k`` of ``for i in range(k)``, or of ``for part in batch.chunk(k)``."""
-    over = getattr(loop, "iter", None)
-    while isinstance(over, cst.Call) and over.args:
-        match over:
-            case cst.Call(func=cst.Name("enumerate" | "zip")):
-                over = over.args[0].value
-            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=turns)]):
-                return turns
-            case cst.Call(
-                func=cst.Name("range"), args=[cst.Arg(cst.Integer("0")), cst.Arg(value=turns)]
-            ):
-                return turns
-            case cst.Call(func=cst.Attribute(attr=cst.Name("chunk")), args=[first, *_]):
-                return first.value
-            case _:
-                return None
-    return None
+def _of_call(evaluation: Evaluation, call: cst.Call) -> Share:
+    """Return what a loss function gives."""
+    name = evaluation.library(call.func)
+    match evaluation.value(call.func):
+        case (Guess(what="criterion"),):
+            return Share.LIKELY
+        case (Method(owner=Tensor(), name="mean"),):
+            return Share.WHOLE
+        case (Object(kind=kind) as one,) if kind_of(kind) == "criterion":
+            given = made(evaluation, one)
+        case _ if name.startswith("torch.nn.functional.") and name.endswith(_LOSSES):
+            given, _ = given_to(evaluation, call, ())
+        case _:
+            return Share.WHOLE if name == "torch.mean" else Share.UNKNOWN
+    reduction = given.get("reduction")
+    is_mean = reduction is None or reduction.value == (Text("mean"),)
+    is_old = given.keys() & {"reduce", "size_average"}
+    return Share.WHOLE if is_mean and not is_old else Share.UNKNOWN

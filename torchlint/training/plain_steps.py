@@ -87,7 +87,7 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
     backward, step = backwards[0], steps[0]
     module = region.evaluation.module(backward.file)
     together = (backward, step, *region.of(Role.FORWARD))
-    if len({tuple(id(call) for _, call in one.path[:-1]) for one in together}) > 1:
+    if len({one.path[:-1] for one in together}) > 1:
         return None
     match backward.node, step.node:
         case (
