@@ -85,7 +85,6 @@ from torchlint.training.host_batches import (
     is_handed_on,
     is_replaced,
 )
-from torchlint.training.sparse import is_graph
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def blocking(script: Script) -> Iterator[Blocking]:
                 continue
             if is_replaced(evaluation, copy) or is_changed_later(evaluation, copy, loader.at):
                 continue
-            is_object = batches.may_be_object(copy) or is_graph(evaluation, loader)
+            is_object = batches.may_be_object(copy) or loader.gives_graphs
             one = Blocking(copy, loader, pins, loaded, not is_object)
             known = found.get(id(copy.node))
             if known is None or (pins, loaded) > (known.pins, known.loaded):

@@ -71,18 +71,12 @@ On a GPU: not measured yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import (
-    At,
-    Device,
-    Function,
-    Tensor,
-)
+from torchlint.semantics.values import At, Device, Function, Object, Tensor
 from torchlint.training.datasets import GIVES, MEMORY, datasets_of, reached
 from torchlint.training.gpu_work import works_on_gpu
 
@@ -96,62 +90,69 @@ HELP = (
     "Return tensors on the CPU, and copy each batch in the training loop: pin_memory=True "
     "and x.to(device, non_blocking=True)."
 )
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """A function that loaders run, for samples, "batches" or "workers", and for which of them."""
-
-    part: str
-    loaders: list[Loader]
+KEPT = "Keep the data on the GPU without workers and without pin_memory, or on the CPU with both."
 
 
 def cuda_in_dataset(script: Script) -> Iterator[Finding]:
     """Find work on the GPU in datasets and collate functions, and data on it for workers."""
-    for at, run in functions(script).items():
+    for at, (part, loaders) in functions(script).items():
         move = first_move(script, at) if at.file == script.file else None
         if move is not None:
-            yield finding(script, at, run, *move)
+            call, sure = move
+            costs, when = cost(part, loaders)
+            is_plain = costs and sure and not script.frameworks
+            yield Finding(
+                call,
+                f"`{script.module.brief(call)}` in `{name_of(script, at)}` "
+                f"{'works' if sure else 'may work'} on the GPU {when}",
+                severity=None if is_plain else Severity.INFO,
+                help=HELP,
+            )
     for loader in script.loaders:
-        held = held_on_gpu(script, loader)
+        held = held_on_gpu(script, loader) if loader.has_workers or loader.is_pinned else ""
         if held:
-            yield kept(script, loader, held)
+            reader = "workers that are forked cannot read"
+            why = reader if loader.has_workers else "`pin_memory=True` cannot be done to"
+            yield Finding(
+                loader.node,
+                f"the dataset of this DataLoader keeps `{held}` on the GPU, which {why}",
+                severity=Severity.INFO if script.frameworks else None,
+                help=KEPT,
+            )
 
 
-def functions(script: Script) -> dict[At, Run]:
-    """Return the functions that loaders run, and those of datasets without one that is seen."""
-    found: dict[At, Run] = {}
-    evaluation, effects = script.connected.evaluation, script.connected.frequencies.effects
+def functions(script: Script) -> dict[At, tuple[str, list[Loader]]]:
+    """Return the functions that loaders run, for what and which, and those of other datasets.
+
+    They run them for "samples", "batches" or "workers".
+    """
+    found: dict[At, tuple[str, list[Loader]]] = {}
+    evaluation = script.connected.evaluation
     for loader in script.connected.loaders:
-        datasets = datasets_of(effects, loader)
+        datasets = datasets_of(script.connected.frequencies.effects, loader)
         starts = [one.at for one in loader.value("worker_init_fn") if isinstance(one, Function)]
-        for part, several in (("samples", datasets.methods(*GIVES)), ("batches", datasets.collates),
-                              ("workers", starts)):  # fmt: skip
+        run = {"samples": datasets.methods(*GIVES), "batches": datasets.collates, "workers": starts}
+        for part, several in run.items():
             for at in several:
-                found.setdefault(at, Run(part, [])).loaders.append(loader)
-    modules = evaluation.files.modules
-    is_used = any("DataLoader" in module.index.named for module in modules)
+                found.setdefault(at, (part, []))[1].append(loader)
+    is_used = any("DataLoader" in one.index.named for one in evaluation.files.modules)
     for cls in evaluation.classes if is_used else ():
-        for name in GIVES if evaluation.classes.kind(cls.at) == "dataset" else ():
-            if name in cls.methods:
+        if evaluation.classes.kind(cls.at) == "dataset":
+            for name in (one for one in GIVES if one in cls.methods):
                 at = evaluation.at(cls.methods[name], cls.at.file)
-                found.setdefault(at, Run("samples", []))
+                found.setdefault(at, ("samples", []))
     return found
 
 
 def first_move(script: Script, function: At) -> tuple[cst.Call, bool] | None:
     """Return the first call that works on a GPU, by others too, and whether it surely does."""
     effects = script.connected.frequencies.effects
-    sites = sorted(effects.sites.get(function, ()), key=lambda s: script.module.index.order(s.node))
-    for site in sites:
-        sure = works_on_gpu(script, site.node)
-        if sure is not None:
-            return site.node, sure and not is_conditional(script, site.node)
-    for site in sites:
-        inner = [works_on_gpu(script, one.node) for one, _ in reached(effects, site.targets)]
-        known = [one for one in inner if one is not None]
-        if known:
-            return site.node, any(known) and not is_conditional(script, site.node)
+    index = script.module.index
+    for site in sorted(effects.sites.get(function, ()), key=lambda one: index.order(one.node)):
+        calls = [site.node, *(one.node for one, _ in reached(effects, site.targets))]
+        works = [works_on_gpu(script.connected.evaluation, call) for call in calls]
+        if any(one is not None for one in works):
+            return site.node, any(works) and not is_conditional(script, site.node)
     return None
 
 
@@ -165,27 +166,15 @@ def is_conditional(script: Script, call: cst.Call) -> bool:
     return False
 
 
-def finding(script: Script, at: At, run: Run, move: cst.Call, sure: bool) -> Finding:
-    """Return the finding for work on the GPU in what a loader runs."""
-    code, where = f"`{script.module.brief(move)}`", f"`{name_of(script, at)}`"
-    does = "works on the GPU" if sure else "may work on the GPU"
-    workers = run.part == "workers" or any(one.has_workers for one in run.loaders)
-    if workers:
-        text = f"{code} in {where} {does} in worker processes, which cannot if they are forked"
-    elif run.part == "samples":
-        text = f"{code} in {where} {does} for each sample by itself, and rules out workers"
-    else:
-        text = f"{code} in {where} {does} while training waits, and rules out workers"
-    costs = workers or (run.part == "samples" and any(map(makes_batches, run.loaders)))
-    is_plain = costs and sure and not script.frameworks
-    return Finding(move, text, severity=None if is_plain else Severity.INFO, help=HELP)
-
-
-def makes_batches(loader: Loader) -> bool:
-    """Whether the samples of a loader are put together: they are no batches themselves."""
-    if "batch_size" not in loader.arguments:
-        return "batch_sampler" in loader.arguments
-    return not loader.lacks("batch_size") and not loader.is_told("batch_size", 1)
+def cost(part: str, loaders: list[Loader]) -> tuple[bool, str]:
+    """Return whether it costs that loaders run work on the GPU, and say when they do."""
+    if part == "workers" or any(one.has_workers for one in loaders):
+        return True, "in worker processes, which cannot if they are forked"
+    if part == "batches":
+        return False, "while training waits, and rules out workers"
+    sizes = [one.told("batch_size", default=1) for one in loaders if not one.lacks("batch_size")]
+    is_several = any(size != 1 for size in sizes)
+    return is_several, "for each sample by itself, and rules out workers"
 
 
 def name_of(script: Script, at: At) -> str:
@@ -199,38 +188,20 @@ def name_of(script: Script, at: At) -> str:
 
 
 def held_on_gpu(script: Script, loader: Loader) -> str:
-    """Return what a dataset keeps on the GPU, of a loader with workers or pinned memory, or ""."""
-    if not loader.has_workers and not loader.is_pinned:
-        return ""
+    """Return what the dataset of a loader keeps on the GPU, or ""."""
     evaluation = script.connected.evaluation
     datasets = datasets_of(script.connected.frequencies.effects, loader)
     nodes: list[tuple[cst.BaseExpression, int]] = []
     for one in datasets.found:
-        if getattr(one, "kind", "") == MEMORY and (call := getattr(one, "call", None)):
-            made = evaluation.node(call)
-            assert isinstance(made, cst.Call)
-            nodes += [(arg.value, call.file) for arg in made.args]
+        if isinstance(one, Object) and one.kind == MEMORY and one.call:
+            made = evaluation.node(one.call)
+            args = made.args if isinstance(made, cst.Call) else ()
+            nodes += [(arg.value, one.call.file) for arg in args]
     for at in datasets.methods(*GIVES):
-        index = evaluation.index(at.file)
-        nodes += [(item.value, at.file) for item in index.below(evaluation.node(at), cst.Subscript)]
+        below = evaluation.index(at.file).below
+        nodes += [(item.value, at.file) for item in below(evaluation.node(at), cst.Subscript)]
     for node, file in nodes:
         value = script.value(node)
         if value and all(isinstance(o, Tensor) and o.device is Device.CUDA for o in value):
             return evaluation.module(file).brief(node)
     return ""
-
-
-def kept(script: Script, loader: Loader, held: str) -> Finding:
-    """Return the finding for a dataset on the GPU whose loader cannot use it."""
-    why = (
-        "workers that are forked cannot read"
-        if loader.has_workers
-        else "`pin_memory=True` cannot be done to"
-    )
-    return Finding(
-        loader.node,
-        f"the dataset of this DataLoader keeps `{held}` on the GPU, which {why}",
-        severity=Severity.INFO if script.frameworks else None,
-        help="Keep the data on the GPU without workers and without pin_memory, or on the CPU with "
-        "both.",
-    )

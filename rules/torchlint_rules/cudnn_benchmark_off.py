@@ -79,7 +79,6 @@ from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Nothing, Number
 from torchlint.training.datasets import datasets_of
 from torchlint.training.hoisting import is_unchanged
-from torchlint.training.processes import SEEDS
 from torchlint.training.step_models import firsts, loader_of
 from torchlint_rules.top_line import at_the_top
 
@@ -100,6 +99,10 @@ FAMILIES = (
 )  # fmt: skip
 ALL = ", though their inputs have one size"
 EACH = ", though the samples of each batch have one size"
+SEEDS = (
+    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "random.seed",
+    "numpy.random.seed", "torch.random.manual_seed",
+)  # fmt: skip
 TRAINER = ("lightning.Trainer", "pytorch_lightning.Trainer")
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "

@@ -35,17 +35,15 @@ epoch instead.
   in one turn only (`if epoch == last`).
 - Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
-- Loops over one loader inside of each other, which would share the workers.
 - Projects for a torch below 1.7; below 1.8 loaders that pin, whose second pass breaks down there.
 
-Reported without a fix: loaders that a framework goes through, those that are told
+Without a fix: loaders that a framework goes through, those that are told
 `persistent_workers=False`, and a number of workers that is computed in the call.
 
 ## Fix safety
 Unsafe.  From the second epoch on random numbers differ: the order of a shuffled epoch, and what
 workers draw for a sample.  The workers keep the dataset as it was when they started, and their
-memory between epochs.  Where the number of workers may be 0, what is written is
-`persistent_workers=workers > 0`.
+memory between epochs.  Where their number may be 0, written is `persistent_workers=workers > 0`.
 
 ## Evidence
 `torchlint bench TL103` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -70,43 +68,38 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
 from torchlint.syntax.chains import dotted
-from torchlint.training.dataset_changes import changes_dataset
-from torchlint.training.loaders import is_positive
+from torchlint.training.datasets import datasets_of
+from torchlint.training.loaders import COUNTS
 from torchlint.training.passes import header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.training.loaders import Loader
-    from torchlint.training.passes import Around
     from torchlint.training.script import Script
 
 FIRST = Version("1.7")  # the release that has the argument
 PINS = Version("1.8")  # the first one whose persistent workers outlive a pass that pins
+WORD = "persistent_workers"
 
 
 def dataloader_no_persistent_workers(script: Script) -> Iterator[Finding]:
     """Find loaders whose workers are started in every epoch."""
     target = script.settings.target
     for loader in script.loaders:
-        if target is not None and (
-            target < FIRST or (target < PINS and loader.is_pinned is not False)
-        ):
+        first = FIRST if loader.is_pinned is False else PINS
+        is_old = target is not None and target < first
+        if is_old or loader.told(WORD, default=False) is not False or loader.has_workers is False:
             continue
-        told = loader.arguments.get("persistent_workers")
-        if told and not loader.is_told("persistent_workers", truth=False):
-            continue
-        asked = loader.has_workers is not False and loader.is_whole
-        where = turns(script, loader) if asked else ""
+        where = turns(script, loader) if loader.is_whole else ""
         if where:
             are = "" if loader.has_workers else ", if it has any,"
             since = " (from torch 1.7 on)" if target is None else ""
             yield Finding(
                 loader.node,
                 f"the workers of this DataLoader{are} are started anew {where}",
-                None if told else fix(script, loader),
-                help=f"Pass persistent_workers=True{since}: the workers then wait for the next "
-                "pass.",
+                None if WORD in loader.arguments else fix(script, loader),
+                help=f"Pass {WORD}=True{since}: the workers then wait for the next pass.",
             )
 
 
@@ -114,45 +107,56 @@ def turns(script: Script, loader: Loader) -> str:
     """Say what goes through the loader again and again; "" where nothing does."""
     if any(one.fits for one in loader.passes):
         return "in every epoch"
-    passes = script.connected.passes
-    if passes.is_nested(loader):
-        return ""  # a pass inside of another one, which would share the workers
-    found = passes.repeating(loader)
-    if any(changes(script, loader, around) for _, around in found):
+    found = [around for _, around in script.connected.passes.repeating(loader)]
+    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    if not found or any(datasets.is_changed_by(one.loop, one.file) for one in found):
         return ""
-    for _, around in found[:1]:
-        first = header(script.connected.files.modules[around.file], around.loop)
-        return f"{'for each of its passes in' if around.is_rare else 'in every turn of'} `{first}`"
-    return ""
-
-
-def changes(script: Script, loader: Loader, around: Around) -> bool:
-    """Whether the turns of a loop change the dataset of a loader."""
-    effects = script.connected.frequencies.effects
-    return changes_dataset(effects, loader, around.loop, around.file)
+    first = header(script.connected.evaluation.module(found[0].file), found[0].loop)
+    return f"{'for each of its passes in' if found[0].is_rare else 'in every turn of'} `{first}`"
 
 
 def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix, which asks for persistent workers only where there are any."""
     if script.frameworks or any(one.fits for one in loader.passes):
         return None
-    argument = loader.arguments["num_workers"]
-    code = "True"
-    if argument.node is None:
-        if not loader.has_workers or any(getattr(one, "option", None) for one in argument.value):
+    node, code = loader.arguments["num_workers"].node, "True"
+    if node is None:
+        if not loader.has_workers or loader.is_optional("num_workers"):
             return None
-    elif not is_positive(script.connected.evaluation, argument.node, script.file):
-        if not is_simple(argument.node):
+    elif not is_positive(script, node):
+        if not is_simple(node):
             return None
-        code = f"{script.module.code(argument.node)} > 0"
+        code = f"{script.module.code(node)} > 0"
     return Fix(
-        f"Pass persistent_workers={code}",
+        f"Pass {WORD}={code}",
         Safety.UNSAFE,
-        (AddArgument(loader.node, "persistent_workers", code),),
+        (AddArgument(loader.node, WORD, code),),
         changes="random numbers differ from the second epoch on, "
         "and workers do not see what happens to the dataset between epochs"
         + ("; torch below 1.7 has no such argument" if script.settings.target is None else ""),
     )
+
+
+def is_positive(script: Script, node: cst.CSTNode | None) -> bool:
+    """Whether a number is certainly above 0, whoever calls and whatever options say."""
+    match node:
+        case cst.Integer():
+            return int(node.value, 0) > 0
+        case cst.BooleanOperation(operator=cst.Or(), left=left, right=right):
+            return is_positive(script, left) or is_positive(script, right)
+        case cst.Name():
+            owner = script.module.index.scope(node).owner(node.value)
+            bound = owner.bindings[node.value] if owner else ()
+            return bool(bound) and all(
+                one.is_plain and is_positive(script, one.value) for one in bound
+            )
+        case cst.Call(func=func, args=args):
+            name = script.name(func)
+            return name in COUNTS or (
+                name in ("builtins.min", "builtins.len", "builtins.int")
+                and all(is_positive(script, arg.value) for arg in args)
+            )
+    return False
 
 
 def is_simple(node: cst.BaseExpression) -> bool:

@@ -34,29 +34,22 @@ other work (with `non_blocking=True`).
 
 ## Leaves alone
 - Loaders that are told to pin, or may be: by an option, a variable, a dictionary that is not known.
-- Loaders whose batches are not seen to go to a GPU in this project, and scripts for the CPU, MPS or
-  XLA.
+- Loaders whose batches are not seen to go to a GPU in this project; scripts for the CPU, MPS, XLA.
 - What goes to the GPU as a copy of the batch (`x[mask]`, `torch.cat`, `x + 1`, `x.half()`): such a
   copy lies in ordinary memory.
-- Datasets and `collate_fn`s that make tensors on the GPU (TL108) or sparse ones: asking to pin
-  those raises.
+- Datasets and `collate_fn`s that make tensors on the GPU (TL108) or sparse ones: pinning raises.
 
-Reported as information: loaders without workers, where the main thread would do the pinning; those
-that only evaluations go through; batches that go to a device that is not known, or perhaps as a
-copy (`x.float()`).
-
-Reported without a fix: loaders that a framework goes through and moves the batches of, those
-without workers of a dataset that is in memory, a `False` in a dictionary or a variable, and batches
-that are objects of a class of the project without a method `pin_memory`: PyTorch hands such objects
-on unpinned, without a word, whatever the loader is told.
+As information: loaders without workers, where the main thread would pin; those that only
+evaluations go through; a device that is not known; perhaps a copy (`x.float()`).  Without a fix:
+loaders of a framework, in-memory datasets without workers, a `False` in a dictionary or variable,
+and batches that are objects of a class without a method `pin_memory`: PyTorch hands such objects on
+unpinned, without a word, whatever the loader is told.
 
 ## Fix safety
-Safe where `num_workers` is known to be above 0 and the code names CUDA: the values are the same,
-and the pinning is done beside the training.  It takes page-locked memory for a few batches.  Unsafe
-without workers, or where their number or the device is not known; where `False` was written; where
-the project works with sparse tensors, and for PyTorch Geometric's graphs, which may hold some; and
-where a `collate_fn` may return a tuple that the loop does not take apart, of which pinning makes a
-list.
+Safe where there are workers and the code names CUDA: the values are the same, and the pinning is
+done beside the training.  Unsafe without workers, or where their number or the device is not known;
+where `False` was written; where batches may be sparse (PyTorch Geometric's graphs); where a
+`collate_fn` may return a tuple that the loop does not take apart, of which pinning makes a list.
 
 Where the device depends, so does what is written: `device.type == "cuda"` if `device` is known to
 be a `torch.device` made before the loader, else `torch.cuda.is_available()`.
@@ -78,23 +71,25 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.edits.fix import Fix, Safety
+from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import Loaded, Number, Truth
+from torchlint.semantics.values import Loaded
 from torchlint.training.datasets import datasets_of
-from torchlint.training.frequency import Frequency, Rate
+from torchlint.training.frequency import Rate
 from torchlint.training.gpu_condition import condition_for_gpu
-from torchlint.training.sparse import gives_sparse, is_graph, makes_sparse
+from torchlint.training.sparse import gives_sparse, makes_sparse
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.training.copies import Batches, DeviceCopy
+    from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
+WORD = "pin_memory"
 TOGETHER = "Set num_workers above 0 as well: without workers the main thread does the pinning."
 FASTER = "Pinned batches can be copied while the GPU works: pass non_blocking=True to the copies."
 WAITS = "The copies wait as they are, though they are passed non_blocking=True."
@@ -103,59 +98,55 @@ WAITS = "The copies wait as they are, though they are passed non_blocking=True."
 def dataloader_no_pin_memory(script: Script) -> Iterator[Finding]:
     """Find loaders without pinned memory whose batches go to a GPU."""
     for loader in script.loaders:
-        batches = script.batches(loader)
-        argument = loader.arguments.get("pin_memory")
-        options = argument.value if argument else ()
-        is_option = any(isinstance(one, Truth) and one.option for one in options)
-        found = list(unpinned(script, loader, batches)) if loader.is_pinned is False else []
-        if not is_option:
-            yield from found or unpinned_class(script, loader, batches)
+        if not loader.is_optional(WORD):
+            batches = script.batches(loader)
+            found = unpinned(script, loader, batches) if loader.is_pinned is False else None
+            yield from [found] if found else unpinned_class(script, loader, batches)
 
 
-def unpinned(script: Script, loader: Loader, batches: Batches) -> Iterator[Finding]:
-    """Find a loader that is not told to pin its memory, and should be."""
-    effects = script.connected.frequencies.effects
-    datasets = datasets_of(effects, loader)
-    if datasets.gives_gpu_tensors or gives_sparse(effects, loader):
-        return
+def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None:
+    """Return the finding for a loader that is not told to pin its memory, and should be."""
+    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    if datasets.gives_gpu_tensors or gives_sparse(datasets):
+        return None
     uploads = batches.uploads()
     if not uploads:
-        if is_wrapped(script, loader):
-            yield Finding(
-                loader.node,
-                "the framework that goes through this DataLoader copies its batches to the device, "
-                "but it does not pin its memory",
-                None if script.frameworks - {"ignite"} else fix(script, loader, [], is_plain=False),
-                Severity.INFO,
-                help="Pass pin_memory=True: the framework does not add it.",
-            )
-        return
+        return of_framework(script, loader)
     copy, loaded = max(uploads, key=lambda one: (rank(script, one[0]), one[1]))
     is_seen = any(one.is_seen for one, _ in uploads)
-    is_plain = loaded is Loaded.YES and not batches.is_whole(copy)
-    told = "is told not to pin its memory" if "pin_memory" in loader.arguments else ""
-    go = "go to the GPU" if is_seen else "may go to a GPU"
-    alone = loader.has_workers is False
-    worth = ": worth it together with workers, which pin apart from training" if alone else ""
-    yield Finding(
+    is_plain = loaded is Loaded.YES
+    is_told, alone = WORD in loader.arguments, loader.has_workers is False
+    can_fix = not (alone and datasets.is_in_memory)
+    copies = [one for one, _ in uploads]
+    wait = all(one.non_blocking for one in copies)
+    return Finding(
         loader.node,
-        f"the batches of this DataLoader {go} (`{code_of(script, copy)}`), but it "
-        f"{told or 'does not pin its memory'}{worth}",
-        None
-        if alone and datasets.is_in_memory
-        else fix(script, loader, [one for one, _ in uploads], is_plain=is_plain),
+        f"the batches of this DataLoader {'go to the' if is_seen else 'may go to a'} GPU "
+        f"(`{code_of(script, copy)}`), but it "
+        + ("is told not to pin its memory" if is_told else "does not pin its memory")
+        + (": worth it together with workers, which pin apart from training" if alone else ""),
+        fix(script, loader, copies, is_plain and not batches.is_whole(copy)) if can_fix else None,
         judging.severity(
-            often(script, copy),
-            is_seen,
-            loaded is Loaded.YES,
-            not alone,
-            not script.frameworks - {"ignite"},
+            often(script, copy), is_seen, is_plain, not alone, not script.frameworks - {"ignite"}
         ),
-        help=TOGETHER
-        if alone
-        else WAITS
-        if all(one.non_blocking for one, _ in uploads)
-        else FASTER,
+        help=TOGETHER if alone else WAITS if wait else FASTER,
+    )
+
+
+def of_framework(script: Script, loader: Loader) -> Finding | None:
+    """Return the finding for a loader whose batches a framework moves, in training."""
+    turns = [script.connected.frequencies.of(one.node, one.file) for one in loader.turns]
+    is_run = any(one.fits and not one.fits.endswith("evaluator") for one in loader.passes)
+    others = script.frameworks - {"ignite"}
+    if not is_run and not (others and any(one.rate >= Rate.EVAL_STEP for one in turns)):
+        return None
+    return Finding(
+        loader.node,
+        "the framework that goes through this DataLoader copies its batches to the device, "
+        "but it does not pin its memory",
+        fix(script, loader, [], is_plain=False),
+        Severity.INFO,
+        help="Pass pin_memory=True: the framework does not add it.",
     )
 
 
@@ -167,76 +158,59 @@ def often(script: Script, copy: DeviceCopy) -> Frequency:
 def rank(script: Script, copy: DeviceCopy) -> tuple[int, bool, int]:
     """Return what makes a copy the one to name: the most frequent, of the batch as it is."""
     frequency = often(script, copy)
-    is_plain = not isinstance(copy.tensor, cst.Call)
-    return frequency.rate, frequency.certain, is_plain
+    return frequency.rate, frequency.certain, not isinstance(copy.tensor, cst.Call)
 
 
 def code_of(script: Script, copy: DeviceCopy) -> str:
     """Return the code of a copy, which may stand in another file."""
-    return script.connected.files.modules[copy.file].brief(copy.node)
+    return script.connected.evaluation.module(copy.file).brief(copy.node)
 
 
 def unpinned_class(script: Script, loader: Loader, batches: Batches) -> Iterator[Finding]:
     """Find a class whose objects hold what goes to the GPU, and that nothing pins."""
+    is_told = WORD in loader.arguments
     for cls in batches.classes:
         parts = batches.parts_of(cls) if batches.is_pinned(cls) is False else []
-        if not parts:
-            continue
-        copy = max(parts, key=lambda one: rank(script, one))
-        is_told = "pin_memory" in loader.arguments
-        told = "though this DataLoader is told to pin its memory, " if is_told else ""
-        yield Finding(
-            loader.node,
-            f"{told}nothing pins a `{cls.name}`, whose parts go to the GPU "
-            f"(`{code_of(script, copy)}`): the class has no method `pin_memory`",
-            severity=judging.severity(often(script, copy), is_told, copy.is_seen),
-            help=f"Give `{cls.name}` a method `pin_memory` that pins its tensors and returns it.",
-        )
+        if parts:
+            copy = max(parts, key=lambda one: rank(script, one))
+            yield Finding(
+                loader.node,
+                f"{'though this DataLoader is told to pin its memory, ' if is_told else ''}"
+                f"nothing pins a `{cls.name}`, whose parts go to the GPU "
+                f"(`{code_of(script, copy)}`): the class has no method `pin_memory`",
+                severity=judging.severity(often(script, copy), is_told, copy.is_seen),
+                help=f"Give `{cls.name}` a method `pin_memory` that pins its tensors and returns "
+                "it.",
+            )
 
 
-def is_wrapped(script: Script, loader: Loader) -> bool:
-    """Whether a framework goes through the loader in training, and moves its batches."""
-    if any(one.fits and not one.fits.endswith("evaluator") for one in loader.passes):
-        return True
-    turns = [script.connected.frequencies.of(one.node, one.file) for one in loader.turns]
-    others = script.frameworks - {"ignite"}
-    return bool(others) and any(one.rate >= Rate.EVAL_STEP for one in turns)
-
-
-def fix(script: Script, loader: Loader, copies: list[DeviceCopy], *, is_plain: bool) -> Fix | None:
+def fix(script: Script, loader: Loader, copies: list[DeviceCopy], is_plain: bool) -> Fix | None:
     """Return the fix: the argument, written so that it holds wherever the script runs."""
-    evaluation, argument = script.connected.evaluation, loader.arguments.get("pin_memory")
+    evaluation, argument = script.connected.evaluation, loader.arguments.get(WORD)
     condition = condition_for_gpu(evaluation, loader.at, copies)
-    is_written = argument is None or isinstance(argument.node, cst.Name)
-    if condition is None or not is_written or script.frameworks - {"ignite"}:
+    if condition is None or script.frameworks - {"ignite"}:
         return None
-    rewrite: Rewrite = AddArgument(loader.node, "pin_memory", condition.code)
-    if argument is not None and argument.node is not None:
-        if script.module.brief(argument.node) != "False":
+    rewrite: Rewrite = AddArgument(loader.node, WORD, condition.code)
+    if argument is not None:
+        if argument.node is None or script.module.code(argument.node) != "False":
             return None
         rewrite = Replace(argument.node, condition.code)
+    has_workers = loader.has_workers and not loader.is_optional("num_workers")
     doubts = (
-        ("the main thread pins each batch, if there are no workers", not are_sure(loader)),
+        ("the main thread pins each batch, if there are no workers", not has_workers),
         ("a GPU is an assumption", not any(copy.is_seen for copy in copies)),
         ("what goes to the GPU may be a copy", not is_plain),
         ("False was written on purpose", argument is not None),
         (
             "batches may hold sparse tensors, which cannot be pinned",
-            makes_sparse(evaluation) or is_graph(evaluation, loader),
+            makes_sparse(evaluation) or loader.gives_graphs,
         ),
         ("a batch that is a tuple becomes a list", script.batches(loader).becomes_list()),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
     return Fix(
-        f"{'Change to' if argument else 'Pass'} pin_memory={condition.code}",
-        Safety.UNSAFE if changes else Safety.SAFE,
+        f"{'Change to' if argument else 'Pass'} {WORD}={condition.code}",
+        judging.safety(not changes),
         (rewrite, *((AddImport("torch"),) if condition.needs_torch else ())),
         changes=changes,
     )
-
-
-def are_sure(loader: Loader) -> bool:
-    """Whether there are workers, whatever options say."""
-    numbers = loader.value("num_workers")
-    is_option = any(isinstance(one, Number) and one.option for one in numbers)
-    return bool(loader.has_workers) and not is_option

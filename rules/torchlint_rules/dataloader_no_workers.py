@@ -51,24 +51,20 @@ processes prepare the next batches while the current one is computed.
 
 ## Leaves alone
 - Loaders that may have workers: a number that is not known to be 0.
-- Datasets in memory, for which workers make it slower, as each batch goes from process to process:
-  tensors (`TensorDataset`, TL104), lists, arrays, classes whose `__getitem__` only takes rows.
+- Datasets in memory, for which workers make it slower: tensors (`TensorDataset`, TL104), lists,
+  arrays, classes whose `__getitem__` only takes rows.
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108), which workers cannot.
 - Loaders that nothing takes batches from, or a single one.
 
-Reported as information: samples of which it is not known what they cost, options that are 0 by
-default, loaders that no training step goes through, and scripts that use no GPU.
-
-Reported without a fix: a 0 in a dictionary or a variable, which other loaders may have as well;
-what cannot be sent to workers, such as a `lambda`; training that starts when the file is imported;
-a dataset that is iterated, keeps a file open, or remembers what it gave; loaders that a framework
-goes through.
+As information: samples of unknown cost, options that are 0 by default, loaders that no training
+step goes through, scripts without a GPU.  Without a fix: a 0 in a dictionary or a variable; what
+cannot be sent to workers (a `lambda`); training that an import starts; datasets that are iterated;
+loaders that a framework goes through.
 
 ## Fix safety
-Unsafe.  The samples come in the same order, but random numbers drawn for a sample (augmentation)
-come from each worker's own generator; each worker holds a copy of the dataset and needs shared
-memory for its batches.  Written is the project's `num-workers`, else an expression that asks the
-machine the script runs on; how many are best depends on it.
+Unsafe.  The samples come in the same order, but random numbers drawn for a sample come from each
+worker's own generator; each worker has its own copy of the dataset and of what that remembers, and
+must not share an open file.  Written is the project's `num-workers`, else what the machine says.
 
 ## Evidence
 `torchlint bench TL101` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -94,7 +90,6 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding
-from torchlint.semantics.values import Number
 from torchlint.syntax.scopes import Bind
 from torchlint.training.datasets import Cost, datasets_of
 from torchlint.training.frequency import Frequency, Rate
@@ -113,6 +108,14 @@ TRY = "How many workers are best depends on the machine: try a few numbers."
 UNSEEN = "Try num_workers above 0, if samples are read, decoded or transformed."
 DEFAULT = "The option has 0 as its default: give it a few workers for who does not ask."
 SHARE = "Have the dataset share its samples out by get_worker_info(), and pass num_workers above 0."
+IMPORTED = (
+    'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
+    "workers that are not forked import this file again."
+)
+CHANGES = (
+    "random numbers drawn for a sample come from each worker's own generator, "
+    "and each worker holds a copy of the dataset, with what it remembers"
+)
 
 
 def dataloader_no_workers(script: Script) -> Iterator[Finding]:
@@ -124,19 +127,19 @@ def dataloader_no_workers(script: Script) -> Iterator[Finding]:
         if (cost.is_known and not cost.code) or datasets.gives_gpu_tensors:
             continue
         often = max(turns, key=lambda one: (one.rate, one.certain))
-        option = any(isinstance(n, Number) and n.option for n in loader.value("num_workers"))
-        unless = ", unless an option says otherwise" if option else ""
+        option = loader.is_optional("num_workers")
         first = obstacle(script, loader, datasets) if cost.code else UNSEEN
         is_plain = bool(cost.code) and not option and datasets.is_iterable is False
         proved = is_plain, script.connected.uses_gpu, not is_wrapped(script, loader)
-        waits = "training" if often.rate is Rate.STEP else "what goes through it"
         yield Finding(
             loader.node,
             f"this DataLoader prepares its samples{cost.code and f' (`{cost.code}`)'} in the main "
-            f"process{unless}: {waits} waits for every batch",
+            f"process{', unless an option says otherwise' if option else ''}: "
+            f"{'training' if often.rate is Rate.STEP else 'what goes through it'} waits for every "
+            "batch",
             fix(script, loader) if is_plain and not first else None,
             judging.severity(often, *proved),
-            help=DEFAULT if option and not first else first or TRY,
+            help=first or (DEFAULT if option else TRY),
         )
 
 
@@ -154,9 +157,9 @@ def batches(script: Script, loader: Loader) -> list[Frequency]:
 
 def is_wrapped(script: Script, loader: Loader) -> bool:
     """Whether a framework goes through the loader in a way of its own."""
-    others = script.frameworks - {"ignite"}
-    return bool(others) or any(
-        not one.fits.startswith("ignite.") for one in loader.passes if one.fits
+    fits = [one.fits for one in loader.passes if one.fits]
+    return bool(script.frameworks - {"ignite"}) or not all(
+        one.startswith("ignite.") for one in fits
     )
 
 
@@ -168,19 +171,10 @@ def obstacle(script: Script, loader: Loader, datasets: Datasets) -> str:
     if is_wrapped(script, loader):
         return "Pass num_workers above 0: the framework does not choose it."
     if any(started_by_import(evaluation, one.node, one.file) for one in loader.passes):
-        return (
-            'Put what trains under `if __name__ == "__main__":` and pass num_workers above 0: '
-            "workers that are not forked import this file again."
-        )
-    if local := unpicklable(evaluation, loader):
-        return (
-            f"Define `{local.text}` at the level of the module, so that it can be sent to workers."
-        )
-    if handle := datasets.handle:
-        return f"Open `{handle}` in each worker, at the first sample: it cannot be shared."
-    if name := datasets.remembers:
-        return f"Each worker has a `{name}` of its own, with what it remembers."
-    return ""
+        return IMPORTED
+    local = unpicklable(evaluation, loader)
+    to_send = "at the level of the module, so that it can be sent to workers"
+    return f"Define `{local.text}` {to_send}." if local else ""
 
 
 def fix(script: Script, loader: Loader) -> Fix | None:
@@ -194,13 +188,8 @@ def fix(script: Script, loader: Loader) -> Fix | None:
         if not isinstance(argument.node, cst.Integer):
             return None
         rewrite = Replace(argument.node, code)
-    return Fix(
-        f"{'Change to' if argument else 'Pass'} num_workers={code}",
-        Safety.UNSAFE,
-        (rewrite, *imports),
-        changes="random numbers drawn for a sample come from each worker's own generator, "
-        "and each worker holds a copy of the dataset",
-    )
+    title = f"{'Change to' if argument else 'Pass'} num_workers={code}"
+    return Fix(title, Safety.UNSAFE, (rewrite, *imports), changes=CHANGES)
 
 
 def can_ask(script: Script, call: cst.Call) -> bool:

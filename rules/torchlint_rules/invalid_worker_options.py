@@ -55,11 +55,11 @@ when the workers start:
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
 - TL105b: workers that are told to be forked (`multiprocessing_context="fork"`); training on import,
   unless the script itself asks for workers that are not forked.
-- TL105c: datasets that ask for the worker, draw at random, never end, take every n-th sample or go
-  through something of another library; loaders with a `worker_init_fn`.
+- TL105c: datasets that ask for the worker, draw at random, count with `while`, take every n-th
+  sample or go through something of another library; loaders with a `worker_init_fn`.
 
-Reported as advice: more than 64 workers, a `lambda` where nothing says that workers are not forked,
-and options that exclude each other only by the default of another one.
+As information: a `lambda` where nothing says that workers are not forked, and options that exclude
+each other only by the default of another one.
 
 ## Fix safety
 No fix: which of the options is meant only the author knows.
@@ -82,17 +82,22 @@ from packaging.version import Version
 
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
+from torchlint.syntax.calls import last_name
 from torchlint.training.datasets import datasets_of
-from torchlint.training.sharding import repeats_samples
-from torchlint.training.workers import start_method, started_by_import, unpicklable
+from torchlint.training.workers import (
+    repeats_samples,
+    start_method,
+    started_by_import,
+    unpicklable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.training.datasets import Datasets
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
-MANY = 64
 PREFETCH_NONE = Version("2.0")  # the release whose default is None
 NOT_FORKED = "where workers are not forked (Windows, macOS, Linux from Python 3.14 on)"
 SHARE = (
@@ -104,102 +109,82 @@ RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 
 def invalid_worker_options(script: Script) -> Iterator[Finding]:
     """Find loaders that raise when they are made, or whose workers go wrong."""
-    told: list[cst.CSTNode] = []
+    told: set[cst.CSTNode] = set()
     for loader in script.loaders:
-        clashes = [*without_workers(script, loader), *replaced(script, loader)]
+        datasets = datasets_of(script.connected.frequencies.effects, loader)
+        clashes = [*without_workers(script, loader), *replaced(datasets)]
         if clashes and not is_expected(script, loader.node):
             what, severity = clashes[0]
-            yield Finding(loader.node, f"{what}: making this DataLoader raises ValueError", None,
-                          severity)  # fmt: skip
+            what = f"{what}: making this DataLoader raises ValueError"
+            yield Finding(loader.node, what, severity=severity)
         if loader.has_workers:
-            if loader.workers is not None and loader.workers > MANY:
-                what = f"{loader.workers} workers, each with a copy of the dataset, are more than "
-                yield Finding(loader.node, f"{what}most machines run", None, Severity.INFO,
-                              help="Start with one for each processor, and measure.")  # fmt: skip
             yield from badly_started(script, loader, told)
-            yield from repeated(script, loader)
+            yield from repeated(datasets)
 
 
 def without_workers(script: Script, loader: Loader) -> Iterator[tuple[str, Severity | None]]:
     """Yield options that need workers where there are none."""
     if loader.has_workers is not False:
         return
-    numbers = loader.value("num_workers")
-    by_default = any(isinstance(one, Number) and one.option for one in numbers)
-    level = Severity.INFO if by_default else None
-    if loader.is_told("persistent_workers", truth=True):
+    level = Severity.INFO if loader.is_optional("num_workers") else None
+    if loader.told("persistent_workers") is True:
         yield "`persistent_workers=True` needs num_workers above 0", level
-    match loader.value("prefetch_factor"):
-        case (Number(value=factor),) if factor is not None:
-            target = script.settings.target
-            since = target is None and factor == 2
-            if target is None or target >= PREFETCH_NONE or factor != 2:
-                yield (
-                    f"`prefetch_factor={factor:g}` needs num_workers above 0"
-                    + (" from torch 2.0 on" if since else ""),
-                    Severity.INFO if since else level,
-                )
-    match loader.value("multiprocessing_context"):
-        case (Text() | Object(),):
-            node = loader.arguments["multiprocessing_context"].node
-            given = f"={script.module.brief(node)}" if node else ""
-            yield f"`multiprocessing_context{given}` needs num_workers above 0", level
+    factor, target = loader.told("prefetch_factor"), script.settings.target
+    if factor is not None and (factor != 2 or target is None or target >= PREFETCH_NONE):
+        since = factor == 2 and target is None
+        text = f"`prefetch_factor={factor:g}` needs num_workers above 0"
+        yield f"{text} from torch 2.0 on" if since else text, Severity.INFO if since else level
+    if is_given(loader, "multiprocessing_context"):
+        node = loader.arguments["multiprocessing_context"].node
+        given = f"={script.module.brief(node)}" if node else ""
+        yield f"`multiprocessing_context{given}` needs num_workers above 0", level
 
 
-def replaced(script: Script, loader: Loader) -> Iterator[tuple[str, Severity | None]]:
+def replaced(datasets: Datasets) -> Iterator[tuple[str, Severity | None]]:
     """Yield options that replace each other."""
-    shuffles = loader.is_told("shuffle", truth=True)
-    drops = loader.is_told("drop_last", truth=True)
-    size = loader.value("batch_size")
+    loader, size = datasets.loader, datasets.loader.value("batch_size")
+    shuffles, drops = (loader.told(word) is True for word in ("shuffle", "drop_last"))
     is_sized = bool(size) and all(isinstance(one, Number) and one.value != 1 for one in size)
     sampled, batched = is_given(loader, "sampler"), is_given(loader, "batch_sampler")
-    datasets = datasets_of(script.connected.frequencies.effects, loader)
     if (shuffles or sampled or batched) and datasets.is_iterable and datasets.classes:
         word = "shuffle=True" if shuffles else "sampler" if sampled else "batch_sampler"
-        cls = script.connected.evaluation.classes.of(datasets.classes[0])
-        name = cls.name if cls else "the dataset"
-        yield f"`{name}` is an IterableDataset, whose order `{word}` cannot set", None
+        yield f"`{name_of(datasets)}` is an IterableDataset, whose order `{word}` cannot set", None
     elif batched and (shuffles or drops or sampled or is_sized):
         yield "`batch_sampler` replaces batch_size, shuffle, sampler and drop_last", None
-    elif sampled and shuffles:
-        yield "`sampler` replaces `shuffle=True`", None
-    elif shuffles and may_be_given(loader, "sampler"):
-        yield "`sampler` replaces `shuffle=True`, where there is a sampler", None
+    elif shuffles and is_given(loader, "sampler", or_none=True):
+        where = "" if sampled else ", where there is a sampler"
+        yield f"`sampler` replaces `shuffle=True`{where}", None
     elif drops and size and all(isinstance(one, Nothing) for one in size):
         yield "`batch_size=None` makes no batches that `drop_last=True` could drop", None
 
 
-def is_given(loader: Loader, word: str) -> bool:
-    """Whether a loader is certainly given something, not None."""
+def is_given(loader: Loader, word: str, *, or_none: bool = False) -> bool:
+    """Whether a loader is certainly given something, not None; or that by an option."""
     argument = loader.arguments.get(word)
-    if argument is None or not argument.always or not argument.value:
-        return False
-    return all(isinstance(one, (Object, Instance, Sequence)) for one in argument.value)
+    found = [one for one in loader.value(word) if not (or_none and isinstance(one, Nothing))]
+    known = (Object, Instance, Sequence, Text)
+    is_sure = or_none or (argument is not None and argument.always)
+    return is_sure and bool(found) and all(isinstance(one, known) for one in found)
 
 
-def may_be_given(loader: Loader, word: str) -> bool:
-    """Whether a loader is given something, or None: one by an option."""
-    found = {isinstance(one, (Object, Instance)) for one in loader.value(word)
-             if not isinstance(one, Nothing)}  # fmt: skip
-    return found == {True}
+def name_of(datasets: Datasets) -> str:
+    """Return the name of the class of a dataset."""
+    cls = datasets.evaluation.classes.of(datasets.classes[0])
+    return cls.name if cls else "the dataset"
 
 
 def is_expected(script: Script, call: cst.Call) -> bool:
     """Whether the error is waited for: ``pytest.raises``, ``assertRaises``, ``try``."""
-    child: cst.CSTNode = call
     for above in script.module.index.ancestors(call):
-        if isinstance(above, cst.Try) and child is above.body and above.handlers:
+        if isinstance(above, cst.Try) and above.handlers:
             return True
         for item in above.items if isinstance(above, cst.With) else ():
-            func = item.item.func if isinstance(item.item, cst.Call) else item.item
-            name = func.attr if isinstance(func, cst.Attribute) else func
-            if isinstance(name, cst.Name) and name.value in RAISES:
+            if last_name(getattr(item.item, "func", None)) in RAISES:
                 return True
-        child = above
     return False
 
 
-def badly_started(script: Script, loader: Loader, told: list[cst.CSTNode]) -> Iterator[Finding]:
+def badly_started(script: Script, loader: Loader, told: set[cst.CSTNode]) -> Iterator[Finding]:
     """Find what only forked workers can be given, or be started by (TL105b), each once."""
     evaluation = script.connected.evaluation
     method = start_method(evaluation, loader)
@@ -208,41 +193,35 @@ def badly_started(script: Script, loader: Loader, told: list[cst.CSTNode]) -> It
     local = unpicklable(evaluation, loader)
     node = loader.node if local is None or local.file != script.file else local.node
     if local is not None and node not in told:
-        told.append(node)
+        told.add(node)
         yield Finding(
             node,
             f"`{local.text}` cannot be sent to the workers of a DataLoader "
             f"{f'by {method}' if method else NOT_FORKED}",
-            None,
-            None if method else Severity.INFO,
+            severity=None if method else Severity.INFO,
             case="b",
             help="Define it at the level of the module.",
         )
     for one in loader.passes if method else ():  # most scripts are started by fork
         start = started_by_import(evaluation, one.node, one.file)
         if start is not None and start[1] == script.file and script.module.tree not in told:
-            told.append(script.module.tree)  # one guard heals the file
+            told.add(script.module.tree)  # one guard heals the file
             yield Finding(
                 start[0],
                 f"workers start when this file is imported, and import it again by {method}",
-                None,
                 case="b",
                 help='Put what trains under `if __name__ == "__main__":`.',
             )
 
 
-def repeated(script: Script, loader: Loader) -> Iterator[Finding]:
+def repeated(datasets: Datasets) -> Iterator[Finding]:
     """Find workers that all give the same samples (TL105c)."""
-    effects = script.connected.frequencies.effects
-    datasets = datasets_of(effects, loader)
-    if datasets.is_iterable and loader.lacks("worker_init_fn"):
-        cls = datasets.classes and effects.evaluation.classes.of(datasets.classes[0])
-        if cls and repeats_samples(effects, datasets):
-            yield Finding(
-                loader.node,
-                f"every worker of this DataLoader gives every sample of `{cls.name}`: "
-                "its `__iter__` does not ask for the worker's share",
-                None,
-                case="c",
-                help=SHARE,
-            )
+    loader = datasets.loader
+    if datasets.is_iterable and loader.lacks("worker_init_fn") and repeats_samples(datasets):
+        yield Finding(
+            loader.node,
+            f"every worker of this DataLoader gives every sample of `{name_of(datasets)}`: "
+            "its `__iter__` does not ask for the worker's share",
+            case="c",
+            help=SHARE,
+        )

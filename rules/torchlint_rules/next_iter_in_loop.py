@@ -43,18 +43,16 @@ the step before had, or, without shuffling, the same first batch each time.
 - Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
   the loop, or whose dataset or sampler is changed in it: the next pass gives other batches.
 
-Reported as information: steps that do not train, those that nothing is seen to repeat, and draws in
-some of the steps (`if step % 10 == 0:`).
-
-Reported without a fix: an iterator with a name, a step in a function of its own, to which the
-iterator would have to be passed, and training that a framework runs.
+As information: steps that do not train, those that nothing is seen to repeat, and draws in some of
+the steps that start workers (`if step % 10 == 0:`).  Without a fix: an iterator with a name, a step
+in a function of its own, and training that a framework runs.
 
 ## Fix safety
 Unsafe: it changes which samples a step gets, on purpose.  Passes are now finished, so that each
-sample is seen once before any is seen again.  The iterator is made before the outermost loop of
-the training steps and starts the next pass by itself; a loop over `range(len(loader))` gets the
-iterator of one pass.  A loader without a single batch now keeps the loop waiting, where it used to
-raise StopIteration.
+sample is seen once before any is seen again.  The iterator is made before the outermost loop of the
+training steps and starts the next pass by itself; a loop over `range(len(loader))` gets the
+iterator of one pass.  Where workers are persistent, other passes over the loader begin it anew.  A
+loader without a single batch keeps the loop waiting, where it used to raise StopIteration.
 
 ## Evidence
 `torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -84,26 +82,25 @@ from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Guess, Means, Unknown
 from torchlint.syntax.scopes import Bind
-from torchlint.training.dataset_changes import changes_dataset
 from torchlint.training.datasets import datasets_of
-from torchlint.training.draws import Draw, draws, is_one_pass, reads
+from torchlint.training.draws import Draw, draws
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
 from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
-from torchlint.training.loader_uses import loaders_in
+from torchlint.training.loaders import loaders_in
 from torchlint.training.turns import most_turns
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator as Several
 
-    from torchlint.edits.rewrites import Rewrite
     from torchlint.semantics.values import Value
     from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
 NOW_AND_THEN = (Guard.PERIODIC, Guard.CLOCK)
+GIVEN = ("dataset", "sampler", "batch_sampler")
 
 
 def next_iter_in_loop(script: Script) -> Several[Finding]:
@@ -132,22 +129,21 @@ def has_reason(script: Script, draw: Draw, frequency: Frequency, loader: Loader)
     connected, loop = script.connected, frequency.loop
     if loop is None:  # a step that nothing is seen to repeat
         around = script.module.function(draw.made)
-        home = connected.files.modules[loader.at.file]
+        home = connected.evaluation.module(loader.at.file)
         return around is not None and home.function(loader.node) is around
     node = connected.evaluation.node(loop)
-    made = connected.passes.around(loader.node, loader.at.file, None)
-    turns = most_turns(connected.evaluation, node, loop.file)
-    if turns == 1 or any(one.loop is node for one in made):
+    if most_turns(connected.evaluation, node, loop.file) == 1:
         return True
-    effects = connected.frequencies.effects
-    return changes_dataset(effects, loader, node, loop.file, "sampler", "batch_sampler")
+    datasets = datasets_of(connected.frequencies.effects, loader)
+    is_made = id(node) in connected.passes.around_making(loader)
+    return is_made or datasets.is_changed_by(node, loop.file, GIVEN)
 
 
 def finding(
     script: Script, draw: Draw, frequency: Frequency, loaders: list[Loader], every: list[Draw]
 ) -> Finding:
     """Return the finding, with a fix where the iterator can be made before the loop."""
-    workers = max((one.workers or 0 for one in loaders), default=0)
+    workers = max((int(one.told("num_workers") or 0) for one in loaders), default=0)
     started = f" and {workers} worker process{'es' if workers > 1 else ''}" if workers else ""
     is_certain = frequency.guard is None and frequency.decided
     when = judging.every(frequency) if is_certain else f"some {judging.STEPS[frequency.rate]}s"
@@ -158,7 +154,7 @@ def finding(
         draw.call,
         f"`{script.module.brief(draw.call)}` starts a new pass over the data{started} in {when}, "
         f"for one batch{': each time the first one' if first else ''}",
-        fix(script, draw, every, loaders) if may_go else None,
+        fix(script, draw, every) if may_go else None,
         judging.severity(frequency, is_known, not script.frameworks),
         help="Make one iterator before the loop, and a new one when it has come to its end.",
     )
@@ -174,34 +170,41 @@ def is_known_to_be(value: Value) -> bool:
 
 def in_order(script: Script, loader: Loader) -> bool:
     """Whether a loader certainly gives the samples of a dataset in their order."""
-    shuffles = loader.lacks("shuffle") or loader.is_told("shuffle", truth=False)
+    is_plain = loader.told("shuffle", default=False) is False
     datasets = datasets_of(script.connected.frequencies.effects, loader)
-    return shuffles and loader.lacks("sampler", "batch_sampler") and datasets.is_iterable is False
+    return is_plain and loader.lacks("sampler", "batch_sampler") and datasets.is_iterable is False
 
 
-def fix(script: Script, draw: Draw, found: list[Draw], loaders: list[Loader]) -> Fix | None:
+def fix(script: Script, draw: Draw, found: list[Draw]) -> Fix | None:
     """Return the fix: one iterator before the outermost loop of training steps."""
     module = script.module
-    loop = outermost(script, draw)
+    loop, text = outermost(script, draw), module.code(draw.source)
     is_caught = any(isinstance(above, cst.Try) for above in module.index.ancestors(draw.call))
     if loop is None or is_caught:
         return None
-    text = module.code(draw.source)
     together = [
         one
         for one in found
         if module.code(one.source) == text and module.index.inside(one.call, loop)
     ]
     name = free_name(module, named_after(text, "batches"), draw.call)
-    endless = wanted(script, draw, loop, together, loaders)
-    if name is None or not all(one.plain for one in together) or endless is None:
+    owner = module.index.scope(loop).owner("itertools")
+    bound = owner.bindings["itertools"] if owner else ()
+    is_free = all(one.kind is Bind.IMPORT for one in bound)
+    if name is None or not is_free or not all(one.plain for one in together):
         return None
-    code, imports = endless
-    replaced = (Replace(one.call, f"next({name})") for one in together)
+    over = getattr(loop, "iter", None)
+    is_one = len(together) == 1 and next(loops_around(module, draw.call)) is loop
+    is_one_pass = is_one and over is not None and module.code(over) == f"range(len({text}))"
+    endless = f"itertools.chain.from_iterable(itertools.repeat({text}))"
     return Fix(
         f"Take the batches from one iterator, `{name}`",
         Safety.UNSAFE,
-        (InsertBefore(loop, f"{name} = {code}"), *replaced, *imports),
+        (
+            InsertBefore(loop, f"{name} = {f'iter({text})' if is_one_pass else endless}"),
+            *(Replace(one.call, f"next({name})") for one in together),
+            *(() if is_one_pass else (AddImport("itertools"),)),
+        ),
         changes="passes over the data are finished, so that a step gets other samples",
     )
 
@@ -214,24 +217,3 @@ def outermost(script: Script, draw: Draw) -> cst.For | cst.While | None:
         if rate is Rate.STEP and is_unchanged(script.module, draw.source, loop):
             found = loop
     return found
-
-
-def wanted(
-    script: Script,
-    draw: Draw,
-    loop: cst.For | cst.While,
-    together: list[Draw],
-    loaders: list[Loader],
-) -> tuple[str, tuple[Rewrite, ...]] | None:
-    """Return the code of the iterator, of one pass or of one pass after another."""
-    text = script.module.code(draw.source)
-    keeps = not loaders or any(not one.lacks("persistent_workers") for one in loaders)
-    if keeps and len(reads(script, draw, loop)) > len(together):
-        return None  # all of its iterators are one and the same
-    if len(together) == 1 and is_one_pass(script, draw, loop):
-        return f"iter({text})", ()
-    owner = script.module.index.scope(loop).owner("itertools")
-    bound = owner.bindings["itertools"] if owner else ()
-    if any(one.kind is not Bind.IMPORT for one in bound):
-        return None
-    return f"itertools.chain.from_iterable(itertools.repeat({text}))", (AddImport("itertools"),)

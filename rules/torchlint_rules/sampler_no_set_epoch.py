@@ -45,10 +45,10 @@ of the data: an epoch takes as long as on one GPU, and the work is done once for
 - Files that import a training framework: Lightning, Accelerate and others call `set_epoch`.
   DeepSpeed does not: its engine takes the batches as they are given.
 - TL804b: datasets that are not known, are iterated, ask for the process, or are parts of something
-  (`x[rank::2]`); processes that draw from different seeds; loaders with a sampler of any kind.
+  (`x[rank::2]`); loaders with a sampler of any kind.
 
-Reported without a fix: where the epoch has no number (`while`), or the sampler no name in the loop
-over epochs; files that import DeepSpeed; and TL804b, which needs a decision on the batch size.
+Without a fix: where the epoch has no number (`while`), or neither sampler nor loader a name in the
+loop over epochs; files that import DeepSpeed; and TL804b, which needs a decision on the batch size.
 
 ## Fix safety
 Unsafe: the data come in another order from the second epoch on, which is the point.  Where the
@@ -82,21 +82,20 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import InsertBefore, Replace
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import Nothing, Object
+from torchlint.semantics.values import UNKNOWN, Nothing
+from torchlint.syntax.calls import has_keyword
+from torchlint.syntax.chains import root_of
 from torchlint.syntax.line_layout import default_indent
 from torchlint.training.datasets import datasets_of
 from torchlint.training.hoisting import free_name, is_unchanged
-from torchlint.training.loader_uses import loaders_in
-from torchlint.training.processes import may_divide, runs_wrapped, wrap_alike
+from torchlint.training.loaders import loaders_in
 from torchlint.training.samplers import (
-    DISTRIBUTED,
     epochs,
-    is_there,
+    is_distributed,
     may_be_told,
-    numbers,
+    may_divide,
     samplers_of,
-    trains,
-    values_of,
+    steps_of,
 )
 
 if TYPE_CHECKING:
@@ -109,21 +108,21 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 LEAVES_LOADERS = frozenset({"deepspeed"})  # its engine takes batches, wherever they come from
+WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 
 
 def sampler_no_set_epoch(script: Script) -> Iterator[Finding]:
     """Find distributed samplers that are not told the epoch, and training without a sampler."""
     if script.frameworks - LEAVES_LOADERS:
         return
-    evaluation = script.connected.evaluation
-    asked: set[cst.CSTNode] = set()
-    for loader in script.connected.loaders:
-        for sampler in samplers_of(evaluation, loader):
-            loops = epochs(script.connected, sampler)
+    connected, asked = script.connected, set[cst.CSTNode]()
+    for loader in connected.loaders:
+        for sampler in samplers_of(connected.evaluation, loader):
+            loops = epochs(connected, sampler)
             is_here = sampler.at.file == script.file and sampler.node not in asked
-            if is_here and sampler.shuffles and loops and not loader.is_told("shuffle", truth=True):
+            if is_here and sampler.shuffles and loops and loader.told("shuffle") is not True:
                 asked.add(sampler.node)
-                if not may_be_told(evaluation, sampler, numbers(script.connected, loops)):
+                if not may_be_told(connected.passes, sampler, loops):
                     yield finding(script, sampler, loops)
     if not script.frameworks:
         yield from unsampled(script)
@@ -181,8 +180,7 @@ def number_of(script: Script, loop: cst.For) -> str | None:
     index = script.module.index
     if loop.target.value != "_":
         return loop.target.value
-    read = [name for name in index.named["_"] if index.bound(name) is None]
-    if any(index.inside(name, loop) for name in read):
+    if any(name.value == "_" for name in index.below(loop.body, cst.Name)):
         return None
     return free_name(script.module, ("epoch", "epoch_number"), loop)
 
@@ -190,17 +188,24 @@ def number_of(script: Script, loop: cst.For) -> str | None:
 def handle(script: Script, sampler: Sampler, loop: cst.For) -> tuple[str, str] | None:
     """Return how a loop can speak of the sampler, and under which condition it is one."""
     module, target = script.module, assigned(script, sampler.node)
-    if target is not None and is_there(script, target, loop):
-        return under(script, module.code(target), values_of(script, target), sampler, loop)
+    if isinstance(target, cst.Name) and is_unchanged(module, target, loop):
+        owner = module.index.scope(target).owner(target.value)
+        bound = owner.bindings[target.value] if owner else ()
+        values = (
+            script.value(one.value)
+            if one.is_plain and isinstance(one.value, cst.BaseExpression)
+            else (UNKNOWN,)
+            for one in bound
+        )
+        given = tuple(each for value in values for each in value)
+        return under(script, target.value, given, sampler, loop)
     below = module.index.below
     for node in (*below(loop.body, cst.Name), *below(loop.body, cst.Attribute)):
         loaders = loaders_in(script.value(node)) if sampler.loader.value("sampler") else {}
         is_one = sampler.loader.at in loaders and len(loaders) == len(script.value(node))
         if is_one and is_unchanged(module, node, loop):
             found = [one for one in script.connected.loaders if one.at in loaders]
-            given = tuple(each for one in found for each in one.value("sampler"))
-            is_bare = any(not one.value("sampler") for one in found)
-            given += (Nothing(),) if is_bare else ()
+            given = tuple(each for one in found for each in one.value("sampler") or (Nothing(),))
             return under(script, f"{module.code(node)}.sampler", given, sampler, loop)
     return None
 
@@ -209,16 +214,13 @@ def under(
     script: Script, code: str, value: Value, sampler: Sampler, loop: cst.For
 ) -> tuple[str, str] | None:
     """Return code for a sampler that is one of some values, and when it is a distributed one."""
-    others = [one for one in value if not (isinstance(one, Object) and one.kind == DISTRIBUTED)]
+    others = [one for one in value if not is_distributed(one)]
     if not others:
-        return (code, "") if value else None
+        return code, ""
     if all(isinstance(one, Nothing) for one in others) and not code.endswith(".sampler"):
         return code, f"{code} is not None"
-    root: cst.BaseExpression = sampler.node.func
-    while isinstance(root, cst.Attribute):
-        root = root.value
+    root, scope = root_of(sampler.node.func), script.module.index.scope
     assert isinstance(root, cst.Name)
-    scope = script.module.index.scope
     if scope(loop).owner(root.value) is not scope(root).owner(root.value):
         return None
     return code, f"isinstance({code}, {script.module.code(sampler.node.func)})"
@@ -226,21 +228,22 @@ def under(
 
 def unsampled(script: Script) -> Iterator[Finding]:
     """Find loaders that give each process of a distributed training all of the data (TL804b)."""
-    found = [one for one in script.loaders if one.lacks("sampler", "batch_sampler", "generator")]
-    if not found or not wrap_alike(script.connected.evaluation):
-        return
-    for loader in found:
-        trained = trains(script.connected, loader)
-        datasets = datasets_of(script.connected.frequencies.effects, loader)
-        if trained is False or datasets.is_iterable is not False or not datasets.found:
+    evaluation = script.connected.evaluation
+    wrapped = [node for _, node, name in evaluation.makings.values() if name == WRAPPER]
+    is_one_group = not any(has_keyword(one, ("process_group", "device_mesh")) for one in wrapped)
+    for loader in script.loaders if wrapped and is_one_group else ():
+        if not loader.lacks("sampler", "batch_sampler", "generator"):
             continue
-        if not may_divide(datasets):
-            certain = trained and runs_wrapped(script.connected.evaluation, loader)
+        datasets = datasets_of(script.connected.frequencies.effects, loader)
+        is_known = datasets.is_iterable is False and bool(datasets.found)
+        steps = steps_of(script.connected, loader)
+        if is_known and steps and not may_divide(datasets):
+            is_sure = any(one.certain for one in steps)
             yield Finding(
                 loader.node,
                 "each process of DistributedDataParallel goes through all of the data: "
                 "this DataLoader has no DistributedSampler",
-                severity=Severity.WARNING if certain else Severity.INFO,
+                severity=Severity.WARNING if is_sure else Severity.INFO,
                 case="b",
                 help="Pass sampler=DistributedSampler(dataset) in place of shuffle=True, and call "
                 "its set_epoch(epoch) before each pass.",

@@ -94,7 +94,7 @@ from torchlint.syntax.calls import positional
 from torchlint.syntax.chains import dotted
 from torchlint.training.density import is_dense
 from torchlint.training.hoisting import free_name, named_after, plain_statement
-from torchlint.training.loader_uses import asked_for
+from torchlint.training.loaders import asked_for
 from torchlint.training.spelling import are_free, prefix_of
 from torchlint_rules import judging
 

@@ -15,7 +15,7 @@ CODE = "TL101"
 
 HEAD = """\
 import os
-import h5py, numpy as np, torch
+import numpy as np, torch
 from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torch.utils.data import TensorDataset, random_split
@@ -240,17 +240,6 @@ def test_an_engine_of_ignite_takes_the_loader_as_it_is() -> None:
 
 
 LOCAL = "class Local(Dataset):\n    def __getitem__(self, i):\n        return np.load(files[i])"
-KEPT = """
-def __init__(self, path):
-    self.file = h5py.File(path)
-def __getitem__(self, index):
-    return transforms.functional.to_tensor(self.file[index])
-"""
-SEEN = """
-def __getitem__(self, index):
-    self.seen[index] = np.load(files[index])
-    return self.seen[index]
-"""
 HOOK = """
 import lightning as L
 class Data(L.LightningDataModule):
@@ -275,9 +264,6 @@ class Data(L.LightningDataModule):
         ),
         pytest.param(loaded("DataLoader(Local())", LOCAL), "Define `class Local` at the level",
                      id="a local class"),
-        pytest.param(of_class("Kept", KEPT), "Open `h5py.File(path)` in each worker",
-                     id="an open file"),
-        pytest.param(of_class("Kept", SEEN), "Each worker has a `Kept` of its own", id="a cache"),
         pytest.param(
             of_class("Lines", "def __iter__(self):\n    return open('lines')", "IterableDataset"),
             "share its samples out", id="an iterable would give everything twice",

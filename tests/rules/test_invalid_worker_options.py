@@ -178,12 +178,6 @@ def test_no_workers_by_default() -> None:
     assert found.severity is Severity.INFO
 
 
-def test_too_many_workers() -> None:
-    (found,) = check(loaded("num_workers=65"), CODE)
-    assert found.severity is Severity.INFO
-    assert found.message.startswith("65 workers")
-
-
 # -- TL105b -----------------------------------------------------------------------------------
 
 

@@ -301,13 +301,6 @@ def test_the_iterator_is_made_before_the_outermost_loop_of_steps():
             loop(f"try:\n    {BATCH}\nexcept StopIteration:\n    break"), id="the end is caught"
         ),
         pytest.param(
-            loop(
-                made="loader = DataLoader(dataset, 8, num_workers=2, persistent_workers=True)",
-                draw=f"{BATCH}\nevaluate(model, loader)",
-            ),
-            id="persistent workers: there is but one iterator, which others start anew",
-        ),
-        pytest.param(
             """
             from torch.utils.data import DataLoader
 

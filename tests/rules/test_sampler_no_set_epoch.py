@@ -45,7 +45,6 @@ def train(
             ),
             id="by its batch sampler",
         ),
-        pytest.param(train(f"sampler.epoch = epoch\n{STEPS}"), id="its epoch is set"),
         pytest.param(
             train(
                 f"tell(loader, epoch)\n{STEPS}",
@@ -307,7 +306,6 @@ def parallel(
             ),
             id="a dataset that is iterated",
         ),
-        pytest.param(parallel(top="torch.manual_seed(1 + rank)"), id="seeds of their own"),
         pytest.param(
             parallel().replace("loss.backward()", "pass").replace("optimizer.step()", ""),
             id="no training",

@@ -27,7 +27,7 @@ HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 )
 def test_what_they_are_told(code: str, workers: int | None, pinned: bool | None) -> None:
     (loader,) = loaders(evaluated(HEAD + code))
-    assert (loader.workers, loader.is_pinned) == (workers, pinned)
+    assert (loader.told("num_workers", 0), loader.is_pinned) == (workers, pinned)
 
 
 def test_where_their_batches_go() -> None:

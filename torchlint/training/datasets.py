@@ -1,4 +1,4 @@
-"""Datasets: what a sample costs, whether they are in memory, iterated, or give tensors on a GPU."""
+"""Datasets: what a sample costs, whether they are iterated, on a GPU, or changed by a loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.loaders import unwrapped
-from torchlint.semantics.tensors import device_of
+from torchlint.semantics.sets import flat
 from torchlint.semantics.values import (
     Array,
     Class,
@@ -28,14 +28,16 @@ from torchlint.semantics.values import (
     Truth,
 )
 from torchlint.syntax.calls import last_name
-from torchlint.syntax.chains import root_of
+from torchlint.syntax.chains import dotted
+from torchlint.training.gpu_work import works_on_gpu
+from torchlint.training.loaders import loaders_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Iterator as Several
 
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, At
     from torchlint.training.effects import CallSite, Effects
     from torchlint.training.loaders import Loader
 
@@ -44,24 +46,21 @@ MEMORY = "torch.utils.data.TensorDataset"
 PICTURES = ("torchvision.datasets.", "torchaudio.datasets.")
 GIVES = ("__getitem__", "__getitems__", "__iter__")
 # Functions that read, decode or transform a whole sample: a fraction of a millisecond and more.
-WORK = frozenset({
-    "builtins.open", "PIL.Image.open", "torch.load", "json.load", "json.loads", "pickle.load",
-    "pickle.loads", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile",
-})  # fmt: skip
-WORKING = (
-    "torchvision.io.", "torchvision.transforms.", "torchaudio.", "pandas.read_", "cv2.",
-    "imageio.", "skimage.", "librosa.", "soundfile.", "nibabel.", "pydicom.", "tifffile.",
-    "rasterio.", "decord.", "av.", "SimpleITK.", "albumentations.", "scipy.", "h5py.", "gzip.",
-    "yaml.", "wave.", "nltk.", "jieba.", "transformers.", "tokenizers.", "sentencepiece.", "PIL.",
-)  # fmt: skip
+WORK = frozenset(
+    """builtins.open torch.load json.load json.loads pickle.load pickle.loads numpy.load
+    numpy.loadtxt numpy.genfromtxt numpy.fromfile""".split()
+)
+WORKING = tuple(
+    """torchvision.io. torchvision.transforms. torchaudio. pandas.read_ cv2. imageio. skimage.
+    librosa. soundfile. nibabel. pydicom. tifffile. rasterio. decord. av. SimpleITK. albumentations.
+    scipy. h5py. gzip. yaml. wave. nltk. jieba. transformers. tokenizers. sentencepiece. PIL.
+    """.split()
+)
 # Libraries of which all else costs little.
-LIGHT = ("builtins.", "torch.", "numpy.", "math.", "random.", "copy.", "os.path.", "itertools.",
-         "functools.", "operator.", "collections.", "typing.", "bisect.", "time.")  # fmt: skip
-HANDLES = frozenset({
-    "builtins.open", "io.open", "gzip.open", "h5py.File", "lmdb.open", "sqlite3.connect",
-    "zipfile.ZipFile", "tarfile.open", "netCDF4.Dataset", "rasterio.open", "cv2.VideoCapture",
-    "tables.open_file", "decord.VideoReader", "av.open",
-})  # fmt: skip
+LIGHT = tuple(
+    """builtins. torch. numpy. math. random. copy. os.path. itertools. functools. operator.
+    collections. typing. bisect. time.""".split()
+)
 PLAIN = (Tensor, Array, Sequence, Dictionary, Text, Number, Truth, Nothing, Iterator)
 
 
@@ -99,9 +98,7 @@ class Datasets:
 
     def methods(self, *names: str) -> list[At]:
         """Return methods of its classes."""
-        classes = self.evaluation.classes
-        found = [classes.method(cls, name) for cls in self.classes for name in names]
-        return [self.evaluation.at(one[1], one[0].at.file) for one in found if one]
+        return [at for cls in self.classes for at in _methods(self.evaluation, cls, names)]
 
     @property
     def collates(self) -> list[At]:
@@ -111,7 +108,7 @@ class Datasets:
     @property
     def is_in_memory(self) -> bool:
         """Whether it may be tensors, arrays or a list: taking one of them is no work."""
-        return any(map(_is_memory, self.found))
+        return any(isinstance(one, PLAIN) or _is(one, MEMORY) for one in self.found)
 
     @property
     def cost(self) -> Cost:
@@ -119,45 +116,29 @@ class Datasets:
         if self.is_in_memory:
             return Cost()
         costs = [*map(self._cost, self.found), self._of_functions(self.collates)]
-        seen = next((cost for cost in costs if cost.code), None)
         is_known = bool(self.found) and all(cost.is_known for cost in costs)
-        return seen or Cost(is_known=is_known)
+        return next((cost for cost in costs if cost.code), Cost(is_known=is_known))
 
     def _cost(self, one: Alternative) -> Cost:
-        match one:
-            case Instance(cls=cls):
-                return self._of_class(cls)
-            case Object(kind=kind):
-                if kind.startswith(PICTURES):
-                    return Cost(kind)
-                return Cost(is_known=kind == MEMORY)
-        return Cost(is_known=isinstance(one, PLAIN))
-
-    def _of_class(self, cls: At) -> Cost:
-        classes = self.evaluation.classes
-        bases = classes.library_bases(cls)
-        outside = next((base for base in bases if base.startswith(PICTURES)), "")
-        found = [classes.method(cls, name) for name in GIVES]
-        own = [self.evaluation.at(one[1], one[0].at.file) for one in found if one]
-        is_vision = outside.endswith(".VisionDataset")
+        if not isinstance(one, Instance):
+            kind = one.kind if isinstance(one, Object) else ""
+            return Cost(kind if kind.startswith(PICTURES) else "", is_known=False)
+        bases = self.evaluation.classes.library_bases(one.cls)
+        reads = [base for base in bases if base.startswith(PICTURES)]
+        own = _methods(self.evaluation, one.cls, GIVES)
         if not own:
-            is_light = any(base == MEMORY for base in bases)
-            return Cost(outside) if outside and not is_vision else Cost(is_known=is_light)
+            whole = [base for base in reads if not base.endswith(".VisionDataset")]
+            return Cost(whole[0] if whole else "", is_known=MEMORY in bases)
         cost = self._of_functions(own)
-        if cost.code or not outside or is_vision:
-            return cost
-        calls = (site.node.func for site, _ in reached(self.effects, own))
-        asks = any(last_name(func) in GIVES for func in calls)
-        return Cost(outside) if asks else Cost(is_known=False)  # arrays in memory, perhaps
+        return Cost(cost.code, is_known=cost.is_known and not reads)
 
     def _of_functions(self, functions: list[At]) -> Cost:
         is_known = True
         for site, file in reached(self.effects, functions):
-            module = self.evaluation.module(file)
             for one in self.evaluation.value(site.node.func):
                 work = _works(one)
                 if work:
-                    return Cost(module.brief(site.node))
+                    return Cost(self.evaluation.module(file).brief(site.node))
                 is_known = is_known and work is False
         return Cost(is_known=is_known)
 
@@ -165,57 +146,53 @@ class Datasets:
     def gives_gpu_tensors(self) -> bool:
         """Whether samples or batches are made on a GPU, which workers cannot share."""
         functions = [*self.methods(*GIVES), *self.collates]
-        if any(self._moves(site.node) for site, _ in reached(self.effects, functions)):
-            return True
-        units = [self.evaluation.units.get(at) for at in functions]
-        return any(
-            _on_gpu(cell.value) for unit in units if unit for cell in (unit.returned, unit.yielded)
+        calls = (site.node for site, _ in reached(self.effects, functions))
+        units = [self.evaluation.units[at] for at in functions if at in self.evaluation.units]
+        given = [one for unit in units for one in flat(unit.returned.value + unit.yielded.value)]
+        return any(isinstance(one, Tensor) and one.device is Device.CUDA for one in given) or any(
+            works_on_gpu(self.evaluation, call) for call in calls
         )
 
-    def _moves(self, call: cst.Call) -> bool:
-        """``x.cuda()``, ``x.to("cuda")``."""
-        match call.func:
-            case cst.Attribute(attr=cst.Name(value="cuda")):
-                return True
-            case cst.Attribute(attr=cst.Name(value="to")) if call.args:
-                where = self.evaluation.value(call.args[0].value)
-                return device_of(where) is Device.CUDA
+    def is_changed_by(
+        self, loop: cst.CSTNode, file: int, words: tuple[str, ...] = ("dataset",)
+    ) -> bool:
+        """Whether a loop, or what it calls, changes what the loader is given for some parameters.
+
+        It stores something in it, or calls a method of it for nothing but what that does.
+        """
+        sites = [site for several in self.effects.sites.values() for site in several]
+        targets = [at for site in sites if loop in site.loops for at in site.targets]
+        places: list[tuple[cst.CSTNode, int]] = [(loop, file)]
+        for at in run_by(self.effects, targets):
+            unit = self.evaluation.units.get(at)
+            cls = self.evaluation.class_around(unit) if unit else None
+            if unit and not (cls and self.evaluation.classes.kind(cls.at) == "dataset"):
+                places.append((unit.node, at.file))
+        for outer, home in places:
+            index = self.evaluation.index(home)
+            for node in index.nodes[index.order(outer) : index.end(outer)]:
+                holder = _changed(node)
+                if holder and any(self._is_given(one, holder, home) for one in words):
+                    return True
         return False
 
-    @property
-    def remembers(self) -> str:
-        """The class of which giving a sample changes the object, a cache, a counter; or ""."""
-        for method in self.methods(*GIVES):
-            unit = self.evaluation.units.get(method)
-            if unit is None or not isinstance(unit.node, cst.FunctionDef):
-                continue
-            params, index = unit.node.params.params, unit.module.index
-            own = params[0].name.value if params else ""
-            targets = [one.target for one in index.below(unit.node, cst.AssignTarget)]
-            targets += [one.target for one in index.below(unit.node, cst.AugAssign)]
-            for target in targets:
-                root = root_of(target, subscripts=True)
-                if root is not target and isinstance(root, cst.Name) and root.value == own:
-                    cls = self.evaluation.class_around(unit)
-                    return cls.name if cls else ""
-        return ""
-
-    @property
-    def handle(self) -> str:
-        """The call that opens a file for as long as the dataset lives, or ""."""
-        given = {id(site.node) for site, _ in reached(self.effects, self.methods(*GIVES))}
-        for cls in self.classes:
-            homes = {one.at for one in self.evaluation.classes.lineage(cls)}
-            kept = [
-                one.call
-                for (owner, _), cell in self.evaluation.attributes.items()
-                for one in (cell.value if owner in homes else ())
-                if isinstance(one, Object) and one.kind in HANDLES
-            ]
-            for call in kept:
-                if call is not None and id(node := self.evaluation.node(call)) not in given:
-                    return self.evaluation.module(call.file).brief(node)
-        return ""
+    def _is_given(self, word: str, node: cst.BaseExpression, file: int) -> bool:
+        """Whether an expression may be what the loader is given, or is something in it."""
+        given = self.loader.arguments.get(word)
+        if given is None:
+            return False
+        evaluation, home = self.evaluation, self.loader.at.file
+        known = [one for one in given.value if isinstance(one, (Instance, Object)) and one.call]
+        if any(one in known for one in evaluation.value(node)):
+            return True
+        if not known and given.node and file == home and dotted(node) == dotted(given.node) != "":
+            return True
+        if not isinstance(node, (cst.Attribute, cst.Subscript)):
+            return False
+        is_asked = last_name(node) == word
+        if is_asked and self.loader.at in loaders_in(evaluation.value(node.value)):
+            return True  # ``loader.dataset``
+        return self._is_given(word, node.value, file)
 
 
 def datasets_of(effects: Effects, loader: Loader) -> Datasets:
@@ -224,60 +201,65 @@ def datasets_of(effects: Effects, loader: Loader) -> Datasets:
     return Datasets(effects, loader, tuple(value))
 
 
+def run_by(effects: Effects, functions: Iterable[At]) -> list[At]:
+    """Return some functions, and those that they run, by others too."""
+    found = list(dict.fromkeys(functions))
+    seen = set(found)
+    for at in found:
+        for site in effects.sites.get(at, ()):
+            new = [one for one in site.targets if one not in seen]
+            found += new
+            seen.update(new)
+    return found
+
+
 def reached(effects: Effects, functions: Iterable[At]) -> Several[tuple[CallSite, int]]:
     """Yield the calls that some functions make, themselves and by others, each with its file."""
-    seen: set[At] = set()
-    waiting = list(functions)
-    while waiting:
-        at = waiting.pop(0)
-        if at not in seen:
-            seen.add(at)
-            for site in effects.sites.get(at, ()):
-                yield site, at.file
-                waiting += site.targets
+    for at in run_by(effects, functions):
+        for site in effects.sites.get(at, ()):
+            yield site, at.file
+
+
+def _methods(evaluation: Evaluation, cls: At, names: Iterable[str]) -> list[At]:
+    found = [evaluation.classes.method(cls, name) for name in names]
+    return [evaluation.at(one[1], one[0].at.file) for one in found if one]
+
+
+def _changed(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return what a statement changes: ``x`` of ``x.a = 1``, ``x[0] = 1`` and ``x.append(1)``."""
+    match node:
+        case (
+            cst.AssignTarget(target=cst.Attribute() | cst.Subscript() as target)
+            | cst.AugAssign(target=cst.Attribute() | cst.Subscript() as target)
+            | cst.Expr(value=cst.Call(func=cst.Attribute() as target))
+        ):
+            return target.value
+    return None
 
 
 def _works(one: Alternative) -> bool | None:
     """Whether calling something does work; None where that is not known."""
     match one:
-        case Library(name=name) | Object(kind=name):
+        case Library(name=name) | Object(kind=name) | Method(owner=Object(kind=name)):
             if name in WORK or name.startswith(WORKING):
                 return True
             return False if name.startswith(LIGHT) or name == "super" else None
         case Function() | Class() | Instance() | Nothing():
             return False  # what these do is asked of them
         case Method(owner=owner):
-            inner = _works(owner) if isinstance(owner, Object) else isinstance(owner, PLAIN)
-            return inner if isinstance(owner, Object) else False if inner else None
+            return False if isinstance(owner, PLAIN) else None
     return None
 
 
-def _is_memory(one: Alternative) -> bool:
-    return isinstance(one, PLAIN) or (isinstance(one, Object) and one.kind == MEMORY)
+def _is(one: Alternative, *kinds: str) -> bool:
+    return isinstance(one, Object) and one.kind in kinds
 
 
 def _is_iterable(evaluation: Evaluation, one: Alternative) -> bool | None:
-    match one:
-        case Instance(cls=cls):
-            bases, method = evaluation.classes.library_bases(cls), evaluation.classes.method
-            if ITERABLE in bases:
-                return True
-            is_open = evaluation.classes.is_open(cls) and method(cls, "__getitem__") is None
-            return None if is_open else False
-        case Object(kind=kind):
-            return kind in (ITERABLE, "torch.utils.data.ChainDataset")
+    classes = evaluation.classes
+    if isinstance(one, Instance):
+        is_open = classes.is_open(one.cls) and classes.method(one.cls, "__getitem__") is None
+        return True if ITERABLE in classes.library_bases(one.cls) else None if is_open else False
+    if isinstance(one, Object):
+        return _is(one, ITERABLE, "torch.utils.data.ChainDataset")
     return False if isinstance(one, PLAIN) else None
-
-
-def _on_gpu(value: Value) -> bool:
-    for one in value:
-        match one:
-            case Tensor(device=Device.CUDA):
-                return True
-            case Sequence(elements=elements, element=element):
-                if any(map(_on_gpu, (*(elements or ()), element))):
-                    return True
-            case Dictionary(entries=entries, element=element):
-                if any(map(_on_gpu, (*(entry for _, entry in entries), element))):
-                    return True
-    return False

@@ -8,52 +8,33 @@ import libcst as cst
 
 from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import Device, Instance, Library, Nothing, Place, Tensor
-from torchlint.syntax.calls import argument_of, keywords
+from torchlint.syntax.calls import argument_of, keywords, last_name
 from torchlint.training.conventions import suggested
 
 if TYPE_CHECKING:
-    from torchlint.training.script import Script
+    from torchlint.semantics.evaluation import Evaluation
 
 
-def works_on_gpu(script: Script, call: cst.Call) -> bool | None:
+def works_on_gpu(evaluation: Evaluation, call: cst.Call) -> bool | None:
     """Whether a call makes or moves something on a GPU: surely, perhaps, or (None) not at all."""
-    named = keywords(call).get("device")
-    called = script.value(call.func)
-    names = [one.name for one in called if isinstance(one, Library)]
-    if any(name.startswith("torch.cuda.") and name.endswith("Tensor") for name in names):
+    name, method, value = evaluation.library(call.func), last_name(call.func), evaluation.value
+    if name.startswith("torch.cuda.") and name.endswith("Tensor"):
         return True
-    match call.func:
-        case cst.Attribute(attr=cst.Name(value="cuda")) if not names:
-            return True
-        case cst.Attribute(attr=cst.Name(value="to")) if not names:
-            wanted = argument_of(call, "device", 0)
-        case _:
-            wanted = named if any(name.startswith("torch.") for name in names) else None
-    if wanted is not None:
-        value = [one for one in script.value(wanted) if not isinstance(one, Nothing)]
-        if not any(isinstance(one, (Tensor, Library)) for one in value) and value:
-            places = places_of(tuple(value))
-            if Device.CUDA in places:
-                return True
-            is_place = all(isinstance(one, Place) for one in value) or is_called_device(
-                script, wanted
-            )
-            if is_place and places == [Device.UNKNOWN] and not is_of_tensor(script, wanted):
-                return False
-    return None
-
-
-def is_called_device(script: Script, node: cst.BaseExpression) -> bool:
-    """``self.device``, where nothing else is known of it."""
-    match node:
-        case cst.Attribute(value=owner, attr=cst.Name(value=name)):
-            own = any(isinstance(one, Instance) for one in script.value(owner))
-            return own and suggested(name) == "device"
-    return False
-
-
-def is_of_tensor(script: Script, node: cst.BaseExpression) -> bool:
-    """``x.device``: where another tensor is."""
-    return isinstance(node, cst.Attribute) and any(
-        isinstance(one, Tensor) for one in script.value(node.value)
+    where = keywords(call).get("device") if name.startswith("torch.") else None
+    if not name and method == "cuda":
+        return True
+    if not name and method == "to":
+        where = argument_of(call, "device", 0)
+    found = [one for one in value(where) if not isinstance(one, Nothing)]
+    if not found or any(isinstance(one, (Tensor, Library)) for one in found):
+        return None
+    owner = value(where.value) if isinstance(where, cst.Attribute) else ()
+    is_named = suggested(last_name(where)) == "device" and any(
+        isinstance(one, Instance) for one in owner
     )
+    is_place = is_named or all(isinstance(one, Place) for one in found)
+    places = places_of(tuple(found))
+    if Device.CUDA in places:
+        return True
+    is_open = is_place and places == [Device.UNKNOWN]
+    return False if is_open and not any(isinstance(one, Tensor) for one in owner) else None

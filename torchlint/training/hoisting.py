@@ -53,12 +53,6 @@ def is_unchanged(module: Module, node: cst.BaseExpression, loop: cst.For | cst.W
     return not any(text == code or text.startswith((f"{code}.", f"{code}[")) for code in codes)
 
 
-def mentions(module: Module, node: cst.BaseExpression, inside: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the places inside of a node where the same name or attribute is read."""
-    text = module.code(node)
-    return [one for one in module.index.below(inside, type(node)) if module.code(one) == text]
-
-
 def free_name(module: Module, names: Iterable[str], place: cst.CSTNode) -> str | None:
     """Return the first of some names that neither the function around uses nor the module binds."""
     around = module.function(place)

@@ -1,4 +1,4 @@
-"""Loaders: the calls that make them, what they are told, what goes through them and where to."""
+"""Loaders: the calls that make them, what they are told, and what goes through them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.library import PASSES_ON
 from torchlint.semantics.loaders import all_arguments
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     Class,
+    Function,
+    Instance,
+    Iterator,
     Library,
+    Method,
     Nothing,
     Number,
     Object,
-    Truth,
 )
-from torchlint.training.loader_uses import Pass, handed_on, passes_of, turns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator as Several
     from collections.abc import Mapping
 
     from torchlint.semantics.arguments import Argument
@@ -27,16 +32,30 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, At, Value
 
 # How many processors there are, and which.
-COUNTS = frozenset({
-    "os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count",
-    "torch.multiprocessing.cpu_count", "psutil.cpu_count",
-})  # fmt: skip
+COUNTS = frozenset(
+    """os.cpu_count os.process_cpu_count os.sched_getaffinity multiprocessing.cpu_count
+    torch.multiprocessing.cpu_count psutil.cpu_count""".split()
+)
 # Samplers of a single process that need not be told anything.
 SAMPLERS = frozenset(
-    f"torch.utils.data.{name}"
-    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler",
-                 "WeightedRandomSampler")
-)  # fmt: skip
+    f"torch.utils.data.{kind}Sampler"
+    for kind in ("Random", "Sequential", "SubsetRandom", "WeightedRandom")
+)
+# Builtins that begin to go through what they are given.
+STARTS = frozenset("enumerate filter iter list map set sorted sum tuple zip".split())
+# What a framework goes through by itself, epoch after epoch.
+FRAMEWORKS = ("lightning.", "pytorch_lightning.", "ignite.")
+FITS = frozenset({"fit", "run"})
+HOOKS = ("train_dataloader", "val_dataloader")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """What starts to go through a loader, or takes a batch; ``fits``: the framework's that does."""
+
+    node: cst.CSTNode
+    file: int
+    fits: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,13 +67,13 @@ class Loader:
 
     node: cst.Call
     at: At
+    kind: str  # the class
     arguments: Mapping[str, Argument]
     is_whole: bool
     passes: tuple[Pass, ...]  # in all connected files
     turns: tuple[Pass, ...]  # what is done with each batch, or takes one
     is_handed_on: bool  # to other code
-    is_seen: bool = True  # whether all such code is
-    kind: str = ""  # the class
+    is_seen: bool  # whether all such code is
 
     def value(self, parameter: str) -> Value:
         """Return what a parameter is told, nothing where it is left out."""
@@ -63,57 +82,56 @@ class Loader:
 
     def lacks(self, *parameters: str) -> bool:
         """Whether it is certainly not given any of some parameters, or None for them."""
-        given = [self.value(name) for name in parameters]
-        return self.is_whole and all(isinstance(one, Nothing) for value in given for one in value)
+        given = (one for name in parameters for one in self.value(name))
+        return self.is_whole and all(isinstance(one, Nothing) for one in given)
 
-    def is_told(self, parameter: str, truth: object) -> bool:
-        """Whether a parameter is certainly told a bool or a number."""
+    def told(self, parameter: str, default: float | None = None) -> float | None:
+        """Return the one bool or number that a parameter is told; None where it is not known.
+
+        Where it is certainly left out, that is its default.
+        """
         argument = self.arguments.get(parameter)
-        values = [one.value if isinstance(one, (Truth, Number)) else None for one in
-                  self.value(parameter)]  # fmt: skip
-        return argument is not None and argument.always and set(values) == {truth}
-
-    @property
-    def workers(self) -> int | None:
-        """The number of worker processes; None where it is not known."""
-        argument = self.arguments.get("num_workers")
         if argument is None:
-            return 0 if self.is_whole else None
-        return _number(argument.value) if argument.always else None
+            return default if self.is_whole else None
+        values = {getattr(one, "value", None) for one in argument.value}
+        known = values.pop() if argument.always and len(values) == 1 else None
+        return known if isinstance(known, (int, float)) else None
+
+    def is_optional(self, parameter: str) -> bool:
+        """Whether an option of the command line says what a parameter is told."""
+        return any(getattr(one, "option", None) for one in self.value(parameter))
 
     @property
     def has_workers(self) -> bool | None:
         """Whether it has worker processes, as far as is seen; None where it may have some."""
         argument = self.arguments.get("num_workers")
         numbers = [_counted(one) for one in argument.value] if argument else []
-        if not any(number is None or number > 0 for number in numbers):
-            is_written = argument is not None and argument.node is not None
-            return False if self.is_whole or is_written else None
-        is_seen = argument is not None and argument.always and any(numbers)
-        return True if is_seen and 0 not in numbers else None
-
-    @property
-    def batches_alone(self) -> bool:
-        """Whether it draws and batches samples in the main process, in torch's own way."""
-        size, numbers = self.arguments.get("batch_size"), self.value("num_workers")
-        is_one = size is None or any(
-            isinstance(one, Nothing) or one == Number(1) for one in size.value
-        )
-        is_asked = any(isinstance(one, Number) and one.option for one in numbers)
-        draws = all(
-            isinstance(one, Nothing) or (isinstance(one, Object) and one.kind in SAMPLERS)
-            for one in self.value("sampler")
-        )
-        plain = self.lacks("collate_fn", "batch_sampler") and self.has_workers is False
-        return plain and draws and not is_asked and not is_one
+        if argument is None or all(number == 0 for number in numbers):
+            return False if self.is_whole or (argument and argument.node) else None
+        return True if argument.always and any(numbers) and 0 not in numbers else None
 
     @property
     def is_pinned(self) -> bool | None:
         """Whether its batches lie in pinned memory; None where that is not known."""
-        argument = self.arguments.get("pin_memory")
-        if argument is None:
-            return False if self.is_whole else None
-        return _truth(argument.value) if argument.always else None
+        told = self.told("pin_memory", default=False)
+        return None if told is None else bool(told)
+
+    @property
+    def gives_graphs(self) -> bool:
+        """Whether it is one of PyTorch Geometric."""
+        return self.kind.startswith("torch_geo")
+
+    @property
+    def batches_alone(self) -> bool:
+        """Whether it draws and batches samples in the main process, in torch's own way."""
+        sizes = self.value("batch_size") or (Number(1),)
+        is_drawn = all(
+            isinstance(one, Nothing) or (isinstance(one, Object) and one.kind in SAMPLERS)
+            for one in self.value("sampler")
+        )
+        is_plain = self.lacks("collate_fn", "batch_sampler") and self.has_workers is False
+        is_batch = not any(isinstance(one, Nothing) or one == Number(1) for one in sizes)
+        return is_plain and is_drawn and is_batch and not self.is_optional("num_workers")
 
 
 def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
@@ -123,23 +141,47 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
         for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
         if name in LOADERS or (not name and _is_derived(evaluation, node))
     ]
-    if not made:
-        return ()
-    passes, hands = passes_of(evaluation), handed_on(evaluation)
-    turns = turns_of(evaluation, passes)
+    passes: dict[At, list[Pass]] = {}
+    turns: dict[At, list[Pass]] = {}
+    hands: dict[At, bool] = {}
+    if made:
+        _find_passes(evaluation, passes)
+        _find_turns(evaluation, passes, turns)
+        _find_hands(evaluation, hands)
     return tuple(
         Loader(
             node,
             at,
+            kind,
             *all_arguments(evaluation, at),
             tuple(passes.get(at, ())),
             tuple(turns.get(at, ())),
             at in hands,
             hands.get(at, True),
-            kind,
         )
         for at, node, kind in made
     )
+
+
+def loaders_in(value: Value, *, inside: bool = False) -> dict[At, None]:
+    """Return the calls that made the loaders that a value may be, or may hold as well."""
+    return {
+        one.call: None
+        for one in (flat(value) if inside else value)
+        if isinstance(one, Instance) or (isinstance(one, Object) and one.kind in LOADERS)
+        if one.call is not None
+    }
+
+
+def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
+    """Return the loaders that something asks for an attribute."""
+    found: dict[At, None] = {}
+    for module in evaluation.files.modules:
+        for name in (one for word in names for one in module.index.named.get(word, ())):
+            above = module.parent(name)
+            if isinstance(above, cst.Attribute) and above.attr is name:
+                found |= loaders_in(evaluation.value(above.value))
+    return frozenset(found)
 
 
 def _is_derived(evaluation: Evaluation, call: cst.Call) -> bool:
@@ -165,46 +207,81 @@ def _counted(one: Alternative) -> float | None:
     return None
 
 
-def is_positive(evaluation: Evaluation, node: cst.CSTNode | None, file: int) -> bool:
-    """Whether a number is certainly above 0, whoever calls and whatever options say."""
-    if node is None:
-        return False
-    match node:
-        case cst.Integer():
-            return int(node.value, 0) > 0
-        case cst.BooleanOperation(operator=cst.Or(), left=left, right=right):
-            return any(is_positive(evaluation, side, file) for side in (left, right))
-        case cst.Name():
-            owner = evaluation.index(file).scope(node).owner(node.value)
-            bound = evaluation.reaching.get(id(node)) or (
-                owner.bindings[node.value] if owner else ()
-            )
-            return bool(bound) and all(
-                one.is_plain and is_positive(evaluation, one.value, file) for one in bound
-            )
-        case cst.Call(func=func, args=args):
-            parts = [is_positive(evaluation, arg.value, file) for arg in args]
-            match evaluation.value(func):
-                case (Library(name=name),) if name in COUNTS:
-                    return True
-                case (Library(name="builtins.min"),):
-                    return len(parts) > 1 and all(parts)
-                case (Library(name="builtins.max"),):
-                    return len(parts) > 1 and any(parts)
-                case (Library(name="builtins.len" | "builtins.int"),):
-                    return len(parts) == 1 and parts[0]
-    return False
+def _find_passes(evaluation: Evaluation, found: dict[At, list[Pass]]) -> None:
+    """Find what starts to go through each loader."""
+    for file, module in enumerate(evaluation.files.modules):
+        for node, fits in _started(evaluation, file):
+            above = module.parent(node)
+            is_unpacked = isinstance(above, cst.Arg) and above.star == "*"
+            for at in loaders_in(evaluation.value(node), inside=is_unpacked):
+                if not evaluation.is_dead(node, file):
+                    found.setdefault(at, []).append(Pass(node, file, fits))
+    for cls in evaluation.classes:
+        bases = evaluation.classes.library_bases(cls.at)
+        hooks = [cls.methods[name] for name in HOOKS if name in cls.methods]
+        for hook in hooks if any(base.startswith(FRAMEWORKS) for base in bases) else ():
+            unit = evaluation.units.get(evaluation.at(hook, cls.at.file))
+            for at in loaders_in(unit.returned.value, inside=True) if unit else ():
+                found.setdefault(at, []).append(Pass(evaluation.node(at), at.file, "hook"))
 
 
-def _number(value: Value) -> int | None:
-    match value:
-        case (Number(value=number),) if number is not None:
-            return int(number)
-    return None
+def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, str]]:
+    """Yield what a file goes through, with the class of a framework's that does."""
+    index = evaluation.index(file)
+    loops: list[cst.For | cst.CompFor] = [*index.of(cst.For), *index.of(cst.CompFor)]
+    for loop in loops:
+        yield loop.iter, ""
+    for source in index.of(cst.From):
+        yield source.item, ""
+    for call in index.of(cst.Call):
+        for one in evaluation.value(call.func):
+            fits, starts = "", False
+            match one:
+                case Library(name=name):
+                    package, _, last = name.rpartition(".")
+                    starts = name in PASSES_ON or package == "itertools"
+                    starts = starts or (package == "builtins" and last in STARTS)
+                case Method(owner=Object(kind=fits), name=name):
+                    starts = name in FITS and fits.startswith(FRAMEWORKS)
+            for arg in call.args if starts else ():
+                yield arg.value, fits
 
 
-def _truth(value: Value) -> bool | None:
-    match value:
-        case (Truth(value=bool(known)),):
-            return known
-    return None
+def _find_turns(
+    evaluation: Evaluation, passes: Mapping[At, list[Pass]], found: dict[At, list[Pass]]
+) -> None:
+    """Find what takes the batches of each loader, one by one."""
+    started = {id(one.node): at for at, several in passes.items() for one in several}
+    for file, module in enumerate(evaluation.files.modules):
+        index = module.index
+        taken: list[tuple[cst.BaseExpression, cst.CSTNode]] = [
+            *((loop.iter, loop.body) for loop in index.of(cst.For)),
+            *((loop.iter, getattr(index.parent(loop), "elt", loop)) for loop in
+              index.of(cst.CompFor)),
+            *((call.args[0].value, call) for call in index.of(cst.Call)
+              if call.args and evaluation.library(call.func) == "builtins.next"),
+        ]  # fmt: skip
+        for source, node in taken:
+            value = evaluation.value(source)
+            own = [one.loader for one in value if isinstance(one, Iterator)]
+            inside = index.nodes[index.order(source) : index.end(source)]
+            begun = [started.get(id(one)) for one in inside]
+            for at in dict.fromkeys([*loaders_in(value), *own, *begun]):
+                if at is not None:
+                    found.setdefault(at, []).append(Pass(node, file))
+
+
+def _find_hands(evaluation: Evaluation, found: dict[At, bool]) -> None:
+    """Find the loaders that other code gets, a function or any caller; True where it is seen."""
+    for unit in evaluation.units.values():
+        if not unit.callers:
+            found |= dict.fromkeys(loaders_in(unit.returned.value, inside=True), False)
+    for module in evaluation.files.modules:
+        for call in module.index.of(cst.Call):
+            called = evaluation.value(call.func)
+            if any(isinstance(one, Library) for one in called):
+                continue
+            is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
+            for arg in call.args:
+                for at in loaders_in(evaluation.value(arg.value), inside=True):
+                    found[at] = found.get(at, True) and is_seen

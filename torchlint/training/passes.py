@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.training.between import loop_of
 from torchlint.training.effects import unit_around
 from torchlint.training.guards import Guard, guard_between
-from torchlint.training.loader_uses import loaders_in
+from torchlint.training.loaders import loaders_in
 from torchlint.training.turns import most_turns
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
-    from torchlint.training.loader_uses import Pass
-    from torchlint.training.loaders import Loader
+    from torchlint.training.loaders import Loader, Pass
 
 DEEPEST = 12  # calls
 ONCE = frozenset({Guard.EQUAL, Guard.ABORT, Guard.EXCEPTION})
@@ -59,7 +58,7 @@ class Passes:
 
         For each pass those inside come first; passes that every turn makes come before others.
         """
-        made = self._around_making(loader)
+        made = self.around_making(loader)
         found: list[tuple[Pass, Around]] = []
         for one in loader.passes:
             for around in self.around(one.node, one.file, loader.at):
@@ -70,20 +69,8 @@ class Passes:
                     found.append((one, around))
         return sorted(found, key=lambda pair: pair[1].is_rare)
 
-    def is_nested(self, loader: Loader) -> bool:
-        """Whether a pass over a loader starts inside of a loop over it."""
-        for one in loader.passes:
-            for around in self.around(one.node, one.file, loader.at):
-                over = getattr(around.loop, "iter", None)
-                index = self.evaluation.index(around.file)
-                if over is not None and any(
-                    each.file == around.file and index.inside(each.node, over)
-                    for each in loader.passes
-                ):
-                    return True
-        return False
-
-    def _around_making(self, loader: Loader) -> frozenset[int]:
+    def around_making(self, loader: Loader) -> frozenset[int]:
+        """Return the loops that make a loader anew, by identity."""
         found = self._made.get(loader.at)
         if found is None:
             loops = self.around(loader.node, loader.at.file, None)
@@ -95,7 +82,7 @@ class Passes:
 
         A loop that takes another loader in each turn is none of them.
         """
-        found = list(self._around(node, file, loader, None, frozenset()))
+        found = self._around(node, file, loader, None, frozenset())
         return list({(id(one.loop), one.guard): one for one in found}.values())
 
     def _around(
@@ -107,12 +94,12 @@ class Passes:
         way: frozenset[At],
     ) -> Iterator[Around]:
         unit = unit_around(self.evaluation, node, file)
-        module, child, inner = self.evaluation.module(file), node, node
-        for above in module.index.ancestors(node):
+        child = inner = node
+        for above in self.evaluation.index(file).ancestors(node):
             if above is unit.node:
                 break
             loop = loop_of(above, child)
-            if loop is not None and not self._selects(loop, node, file, loader):
+            if loop is not None and not self._selects(loop, file, loader):
                 between = guard or guard_between(self.evaluation, inner, above, file)
                 if between is None and self._is_one_turn(loop, inner, file):
                     between = Guard.EQUAL
@@ -122,84 +109,54 @@ class Passes:
         if unit.at in way or len(way) >= DEEPEST:
             return
         between = guard or guard_between(self.evaluation, inner, unit.node, file)
-        for caller, call in self.callers(unit, loader):
+        for caller, call in self._callers(unit, loader):
             yield from self._around(call, caller.at.file, loader, between, way | {unit.at})
 
     def _is_one_turn(self, loop: cst.CSTNode, node: cst.CSTNode, file: int) -> bool:
-        """Whether a node runs in one turn of a loop: where its counter is something certain."""
-        index, child = self.evaluation.index(file), node
+        """Whether a node runs in one turn of a loop: ``if epoch == last``, of what it counts."""
+        index = self.evaluation.index(file)
         for above in index.ancestors(node):
             match above:
                 case cst.If(
-                    test=cst.Comparison(
-                        left=left,
-                        comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)],
-                    ),
-                    body=body,
-                ) if child is body:
-                    counted = [
-                        {self._is_of(loop, name, file) for name in index.below(side, cst.Name)}
-                        for side in (left, right)
-                    ]
-                    if sum(True in one for one in counted) == 1:
-                        return not any(
-                            isinstance(one.operator, cst.Modulo)
-                            for one in index.below(above.test, cst.BinaryOperation)
-                        )
+                    test=cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Equal())])
+                ) if index.inside(node, above.body):
+                    asks = any(self.counts(loop, one, file)
+                               for one in index.below(above.test, cst.Name))  # fmt: skip
+                    return asks and not any(index.below(above.test, cst.Modulo))
             if above is loop:
                 return False
-            child = above
         return False
 
-    def callers(self, unit: Unit, loader: At | None) -> Iterator[tuple[Unit, cst.Call]]:
+    def _callers(self, unit: Unit, loader: At | None) -> Iterator[tuple[Unit, cst.Call]]:
         """Yield the calls of a function; of one that is passed a loader, those that pass it."""
-        cells = unit.parameters.values()
-        holding = [cell for cell in cells if _holds(cell.value, loader)]
+        holding = [cell for cell in unit.parameters.values() if _holds(cell.value, loader)]
         for at, (caller, call) in unit.callers.items():
             if not holding or any(_holds(cell.given.get(at, ()), loader) for cell in holding):
                 yield caller, call
 
-    def _selects(self, loop: cst.CSTNode, node: cst.CSTNode, file: int, loader: At | None) -> bool:
-        """Whether a loop takes another loader in each turn.
+    def _selects(self, loop: cst.CSTNode, file: int, loader: At | None) -> bool:
+        """Whether a loop takes another loader in each turn: it goes through loaders or their keys.
 
-        It goes through loaders, or a key that it counts with selects one.
+        ``for x in loaders: ...``, ``for key in keys: run(loaders[key])``
         """
         over = getattr(loop, "iter", None)
         if loader is None or over is None:
             return False
-        values = self.evaluation.values
-        value = values.get(id(over), ())
-        if _holds(value, loader) and loader not in loaders_in(value):
+        index, value = self.evaluation.index(file), self.evaluation.value
+        if _holds(value(over), loader) and loader not in loaders_in(value(over)):
             return True
-        return self._picks(loop, node, file, loader, 0)
-
-    def _picks(
-        self, loop: cst.CSTNode, node: cst.CSTNode, file: int, loader: At, depth: int
-    ) -> bool:
-        """Whether an expression takes a loader from a container by what a loop counts with."""
-        index, values = self.evaluation.index(file), self.evaluation.values
-        for item in index.below(node, cst.Subscript):
-            keys = (name for part in item.slice for name in index.below(part, cst.Name))
-            is_held = _holds(values.get(id(item.value), ()), loader)
-            if is_held and any(self._is_of(loop, key, file) for key in keys):
-                return True
-        made = [
-            binding.value
-            for name in (index.below(node, cst.Name) if depth < DEEPEST else ())
-            if _holds(values.get(id(name), ()), loader)
-            for binding in self.evaluation.bindings(name)
-        ]
         return any(
-            self._picks(loop, value, file, loader, depth + 1)
-            for value in made
-            if value is not None and value is not node and index.inside(value, loop)
+            self.counts(loop, key, file)
+            for item in index.below(loop, cst.Subscript)
+            if _holds(value(item.value), loader)
+            for part in item.slice
+            for key in index.below(part, cst.Name)
         )
 
-    def _is_of(self, loop: cst.CSTNode, name: cst.Name, file: int) -> bool:
-        """Whether a name is what a loop counts with."""
+    def counts(self, loop: cst.CSTNode, name: cst.BaseExpression, file: int) -> bool:
+        """Whether a name is what a loop of its file counts with."""
         index, target = self.evaluation.index(file), getattr(loop, "target", loop)
-        bound = self.evaluation.bindings(name)
-        return any(index.inside(binding.node, target) for binding in bound)
+        return any(index.inside(one.node, target) for one in self.evaluation.bindings(name))
 
 
 def _holds(value: Value, loader: At | None) -> bool:

@@ -1,4 +1,4 @@
-"""Distributed samplers: which loaders draw from them, and whether anything tells them the epoch."""
+"""Distributed samplers: which loaders draw from them or need one, and what tells them the epoch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import (
+    RANK,
     Class,
     Function,
     Instance,
@@ -18,23 +19,25 @@ from torchlint.semantics.values import (
     Truth,
     Unknown,
 )
-from torchlint.syntax.chains import dotted
+from torchlint.training.datasets import reached
 from torchlint.training.frequency import Rate
-from torchlint.training.hoisting import is_unchanged
-from torchlint.training.loader_uses import loaders_in
+from torchlint.training.loaders import loaders_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, At
+    from torchlint.training.datasets import Datasets
+    from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
-    from torchlint.training.passes import Around
-    from torchlint.training.script import Connected, Script
+    from torchlint.training.passes import Around, Passes
+    from torchlint.training.script import Connected
 
 DISTRIBUTED = "torch.utils.data.DistributedSampler"
 PARAMETERS = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
-TELLS = "set_epoch"
+ASKS = ("torch.distributed.", "torch.utils.data.get_worker_info", "os.environ")
+DEEPEST = 4  # names that come from names
 KNOWN = ("builtins.", "torch.", "itertools.", "tqdm", "print")
 
 
@@ -45,70 +48,82 @@ class Sampler:
     node: cst.Call
     at: At
     loader: Loader
-    shuffles: bool | None
+    shuffles: bool
 
 
 def samplers_of(evaluation: Evaluation, loader: Loader) -> Iterator[Sampler]:
     """Yield the distributed samplers that a loader may draw from, through batch samplers too."""
-    values = [loader.value("sampler")]
+    found = dict.fromkeys(loader.value("sampler"))
     for one in loader.value("batch_sampler"):
-        if isinstance(one, (Object, Instance)) and one.call is not None:
-            made = evaluation.node(one.call)
-            args = made.args if isinstance(made, cst.Call) else ()
-            values += [evaluation.value(arg.value) for arg in args]
-    for one in dict.fromkeys(each for value in values for each in value):
-        if isinstance(one, Object) and one.kind == DISTRIBUTED and one.call is not None:
+        made = evaluation.node(one.call) if isinstance(one, Object) and one.call else None
+        for arg in made.args if isinstance(made, cst.Call) else ():
+            found |= dict.fromkeys(evaluation.value(arg.value))
+    for one in found:
+        if is_distributed(one) and isinstance(one, Object) and one.call is not None:
             node = evaluation.node(one.call)
-            assert isinstance(node, cst.Call)
-            if evaluation.values.get(id(node.func)) == (Library(DISTRIBUTED),):
-                yield Sampler(node, one.call, loader, _shuffles(evaluation, node))
+            if isinstance(node, cst.Call) and evaluation.library(node.func) == DISTRIBUTED:
+                given, is_whole = given_to(evaluation, node, PARAMETERS)
+                shuffle = given["shuffle"].value if "shuffle" in given else (Truth(is_whole),)
+                yield Sampler(node, one.call, loader, shuffle == (Truth(True),))
 
 
-def _shuffles(evaluation: Evaluation, node: cst.Call) -> bool | None:
-    """Whether a sampler draws in another order than that of the dataset; None where unknown."""
-    given, is_whole = given_to(evaluation, node, PARAMETERS)
-    if "shuffle" not in given:
-        return True if is_whole else None
-    match given["shuffle"].value:
-        case (Truth(value=known, option=None),):
-            return known
-    return None
+def is_distributed(one: Alternative) -> bool:
+    """Whether something is a sampler for several processes."""
+    return isinstance(one, Object) and one.kind == DISTRIBUTED
 
 
-def may_be_told(evaluation: Evaluation, sampler: Sampler, epochs: frozenset[int]) -> bool:
+def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
+    """Return the loops whose turns go through what a sampler draws, for training."""
+    passes, frequencies = connected.passes, connected.frequencies
+    if not steps_of(connected, sampler.loader):
+        return []
+    made = {id(one.loop) for one in passes.around(sampler.node, sampler.at.file, None)}
+    found: dict[int, Around] = {}
+    for one, around in passes.repeating(sampler.loader):
+        rate = frequencies.rate_of(connected.evaluation.at(around.loop, around.file))
+        if id(around.loop) not in made and rate is not Rate.STEP:
+            found.setdefault(id(one.node), around)
+    return list({id(one.loop): one for one in found.values()}.values())
+
+
+def steps_of(connected: Connected, loader: Loader) -> list[Frequency]:
+    """Return how often training steps take the batches of a loader, nothing where none does."""
+    turns = (connected.frequencies.of(one.node, one.file) for one in loader.turns)
+    return [one for one in turns if one.rate is Rate.STEP]
+
+
+def may_be_told(passes: Passes, sampler: Sampler, loops: list[Around]) -> bool:
     """Whether anything may tell a sampler the epoch.
 
-    Code that is not seen may where it gets the sampler, or the loader and the number of the epoch,
-    which the names are that ``epochs`` has by identity.
+    Code that is not seen may where it gets the sampler, or the loader and what a loop counts with.
     """
-    for module in evaluation.files.modules:
-        index = module.index
-        for name in (*index.named.get(TELLS, ()), *index.named.get("epoch", ())):
-            above = index.parent(name)
-            if not isinstance(above, cst.Attribute) or above.attr is not name:
-                continue
-            value = evaluation.value(above.value)
-            may_be = not value or any(_may_be(one, sampler) for one in value)
-            if may_be and (
-                name.value == TELLS or isinstance(index.parent(above), cst.AssignTarget)
-            ):
-                return True
-        for call in index.of(cst.Call):
+    evaluation = passes.evaluation
+    for file, module in enumerate(evaluation.files.modules):
+        for name in module.index.named.get("set_epoch", ()):
+            above = module.parent(name)
+            if isinstance(above, cst.Attribute) and above.attr is name:
+                value = evaluation.value(above.value)
+                if not value or any(_may_be(one, sampler) for one in value):
+                    return True
+        for call in module.index.of(cst.Call):
             called = evaluation.value(call.func)
-            if any(isinstance(one, Method) and one.name == TELLS and _is(one.owner, sampler)
-                   for one in called):  # fmt: skip
+            if called and all(map(_is_seen, called)):
+                continue
+            given = tuple(one for arg in call.args for one in evaluation.value(arg.value))
+            counts = any(
+                passes.counts(one.loop, arg.value, file)
+                for arg in call.args
+                for one in loops
+                if one.file == file
+            )
+            if any(_is(one, sampler) for one in given):
                 return True
-            if not all(map(_is_seen, called)) or not called:
-                values = [evaluation.value(arg.value) for arg in call.args]
-                if any(_is(one, sampler) for value in values for one in value):
-                    return True
-                counts = any(id(arg.value) in epochs for arg in call.args)
-                if counts and any(sampler.loader.at in loaders_in(value) for value in values):
-                    return True
+            if counts and sampler.loader.at in loaders_in(given):
+                return True
     return False
 
 
-def _is(one: object, sampler: Sampler) -> bool:
+def _is(one: Alternative, sampler: Sampler) -> bool:
     return isinstance(one, Object) and one.call == sampler.at
 
 
@@ -126,69 +141,32 @@ def _is_seen(one: Alternative) -> bool:
     return isinstance(one, (Function, Class, Instance, Method))
 
 
-def trains(connected: Connected, loader: Loader) -> bool | None:
-    """Whether training steps take the batches of a loader; None where it is not certain."""
-    often = [connected.frequencies.of(one.node, one.file) for one in loader.turns]
-    steps = [one for one in often if one.rate is Rate.STEP]
-    return None if steps and not any(one.certain for one in steps) else bool(steps)
-
-
-def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
-    """Return the loops whose turns go through what a sampler draws, for training."""
-    passes = connected.passes
-    made = {id(one.loop) for one in passes.around(sampler.node, sampler.at.file, None)}
-    if trains(connected, sampler.loader) is False:
-        return []
-    found: dict[int, Around] = {}
-    for one, around in passes.repeating(sampler.loader):
-        rate = connected.frequencies.rate_of(connected.evaluation.at(around.loop, around.file))
-        if id(around.loop) not in made and rate is not Rate.STEP:
-            found.setdefault(id(one.node), around)
-    return list({id(one.loop): one for one in found.values()}.values())
-
-
-def numbers(connected: Connected, loops: list[Around]) -> frozenset[int]:
-    """Return the places, by identity, where the number of an epoch is read."""
-    found: set[int] = set()
-    for one in loops:
-        target = getattr(one.loop, "target", None)
-        index = connected.files.modules[one.file].index
-        if isinstance(target, cst.Name):
-            names = index.below(one.loop, cst.Name)
-            found |= {id(name) for name in names if name.value == target.value}
-    return frozenset(found)
-
-
-def values_of(script: Script, target: cst.Name | cst.Attribute) -> Value:
-    """Return what a name or attribute of an object may be, by all that it is given."""
-    evaluation = script.connected.evaluation
-    if isinstance(target, cst.Name):
-        owner = script.module.index.scope(target).owner(target.value)
-        bound = owner.bindings[target.value] if owner else ()
-        given = [one.value if one.is_plain else None for one in bound]
-        return evaluation.sets.all(
-            script.value(one) if isinstance(one, cst.BaseExpression) else evaluation.sets.unknown
-            for one in given
-        )
-    cls = script.module.index.nearest(target, cst.ClassDef)
-    home = evaluation.classes.of(evaluation.at(cls, script.file)) if cls else None
-    return evaluation.attribute(home.at, target.attr.value).value if home else ()
-
-
-def is_there(script: Script, target: cst.Name | cst.Attribute, loop: cst.For) -> bool:
-    """Whether a name or an attribute of ``self`` is in a loop what it was given elsewhere."""
-    module = script.module
-    if is_unchanged(module, target, loop):
-        return True
-    around, home = module.function(loop), module.function(target)
-    firsts = [
-        one.params.params[0].name.value if one and one.params.params else ""
-        for one in (around, home)
+def may_divide(datasets: Datasets) -> bool:
+    """Whether the dataset of a loader may be another one in each process."""
+    evaluation, given = datasets.evaluation, datasets.loader.arguments.get("dataset")
+    nodes: list[tuple[cst.CSTNode | None, int]] = [
+        (given.node if given else None, datasets.loader.at.file)
     ]
-    nearest = module.index.nearest
-    return (
-        isinstance(target, cst.Attribute)
-        and nearest(target, cst.ClassDef) is not None
-        and nearest(target, cst.ClassDef) is nearest(loop, cst.ClassDef)
-        and [dotted(target.value)] * 2 == firsts
+    for one in datasets.found:
+        made = one.call if isinstance(one, (Instance, Object)) else None
+        nodes.append((evaluation.node(made), made.file) if made else (None, 0))
+    if any(node is None or _is_part(evaluation, node, file) for node, file in nodes):
+        return True
+    methods = datasets.methods("__init__", "__getitem__", "__len__", "__iter__")
+    called = (site.node.func for site, _ in reached(datasets.effects, methods))
+    return any(evaluation.library(func).startswith(ASKS) for func in called)
+
+
+def _is_part(evaluation: Evaluation, node: cst.CSTNode, file: int, depth: int = 0) -> bool:
+    """Whether an expression takes a part of something, or has the rank in it."""
+    below = evaluation.index(file).below
+    names = list(below(node, cst.Name))
+    kinds = [getattr(one, "kind", "") for name in names for one in evaluation.value(name)]
+    if any(below(node, cst.Subscript)) or any(kind == RANK for kind in kinds):
+        return True
+    if any(evaluation.library(call.func).startswith(ASKS) for call in below(node, cst.Call)):
+        return True
+    made = [bound.value for name in names for bound in evaluation.bindings(name) if bound.is_plain]
+    return depth < DEEPEST and any(
+        each is not None and _is_part(evaluation, each, file, depth + 1) for each in made
     )

@@ -6,29 +6,24 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Library
 from torchlint.syntax.calls import last_name
-from torchlint.training.datasets import datasets_of, reached
+from torchlint.training.datasets import GIVES, reached
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.training.effects import Effects
-    from torchlint.training.loaders import Loader
+    from torchlint.training.datasets import Datasets
 
-MAKERS = ("torch.sparse", "torch_geometric.transforms.ToSparseTensor",
-          "torch_geometric.transforms.ToDevice")  # fmt: skip
+GRAPHS = "torch_geometric.transforms."
+MAKERS = ("torch.sparse", f"{GRAPHS}ToSparseTensor", f"{GRAPHS}ToDevice")
 
 
-def gives_sparse(effects: Effects, loader: Loader) -> bool:
-    """Whether the dataset of a loader, or what puts samples together, makes sparse tensors."""
-    evaluation = effects.evaluation
-    if is_graph(evaluation, loader):
-        return makes_sparse(evaluation)
-    datasets = datasets_of(effects, loader)
-    lineage = (one for cls in datasets.classes for one in evaluation.classes.lineage(cls))
-    names = dict.fromkeys(name for one in lineage for name in one.methods)
-    functions = [*datasets.methods(*names), *datasets.collates]
-    return any(_is_sparse(evaluation, site.node) for site, _ in reached(effects, functions))
+def gives_sparse(datasets: Datasets) -> bool:
+    """Whether a dataset, or what puts samples together, makes sparse tensors."""
+    if datasets.loader.gives_graphs:
+        return makes_sparse(datasets.evaluation)
+    functions = [*datasets.methods("__init__", *GIVES), *datasets.collates]
+    calls = (site.node for site, _ in reached(datasets.effects, functions))
+    return any(_is_sparse(datasets.evaluation, call) for call in calls)
 
 
 def makes_sparse(evaluation: Evaluation) -> bool:
@@ -37,15 +32,7 @@ def makes_sparse(evaluation: Evaluation) -> bool:
     return any(_is_sparse(evaluation, call) for one in modules for call in one.index.of(cst.Call))
 
 
-def is_graph(evaluation: Evaluation, loader: Loader) -> bool:
-    """Whether a loader is one of PyTorch Geometric, whose batches are graphs."""
-    made = evaluation.value(loader.node.func)
-    return any(isinstance(one, Library) and one.name.startswith("torch_geo") for one in made)
-
-
 def _is_sparse(evaluation: Evaluation, call: cst.Call) -> bool:
     """``x.to_sparse()``, ``torch.sparse_coo_tensor(...)``."""
-    if last_name(call.func).startswith("to_sparse"):
-        return True
-    called = evaluation.value(call.func)
-    return any(isinstance(one, Library) and one.name.startswith(MAKERS) for one in called)
+    is_method = last_name(call.func).startswith("to_sparse")
+    return is_method or evaluation.library(call.func).startswith(MAKERS)

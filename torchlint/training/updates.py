@@ -101,8 +101,9 @@ class Optimizer:
         targets = frozenset[Device]().union(*(one.targets for one in self.moves))
         if targets == {Device.CUDA}:
             return True
-        makings = map(self.script.connected.evaluation.node, self.models)
-        if any(isinstance(one, cst.Call) and works_on_gpu(self.script, one) for one in makings):
+        evaluation = self.script.connected.evaluation
+        makings = map(evaluation.node, self.models)
+        if any(isinstance(one, cst.Call) and works_on_gpu(evaluation, one) for one in makings):
             return True
         stays = bool(self.models) and not self.script.connected.uses_gpu and not targets
         return False if stays or targets == {Device.HOST} else None

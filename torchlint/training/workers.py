@@ -1,4 +1,4 @@
-"""Worker processes that are not forked: what cannot be sent to them, and what imports start."""
+"""Worker processes: what cannot be sent to them, what imports start, which samples they repeat."""
 
 from __future__ import annotations
 
@@ -7,22 +7,46 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Function, Instance, Library, Object, Sequence, Text
+from torchlint.semantics.sets import flat
+from torchlint.semantics.values import (
+    RANK,
+    Array,
+    Dictionary,
+    Function,
+    Instance,
+    Iterator,
+    Library,
+    Method,
+    Object,
+    Sequence,
+    Tensor,
+    Text,
+)
 from torchlint.syntax.scopes import ScopeKind
+from torchlint.training.datasets import ITERABLE, run_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator as Several
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
-    from torchlint.syntax.index import Index
+    from torchlint.training.datasets import Datasets
     from torchlint.training.loaders import Loader
 
 DEEPEST = 8  # objects that hold others
-CONTEXT = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
+CONTEXTS = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
 SETS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method")
 # Objects of libraries that keep the functions they are given.
 KEEPERS = ("torchvision.", "functools.partial")
+# What a worker asks to know its share, or draws something of its own from.
+DIFFERS = tuple(
+    """torch.utils.data.get_worker_info torch.distributed. random. numpy.random. torch.rand
+    torch.multinomial os.environ os.getpid itertools.cycle itertools.islice time. secrets.
+    """.split()
+)
+BASES = (ITERABLE, "typing.", "collections.abc.", "abc.", "builtins.")
+SAME = ("builtins.", "csv.", "json.", "gzip.", "itertools.")
+HOLDS = (Tensor, Array, Sequence, Dictionary, Text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +66,9 @@ def unpicklable(evaluation: Evaluation, loader: Loader) -> Local | None:
     return None
 
 
-def _locals(evaluation: Evaluation, value: Value, way: frozenset[Alternative]) -> Iterator[Local]:
-    for one in value if len(way) < DEEPEST else ():
+def _locals(evaluation: Evaluation, value: Value, way: frozenset[Alternative]) -> Several[Local]:
+    for one in flat(value) if len(way) < DEEPEST else ():
+        inner: list[Value] = []
         if one in way:
             continue
         match one:
@@ -52,100 +77,140 @@ def _locals(evaluation: Evaluation, value: Value, way: frozenset[Alternative]) -
             case Instance(cls=cls):
                 yield from _local(evaluation, cls)
                 homes = {each.at for each in evaluation.classes.lineage(cls)}
-                for (owner, _), cell in evaluation.attributes.items():
-                    if owner in homes:
-                        yield from _locals(evaluation, cell.value, way | {one})
-            case Sequence(elements=elements, element=element):
-                for part in (*(elements or ()), element):
-                    yield from _locals(evaluation, part, way | {one})
-            case Object(kind=kind, call=call) if call is not None and kind.startswith(KEEPERS):
+                cells = evaluation.attributes.items()
+                inner = [cell.value for (owner, _), cell in cells if owner in homes]
+            case Object(kind=kind, call=call) if call and kind.startswith(KEEPERS):
                 node = evaluation.node(call)
                 assert isinstance(node, cst.Call)
-                for arg in node.args:
-                    given = evaluation.value(arg.value)
-                    yield from _locals(evaluation, given, way | {one})
+                inner = [evaluation.value(arg.value) for arg in node.args]
+        for given in inner:
+            yield from _locals(evaluation, given, way | {one})
 
 
-def _local(evaluation: Evaluation, at: At) -> Iterator[Local]:
+def _local(evaluation: Evaluation, at: At) -> Several[Local]:
     """Yield a function or class that has no name at the level of a module."""
     module, node = evaluation.module(at.file), evaluation.node(at)
     if isinstance(node, cst.Lambda):
         yield Local(node, at.file, module.brief(node))
-        return
-    assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
-    scope = module.index.scope(node)
-    if scope.kind is ScopeKind.FUNCTION:
+    elif module.index.scope(node).kind is ScopeKind.FUNCTION:
+        assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
         what = "class " if isinstance(node, cst.ClassDef) else ""
         yield Local(node.name, at.file, f"{what}{node.name.value}")
 
 
 def start_method(evaluation: Evaluation, loader: Loader) -> str:
     """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
-    values = [loader.value("multiprocessing_context")]
-    if not values[0]:
-        values = [
-            evaluation.value(call.args[0].value)
-            for call in _calls_of(evaluation, SETS)
-            if call.args
-        ]
+    given = loader.value("multiprocessing_context")
+    values = [given] if given else [
+        evaluation.value(call.args[0].value)
+        for module in evaluation.files.modules
+        if "set_start_method" in module.index.named
+        for call in module.index.of(cst.Call)
+        if call.args and evaluation.library(call.func) in SETS
+    ]  # fmt: skip
     named = {_named(evaluation, one) for value in values for one in value}
     return "" if not named else named.pop() if len(named) == 1 else "unknown"
 
 
-def _calls_of(evaluation: Evaluation, names: tuple[str, ...]) -> Iterator[cst.Call]:
-    for module in evaluation.files.modules:
-        if any(name.rpartition(".")[2] in module.index.named for name in names):
-            for call in module.index.of(cst.Call):
-                value = evaluation.value(call.func)
-                if any(isinstance(one, Library) and one.name in names for one in value):
-                    yield call
-
-
 def _named(evaluation: Evaluation, one: Alternative) -> str:
     """Return the start method that ``"spawn"`` or ``get_context("spawn")`` names."""
-    match one:
-        case Text(value=str(name)):
-            return name
-        case Object(kind=kind, call=call) if kind in CONTEXT and call is not None:
-            node = evaluation.node(call)
-            assert isinstance(node, cst.Call)
-            match evaluation.value(node.args[0].value) if node.args else ():
-                case (Text(value=str(name)),):
-                    return name
-    return "unknown"
+    if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
+        node = evaluation.node(one.call)
+        assert isinstance(node, cst.Call)
+        value = evaluation.value(node.args[0].value) if node.args else ()
+        one = value[0] if len(value) == 1 else one
+    return (one.value if isinstance(one, Text) else None) or "unknown"
 
 
 def started_by_import(
-    evaluation: Evaluation, node: cst.CSTNode, file: int
+    evaluation: Evaluation, node: cst.CSTNode, file: int, way: frozenset[int] = frozenset()
 ) -> tuple[cst.CSTNode, int] | None:
     """Return what makes an import run a node, at the level of a module, with its file.
 
     Workers that are not forked import the file again, which must not start the training anew.
     """
-    return _on_import(evaluation, node, file, frozenset())
-
-
-def _on_import(
-    evaluation: Evaluation, node: cst.CSTNode, file: int, way: frozenset[int]
-) -> tuple[cst.CSTNode, int] | None:
-    module, child = evaluation.module(file), node
-    for above in module.index.ancestors(node):
+    index, child = evaluation.index(file), node
+    for above in index.ancestors(node):
         match above:
-            case cst.If() if child is above.body and _asks_for_main(module.index, above):
-                return None
-            case cst.FunctionDef() if child is above.body:
-                if id(above) in way or len(way) > DEEPEST * 2:
+            case cst.If() if child is above.body:
+                if any(name.value == "__name__" for name in index.below(above.test, cst.Name)):
                     return None
-                for unit, call in evaluation.callers(evaluation.at(above, file)):
-                    found = _on_import(evaluation, call, unit.at.file, way | {id(above)})
-                    if found is not None:
-                        return found
-                return None
+            case cst.FunctionDef() if child is above.body:
+                if id(above) in way or len(way) > DEEPEST:
+                    return None
+                calls = evaluation.callers(evaluation.at(above, file))
+                found = (
+                    started_by_import(evaluation, call, unit.at.file, way | {id(above)})
+                    for unit, call in calls
+                )
+                return next((one for one in found if one), None)
             case cst.Lambda():
                 return None
         child = above
     return node, file
 
 
-def _asks_for_main(index: Index, node: cst.If) -> bool:
-    return any(name.value == "__name__" for name in index.below(node.test, cst.Name))
+def repeats_samples(datasets: Datasets) -> bool:
+    """Whether each worker certainly gives every sample of an `IterableDataset`.
+
+    The class has to be in the project, with all its bases, and what it goes through has to be seen:
+    data of another library may well ask which worker it is in.
+    """
+    evaluation, classes = datasets.evaluation, datasets.evaluation.classes
+    bases = [base for cls in datasets.classes for base in classes.library_bases(cls)]
+    is_seen = len(datasets.classes) == len(datasets.found) and not any(
+        classes.is_open(cls) for cls in datasets.classes
+    )
+    methods = datasets.methods("__iter__")
+    if not methods or not is_seen or not all(base.startswith(BASES) for base in bases):
+        return False
+    functions = run_by(datasets.effects, methods)
+    return not any(_differs(evaluation, at) for at in functions) and all(
+        _gives_the_same(evaluation, method) for method in methods
+    )
+
+
+def _differs(evaluation: Evaluation, function: At) -> bool:
+    """Whether a function may do something else in another worker.
+
+    It asks for the worker, draws at random, never ends, or takes a part or every n-th sample.
+    """
+    unit = evaluation.units.get(function)
+    if unit is None:
+        return False
+    below, node = unit.module.index.below, unit.node
+    for call in below(node, cst.Call):
+        for one in evaluation.value(call.func):
+            match one:
+                case Library(name=name) | Method(owner=Library(name=name) | Object(kind=name)):
+                    if name.startswith(DIFFERS) or (name == "builtins.range" and call.args[1:]):
+                        return True
+    names = (one for name in below(node, cst.Name) for one in evaluation.value(name))
+    return (
+        any(below(node, cst.While))
+        or any(below(node, cst.Modulo))
+        or any(one.step for one in below(node, cst.Slice))
+        or any(isinstance(one, Object) and one.kind == RANK for one in names)
+    )
+
+
+def _gives_the_same(evaluation: Evaluation, method: At) -> bool:
+    """Whether all that a method goes through to give samples is the same in every worker."""
+    unit = evaluation.units.get(method)
+    if unit is None:
+        return False
+    below, node = unit.module.index.below, unit.node
+    loops = [loop.iter for loop in below(node, cst.For) if any(below(loop, cst.Yield))]
+    sources = [*loops, *(one.item for one in below(node, cst.From))]
+    sources += [one.value for one in below(node, cst.Return) if one.value is not None]
+    values = [evaluation.value(source) for source in sources]
+    return bool(values) and all(value and all(map(_is_same, value)) for value in values)
+
+
+def _is_same(one: Alternative) -> bool:
+    match one:
+        case Object(kind=kind):
+            return kind.startswith(SAME)
+        case Iterator(loader=loader):
+            return loader is None
+    return isinstance(one, HOLDS)
