@@ -35,11 +35,8 @@ whole batch, and the memory is not used again before the copy is done.
 ## Leaves alone
 - Batches of a DataLoader that does not pin its memory: the copy could not run beside other work
   (TL102 reports the loader).
-- Copies that are given `non_blocking`, whatever its value, and those in the `else` of a condition
-  under which one copies so, unless it asks for more than the device.
-- What is not the batch as the loader gave it: computed tensors, and entries that were replaced by
-  their copies (`batch[key] = value.to(device)`).
-- Parts with gaps between their rows (`x[:, 0]`), which are put together on the host first.
+- Copies that are given `non_blocking`, whatever its value, and those where there is no GPU.
+- What is not the batch as the loader gave it, such as tensors that are computed.
 - Objects that move themselves (`batch.to(device)`, a statement of its own).
 - Batches that are changed in place on the host after the copy: the copy would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself (TL108).
@@ -78,13 +75,8 @@ from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Loaded, Nothing, Truth
 from torchlint.syntax.scopes import Bind
 from torchlint.training.frequency import Rate
-from torchlint.training.host_batches import (
-    has_gaps,
-    has_other_way,
-    is_changed_later,
-    is_handed_on,
-    is_replaced,
-)
+from torchlint.training.guards import Guard
+from torchlint.training.host_batches import is_changed_later, is_handed_on
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
@@ -130,9 +122,8 @@ def blocking(script: Script) -> Iterator[Blocking]:
         for copy, loaded in batches.uploads():
             if copy.file != script.file or copy.non_blocking or script.is_statement(copy.node):
                 continue
-            if has_gaps(copy) or has_other_way(evaluation, copy, batches.copies):
-                continue
-            if is_replaced(evaluation, copy) or is_changed_later(evaluation, copy, loader.at):
+            is_for_cpu = script.frequency(copy.node).guard is Guard.NO_GPU
+            if is_for_cpu or is_changed_later(evaluation, copy, loader.at):
                 continue
             is_object = batches.may_be_object(copy) or loader.gives_graphs
             one = Blocking(copy, loader, pins, loaded, not is_object)

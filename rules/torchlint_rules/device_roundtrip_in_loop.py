@@ -39,8 +39,7 @@ from one copy after the loop.
 - Copies once an epoch, after the loop, every n steps, in `except`, or under an option that is off.
 - Tensors that are on the host already, such as the batches of a loader; models; what a NumPy
   function takes without a copy; scripts in which nothing is on a GPU.
-- `x.cpu().item()` and `float(x.cpu())`: those are reads of one number, and `log-every-step` has
-  them.
+- `x.cpu().item()` and `float(x.cpu())`: reads of one number, which `log-every-step` has.
 - Copies that do not wait (`non_blocking=True`).
 
 Copies in an evaluation step are information: keep the tensors and copy once.  So are those in a
@@ -72,9 +71,8 @@ from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import Device, Place, Tensor, Text
-from torchlint.training.host_batches import is_part_of_moved
+from torchlint.syntax.calls import last_name
 from torchlint.training.host_reads import How
-from torchlint.training.pending import host_copies
 from torchlint_rules.judging import STEPS, every, safety, severity, waits
 
 if TYPE_CHECKING:
@@ -88,16 +86,13 @@ KEEP = "keep it on the device and copy once after the loop, or only every n step
 
 def device_roundtrip_in_loop(script: Script) -> Iterator[Finding]:
     """Find copies to the host in every step, one a statement."""
-    if not script.connected.uses_gpu:
-        return
     seen: set[int] = set()
-    waiting = {id(copy.call) for copy in host_copies(script.connected.evaluation, script.file)}
     for read in script.host_reads:
         frequency = script.frequency(read.node)
         if not is_copy(script, read) or frequency.rate not in STEPS or frequency.guard:
             continue
         place = id(script.module.smallest_statement(read.node))
-        if place not in seen and id(read.node) not in waiting:
+        if place not in seen:
             seen.add(place)
             yield finding(script, read)
 
@@ -106,15 +101,12 @@ def is_copy(script: Script, read: HostRead) -> bool:
     """Whether a read copies from a GPU: a batch that nobody has moved is on the host already."""
     if read.how is not How.COPY or not isinstance(read.node, cst.Call):
         return False
-    func = read.node.func
-    if not isinstance(func, cst.Attribute) or func.attr.value not in ("cpu", "to", "tolist"):
-        return False
-    if script.frameworks or not all(
+    is_batch = all(
         isinstance(one, Tensor) and one.loaded and one.device is Device.UNKNOWN
         for one in script.value(read.tensor)
-    ):
-        return True
-    return is_part_of_moved(script.connected.evaluation, read.tensor, script.file)
+    )
+    is_moved = bool(script.frameworks) or not is_batch
+    return is_moved and last_name(read.node.func) in ("cpu", "to", "tolist")
 
 
 def finding(script: Script, read: HostRead) -> Finding:
@@ -133,16 +125,13 @@ def finding(script: Script, read: HostRead) -> Finding:
 def returning_move(script: Script, read: HostRead) -> cst.Call | None:
     """``x.cpu().to(device)`` where ``x`` lives on the GPU: the whole expression."""
     attribute = script.module.parent(read.node)
-    if not isinstance(attribute, cst.Attribute) or attribute.attr.value not in ("cuda", "to"):
-        return None
-    move = script.module.parent(attribute)
+    move = script.module.parent(attribute) if attribute is not None else None
+    name = last_name(attribute)
     if not isinstance(move, cst.Call) or script.frameworks or not read.sure:
         return None
-    if attribute.attr.value == "cuda":
-        return None if move.args else move
-    if len(move.args) != 1 or move.args[0].keyword is not None:
-        return None
-    where = script.value(move.args[0].value)
+    if name == "cuda" and not move.args:
+        return move
+    where = script.value(move.args[0].value) if name == "to" and len(move.args) == 1 else ()
     is_device = all(isinstance(one, (Place, Text)) for one in where)
     is_gpu = is_device and device_of(where) is Device.CUDA
     return move if is_gpu and not script.connected.uses_several_gpus else None

@@ -4,7 +4,6 @@
 `.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued.  Doing it
 in every step keeps the CPU from running ahead, so that the GPU idles between steps while the next
 kernels are prepared.  A sum that is read after the loop can stay on the device until then.
-`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read.
 
 ## Bad
     import torch
@@ -44,20 +43,15 @@ kernels are prepared.  A sum that is read after the loop can stay on the device 
 - Totals that each step reads: `log-every-step` reports what feeds those.
 - Totals after the loop, totals of Python numbers, and tensors on the host.
 
-Totals of an evaluation loop, those under a condition of which nothing is known, and those of what
-is not proved to be a tensor on a GPU are reported as information.  A local total that nothing reads
-is reported as well: its line can go.  A total of a number that a condition of the step has read
-before is told of without a fix: that number can be given a name.
+Totals of an evaluation, under a condition of which nothing is known, and of what is not proved to
+be a tensor on a GPU are information.
 
 ## Fix safety
-Safe in the exact form: the total starts as a Python number, is only added to, and is read only
-after the loop or in a block that runs every few steps.  It is then kept as a float64 tensor on the
-device, which adds up to the same bits as Python's own float; counts stay whole numbers.  Unsafe
-where the device may be MPS, which has no float64 (the project names it, or the device is not
-known): there the total is kept in float32, and its last digits may differ.  There is no fix where
-the value is not proved to be a tensor, where a framework runs the loop, nor for `loss.data[0]`, as
-a torch that runs it may not run what replaces it.  A sum that nothing reads is deleted, which is
-safe where the line does nothing else.
+Safe where the total starts as a Python number, and is read only after the loop or in a block that
+runs every few steps.  It is then kept as a float64 tensor on the device, which adds up to the same
+bits as Python's own float; counts stay whole numbers.  Unsafe where the device may be MPS, which
+has no float64 (there it is a float32).  No fix where the value is not proved to be a tensor, nor
+where a framework runs the loop.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -75,15 +69,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.edits.fix import Fix, Safety
-from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Replace
+from torchlint.edits.fix import Fix
+from torchlint.edits.rewrites import InsertAfter, InsertBefore, Replace
 from torchlint.rule import Finding
-from torchlint.semantics.values import Device, Method, Tensor
+from torchlint.semantics.values import Device, Tensor
 from torchlint.training.host_reads import How
-from torchlint.training.read_names import CONVERSIONS
-from torchlint.training.read_uses import Use
-from torchlint.training.terms import is_count, is_scaled, plain, reads_whole
-from torchlint.training.totals import Total, totals_fed
+from torchlint.training.totals import Total, is_cut_off, is_whole, plain, totals_fed
 from torchlint_rules.judging import STEPS, safety, severity, waits
 
 if TYPE_CHECKING:
@@ -93,29 +84,22 @@ if TYPE_CHECKING:
     from torchlint.training.host_reads import HostRead
     from torchlint.training.script import Script
 
-AGAIN = "give the first number a name, and use it here as well"
 PRIMARIES = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)  # that methods can be called on
-ONLY_READ = frozenset("item detach cpu size mean sum eq".split())
 
 
 def item_accumulate_in_train_loop(script: Script) -> Iterator[Finding]:
     """Report running totals that read a GPU tensor in every step."""
     for read in script.host_reads:
-        totals = running_totals(script, read)
-        if not totals:
-            continue
-        frequency, total = script.frequency(read.node), totals[0]
-        is_unread = total.is_local and not total.reads and total.is_direct(read)
-        again = is_decided_before(script, read)
-        change = delete(script, total, read) if is_unread else fix(script, total, read)
-        yield Finding(
-            read.node,
-            f"`{script.module.brief(read.node)}` {waits(script, read)}; "
-            + (AGAIN if again else advice(script, total, read, is_unread=is_unread)),
-            None if again or not total.is_direct(read) else change,
-            severity(frequency, read.sure),
-            help=spelling(script, read),
-        )
+        for total in running_totals(script, read)[:1]:
+            where = "once after the loop" if total.is_read_after else "only where it is reported"
+            has_graph = any(getattr(one, "graph", ()) for one in script.value(read.tensor))
+            yield Finding(
+                read.node,
+                f"`{script.module.brief(read.node)}` {waits(script, read)}; add up `{total.name}` "
+                f"on the device{', detached,' if has_graph else ''} and read it {where}",
+                fix(script, total, read),
+                severity(script.frequency(read.node), read.sure),
+            )
 
 
 def running_totals(script: Script, read: HostRead) -> tuple[Total, ...]:
@@ -127,68 +111,26 @@ def running_totals(script: Script, read: HostRead) -> tuple[Total, ...]:
     return () if any(total.is_read_in_each_turn for total in totals) else totals
 
 
-def advice(script: Script, total: Total, read: HostRead, *, is_unread: bool) -> str:
-    """Say what to do with a total."""
-    if is_unread:
-        return f"nothing reads `{total.name}`, so that the line can go"
-    is_kept = isinstance(total.target, cst.Subscript) and not isinstance(
-        total.target.value, cst.Name
-    )
-    where = (
-        "once after the loop"
-        if total.is_read_after and not is_kept
-        else "only where it is reported"
-    )
-    has_graph = any(isinstance(one, Tensor) and one.graph for one in script.value(read.tensor))
-    detached = ", detached," if has_graph else ""
-    return f"add up `{total.name}` on the device{detached} and read it {where}"
-
-
-def is_decided_before(script: Script, read: HostRead) -> bool:
-    """Whether a condition of the same step has read the number: ``if not isfinite(...):``."""
-    tensor, loop = plain(read.tensor), script.frequency(read.node).loop
-    for other in script.host_reads:
-        if other.node is read.node:
-            return False
-        frequency = script.frequency(other.node)
-        if (
-            script.module.same(plain(other.tensor), tensor)
-            and reads_whole(script, other) == reads_whole(script, read)
-            and (frequency.loop, frequency.guard) == (loop, None)
-            and Use.DECIDES in script.uses(other)
-            and script.module.function(other.node) is script.module.function(read.node)
-        ):
-            return True
-    return False
-
-
-def spelling(script: Script, read: HostRead) -> str:
-    """Say how torch spells a read today; "" where it is spelled so."""
-    brief = script.module.brief(read.tensor)
-    return f"current torch spells it `{brief}.item()`" if read.is_old else ""
-
-
 # -- the fix -------------------------------------------------------------------------------------
 
 
 def fix(script: Script, total: Total, read: HostRead) -> Fix | None:
     """Keep the total on the device; read it after the loop and where a periodic block begins."""
-    value = script.value(read.tensor)
-    is_tensor = all(isinstance(one, Tensor) and one.sure for one in value)
-    if not value or not is_tensor or read.is_old or script.frameworks or total.scope is None:
+    tensors = [one for one in script.value(read.tensor) if isinstance(one, Tensor) and one.sure]
+    heads, starts, factors = total.heads(), total.starts, total.factors(read)
+    if not tensors or len(tensors) != len(script.value(read.tensor)) or script.frameworks:
         return None
-    heads, starts = total.heads(), total.starts
-    if heads is None or not starts or not total.is_only_added_to:
+    if heads is None or factors is None or not starts:
         return None
-    counts = is_count(script, read) and all(isinstance(one, cst.Integer) for one in starts)
+    is_whole_start = all(isinstance(one, cst.Integer) for one in starts)
+    counts = is_whole_start and not factors and is_whole(script, read)
     is_float = all(isinstance(one, cst.Float) for one in starts) or all(
-        isinstance(one, Tensor) and bool(one.graph) for one in value
+        one.graph for one in tensors
     )
-    if not counts and (reads_whole(script, read) or not is_float or not is_scaled(script, read)):
+    if not counts and (not is_float or is_cut_off(script, read)):
         return None
-    devices = {one.device for one in value if isinstance(one, Tensor)}
-    has_float64 = devices <= {Device.CUDA, Device.HOST} and not script.connected.may_use_mps
-    exact = counts or has_float64
+    is_cuda = {one.device for one in tensors} <= {Device.CUDA, Device.HOST}
+    exact = counts or (is_cuda and not script.connected.may_use_mps)
     inner = plain(read.tensor)
     code = script.module.bare(inner)
     tensor = code if isinstance(inner, PRIMARIES) else f"({code})"
@@ -196,33 +138,13 @@ def fix(script: Script, total: Total, read: HostRead) -> Fix | None:
     convert = f"{total.name} = {'int' if counts else 'float'}({total.name})"
     rewrites: list[Rewrite] = [Replace(read.node, new)]
     rewrites += [InsertBefore(head, convert) for head in heads]
-    if total.goes_on:
+    if total.is_read_after:
         rewrites.append(InsertAfter(last_conversion(script, total.loop), convert))
     return Fix(
         f"Add up `{total.name}` on the device",
         safety(exact),
         tuple(rewrites),
         "" if exact else "the total is rounded to float32: MPS has no float64",
-    )
-
-
-def delete(script: Script, total: Total, read: HostRead) -> Fix | None:
-    """Delete a sum that nothing reads, where the line does nothing else."""
-    line = script.module.statement(read.node)
-    if script.frameworks or read.is_old or not read.sure:
-        return None
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return None
-    if not all(only_reads(script, call) for call in script.module.index.below(line, cst.Call)):
-        return None
-    return Fix(f"Delete the sum `{total.name}`", Safety.SAFE, (DeleteStatement(line),))
-
-
-def only_reads(script: Script, call: cst.Call) -> bool:
-    """Whether a call changes nothing."""
-    return script.name(call.func).partition("builtins.")[2] in (*CONVERSIONS, "len") or any(
-        isinstance(one, Method) and isinstance(one.owner, Tensor) and one.name in ONLY_READ
-        for one in script.value(call.func)
     )
 
 

@@ -4,8 +4,7 @@
 Printing, logging or storing a number needs it on the host, and `.item()` (or formatting a tensor)
 waits until the GPU has finished everything that was queued.  In every step that keeps the CPU from
 preparing the next kernels; every hundredth step it costs nothing that can be seen.
-`loss.data[0]`, the spelling of `loss.item()` up to torch 0.4, is the same read, and so is the use
-of a tensor as a number: `torch.zeros(n, count)`, `range(count)`, `torch.tensor([loss, accuracy])`.
+So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `range(count)`.
 
 ## Bad
     import torch
@@ -35,26 +34,21 @@ of a tensor as a number: `torch.zeros(n, count)`, `range(count)`, `torch.tensor(
             print(step, loss.item())
 
 ## Leaves alone
-- Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, or where an
-  option asks for them that is off by default.
-- Texts of errors and assertions.
+- Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, in texts of
+  errors, or where an option asks for them that is off by default.
 - Sizes and shapes, Python and NumPy numbers, tensors on the host, and scripts for the CPU only.
 - Totals that are read after the loop: `item-accumulate-in-train-loop` has those.
 - The truth of a tensor (`tensor-control-flow`) and copies (`device-roundtrip-in-loop`).
 
 Reads in an evaluation, under a condition of which nothing is known, and of what is not proved to be
-a tensor on a GPU are reported as information.  A condition on the rank of the process is none of
-these: all others wait for the one that reads.  One finding stands for all reads of a statement.
+a tensor on a GPU are information.  A condition on the rank of the process is none of these: all
+others wait for the one that reads.  One finding stands for all reads of a statement.
 
 ## Fix safety
 Unsafe: what is logged changes.  Statements that only log, and names that only they read, go under
 `if step % 100 == 0:`, where the loop counts its steps: by `enumerate`, by `range`, or by a variable
 that every turn increases by one.  How often is the setting `log-interval`.  Loggers that count
-their calls (`wandb.log` without a step) count fewer.
-
-No fix for `loss.data[0]`, nor where anything else would be left out: a value that is kept, counted
-or looked at, or a call in the statement that may do more than it says.  Where values are kept in a
-list, append `loss.detach().clone()` and read them together after the loop.
+their calls (`wandb.log` without a step) count fewer.  No fix where anything else would be left out.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -76,10 +70,9 @@ from torchlint.edits.rewrites import Wrap
 from torchlint.rule import Finding
 from torchlint.training.frequency import Rate
 from torchlint.training.host_reads import How
-from torchlint.training.log_lines import run_of
+from torchlint.training.log_lines import run_of, step_counter
 from torchlint.training.read_uses import Use
-from torchlint.training.step_counters import step_counter
-from torchlint_rules.item_accumulate_in_train_loop import running_totals, spelling
+from torchlint_rules.item_accumulate_in_train_loop import running_totals
 from torchlint_rules.judging import STEPS, severity, waits
 
 if TYPE_CHECKING:
@@ -95,18 +88,16 @@ PURPOSES = {
     Use.DECIDES: "to decide by it ",
     Use.COUNTED: "as a whole number ",
 }
-COUNT = "hand the number on from where the host knows it, or count up to it on the device"
 REMEDIES = {
     Use.TOTAL: "add it up on the device, and read the sum where it is shown",
     Use.SHOWN: "log it every n steps (`if step % n == 0:`)",
     Use.KEPT: "keep `{}.detach().clone()`, and read it after the loop",
     Use.HANDED: "hand on `{}.detach()`, and read it where it is shown",
     Use.DECIDES: "check it every n steps (`if step % n == 0:`)",
-    Use.COUNTED: COUNT,
+    Use.COUNTED: "hand the number on from where the host knows it, or count on the device",
     Use.RETURNED: "return `{}.detach()`, and read it where it is shown",
     Use.COMPUTED: "compute with `{}.detach()` on the device",
 }
-STACK = "`torch.stack([...])` makes one tensor of them on the device"
 
 
 def log_every_step(script: Script) -> Iterator[Finding]:
@@ -136,23 +127,15 @@ def finding(script: Script, found: list[HostRead], reading: set[int]) -> Finding
         f"reading `{script.module.brief(read.node)}`{more} {purpose}{waits(script, read)}",
         fix(script, read, reading),
         severity(script.frequency(read.node), any(one.sure for one in found)),
-        help="; ".join(filter(None, (remedy(script, read, uses), spelling(script, read)))),
+        help=REMEDIES[uses[0] if uses else Use.SHOWN].format(script.module.brief(read.tensor)),
         more=tuple(one.node for one in found[1:]),
     )
-
-
-def remedy(script: Script, read: HostRead, uses: tuple[Use, ...]) -> str:
-    """Say what to write instead, by what the read is for."""
-    if isinstance(script.module.parent(read.node), cst.Element) and read.how is How.COUNT:
-        return STACK
-    use = uses[0] if uses else Use.SHOWN
-    return REMEDIES[use].format(script.module.brief(read.tensor))
 
 
 def fix(script: Script, read: HostRead, reading: set[int]) -> Fix | None:
     """Return the fix: what only logs does so every n steps, where the loop counts its steps."""
     frequency, line = script.frequency(read.node), script.module.statement(read.node)
-    if script.frameworks or read.is_old or frequency.rate is not Rate.STEP or frequency.misses:
+    if script.frameworks or frequency.rate is not Rate.STEP or frequency.misses:
         return None
     if read.how is How.COUNT or frequency.loop is None or frequency.loop.file != script.file:
         return None

@@ -30,10 +30,10 @@ does, such as `torch.cuda.synchronize()` or an event's.
 
 ## Leaves alone
 - Copies to the GPU, and copies of what is not seen to be on a GPU.
-- Copies with a wait before the first read: `synchronize()`, an event or a stream, or anything that
-  waits by the way, such as `.item()`, `.cpu()` or a copy without `non_blocking`; and with a call
-  of a function between them that may wait.
-- Copies that are read elsewhere: returned, stored, or given to a function.
+- Copies with a wait in their function: `synchronize()`, an event, a stream; or, before the first
+  read, with anything that waits by the way (`.item()`, `.cpu()`, a copy without `non_blocking`) and
+  with a call of a function that may wait.
+- Copies that are read elsewhere: returned, stored, put into a list, or given to a function.
 - `buffer.copy_(x, non_blocking=True)` where the buffer is not seen to be pinned: a copy into
   ordinary memory waits by itself.
 
@@ -60,7 +60,7 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
-from torchlint.training.pending import Readers, host_copies
+from torchlint.training.pending import first_read, host_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +72,8 @@ if TYPE_CHECKING:
 def nonblocking_d2h_race(script: Script) -> Iterator[Finding]:
     """Find copies to the host that are read before anything has waited for them."""
     evaluation, module = script.connected.evaluation, script.module
-    readers = Readers(evaluation, script.file)
     for copy in host_copies(evaluation, script.file):
-        read = readers.first(copy) if copy.certain else None
+        read = first_read(evaluation, script.file, copy) if copy.certain else None
         if read is not None:
             yield Finding(
                 copy.call,

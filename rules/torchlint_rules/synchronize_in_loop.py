@@ -30,14 +30,13 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
 ## Leaves alone
 - A wait once an epoch, every n steps, under an option that is off, or in `except`.
 - A wait in `try` with a handler: an asynchronous error is to appear there.
-- Files that order work by hand: streams (but not one that is joined in its function), graphs,
-  events, kernels of other libraries (CuPy, Numba, Triton), collectives whose handle nobody waits
-  for; and functions with `non_blocking` copies to the host.
-- Functions that return the time that they took, or ask how much memory is in use.
+- Files that order work by hand: streams, graphs, events, kernels of other libraries (CuPy, Numba,
+  Triton), collectives that return at once; and functions with `non_blocking` copies to the host.
 
-A wait beside a clock or a profiler, in its function or loop, is information without a fix: training
-is slowed down to say how long a step takes, which the mean of many steps says as well.  So is one
-in a step that does not train, under a condition of which nothing is known, or beside a framework.
+A wait beside what measures time or memory, or a profiler, in its function or loop, is information
+without a fix: training is slowed down to say how long a step takes, which the mean of many steps
+says as well.  So is one in a step that does not train, under a condition of which nothing is known,
+or beside a framework.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
@@ -74,33 +73,25 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "step that does not train"}
-# What is measured, and what to do instead.
-MEASURES = {
-    Reason.CLOCK: (
-        ", for the time that is taken there",
-        "time many steps at once: wait before the first and after the last, and take the mean",
-    ),
-    Reason.PROFILER: (", beside a profiler", "a profiler shows the work of the GPU by itself"),
-    None: ("", "PyTorch orders the work of a step by itself; wait only around what is timed"),
-}
+PLAIN = "PyTorch orders the work of a step by itself; wait only around what is timed"
+MANY = "time many steps at once: wait before the first and after the last, and take the mean"
 
 
 def synchronize_in_loop(script: Script) -> Iterator[Finding]:
     """Find waits for the whole GPU in every step."""
-    for wait in synchronizations(script):
-        frequency = script.frequency(wait.call)
-        if frequency.rate not in STEPS or frequency.guard or wait.reason not in MEASURES:
+    for call, reason in synchronizations(script):
+        frequency = script.frequency(call)
+        if frequency.rate not in STEPS or frequency.guard or reason is Reason.ORDER:
             continue
-        what, advice = MEASURES[wait.reason]
-        is_needless = wait.reason is None and not script.frameworks
-        may_go = is_needless and frequency.decided and script.is_statement(wait.call)
+        is_needless = reason is None and not script.frameworks
+        may_go = is_needless and frequency.decided and script.is_statement(call)
         yield Finding(
-            wait.call,
-            f"`{script.module.brief(wait.call)}` stops the host until the GPU is idle, in "
-            f"{every(frequency, STEPS)}{what}",
-            fix(script, wait.call) if may_go else None,
+            call,
+            f"`{script.module.brief(call)}` stops the host until the GPU is idle, in "
+            f"{every(frequency, STEPS)}{', for what is measured there' if reason else ''}",
+            fix(script, call) if may_go else None,
             severity(frequency, is_needless),
-            help=advice,
+            help=MANY if reason else PLAIN,
         )
 
 

@@ -51,21 +51,6 @@ def test_leaves_alone(statements: str) -> None:
     silent(loop(statements), CODE)
 
 
-@pytest.mark.parametrize(
-    ("moved", "part"),
-    [
-        ("batch.to(device)", "batch.y"),
-        ("for k in batch:\n    batch[k] = batch[k].to(device)", 'batch["y"]'),
-    ],
-)
-def test_parts_of_a_batch_that_was_moved_may_be_on_the_gpu(moved: str, part: str) -> None:
-    source = loop(f"{moved}\nkept.append({part}.cpu())")
-    (found,) = check(source.replace("step, (x, y) in enumerate(loader)", "batch in loader"), CODE)
-    assert found.severity.word == "info"
-    silent(source.replace("step, (x, y) in enumerate(loader)", "batch in loader")
-           .replace(moved.splitlines()[-1].strip(), "pass"), CODE)  # fmt: skip
-
-
 def test_leaves_copies_after_the_loop_alone() -> None:
     silent(HEAD + "    kept.append(out.cpu())\n", CODE)
 

@@ -147,24 +147,6 @@ def test_the_exact_form_is_float64_and_safe() -> None:
     assert "    total = float(total)\n    print(total)\n" in text
 
 
-def test_the_spelling_of_old_torch_is_the_same_read_without_a_fix() -> None:
-    (found,) = check(loop("total += loss.data[0] * len(y)", after="print(total / 9)"), CODE)
-    assert found.severity.word == "warning"
-    assert found.message == (
-        "`loss.data[0]` waits for the GPU in every training step; add up `total` on the device, "
-        "detached, and read it once after the loop"
-    )
-    assert found.help == "current torch spells it `loss.item()`"
-    assert found.fix is None
-
-
-@pytest.mark.parametrize("term", ["loss.data[0]", "loss.data[0] * len(y)"])
-def test_no_line_of_old_torch_is_deleted(term: str) -> None:
-    (found,) = check(loop(f"total += {term}", after="pass"), CODE)
-    assert "the line can go" in found.message
-    assert found.fix is None
-
-
 def test_scaled_by_a_number() -> None:
     text = fixed(loop("total += loss.item() * x.size(0)"), CODE, unsafe=False)
     assert "total += loss.detach().double() * x.size(0)\n    total = float(total)\n" in text
@@ -243,9 +225,6 @@ def test_mps_has_no_float64() -> None:
         pytest.param(loop("total += helper(out, y).item()"), id="type is not proved"),
         pytest.param(loop("total += int(loss)"), id="int() cuts off the fraction"),
         pytest.param(
-            loop("total += out.argmax().item()", "total = 0"), id="may be used as a whole number"
-        ),
-        pytest.param(
             loop("total += loss.item()", "total = 0.0\n    show = lambda: total"),
             id="read by a nested function",
         ),
@@ -300,6 +279,7 @@ def run_train(text: str) -> object:
         ("total += int(loss > 0.7)", "0"),
         ("total = total + loss.item()", "0.0"),
         ("total += loss.bfloat16().item()", "0.0"),
+        ("total += out.argmax().item()", "0"),
     ],
 )
 def test_the_sum_is_the_same_bit_for_bit(statement: str, start: str) -> None:
@@ -341,20 +321,6 @@ def test_the_total_of_an_accumulation_is_read_in_every_step_all_the_same() -> No
     assert found.severity.word == "warning"
 
 
-@pytest.mark.parametrize("shown", ["", "plot(loss.item())\n"])
-@pytest.mark.parametrize("read", ["loss.item()", "float(loss.data)", "float(loss.detach())"])
-def test_a_total_of_what_a_condition_has_read(read: str, shown: str) -> None:
-    checked = (
-        f"import math\nif not math.isfinite({read}): raise ValueError\n{shown}total += loss.item()"
-    )
-    (found,) = check(loop(checked, after="return total"), CODE)
-    assert found.fix is None
-    assert found.message.endswith("; give the first number a name, and use it here as well")
-    other = checked.replace(f"({read})", "(int(loss))")  # another number
-    (found,) = check(loop(other, after="return total"), CODE)
-    assert "add up `total`" in found.message
-
-
 @pytest.mark.parametrize(
     ("statements", "after"),
     [
@@ -368,23 +334,6 @@ def test_a_total_of_what_a_condition_has_read(read: str, shown: str) -> None:
 def test_a_total_that_is_read_is_added_up(statements: str, after: str) -> None:
     (found,) = check(loop(statements, after=after), CODE)
     assert "add up `total` on the device" in found.message
-
-
-@pytest.mark.parametrize(
-    "line", ["total += loss.item()", "total = total + float(loss.detach()) * x.size(0)"]
-)
-def test_a_total_that_nothing_reads_goes(line: str) -> None:
-    source = loop(line, after="return model")
-    (found,) = check(source, CODE)
-    assert found.severity.word == "warning"
-    assert found.message.endswith("nothing reads `total`, so that the line can go")
-    assert fixed(source, CODE) == source.replace(f"        {line}\n", "")
-
-
-def test_a_line_that_does_more_is_not_deleted() -> None:
-    (found,) = check(loop("total += loss.item() * count()", after="return model"), CODE)
-    assert "nothing reads" in found.message
-    assert found.fix is None
 
 
 def test_a_total_of_a_module_may_be_read_elsewhere() -> None:
@@ -402,55 +351,9 @@ def test_a_total_that_one_rank_reads_now_and_then() -> None:
     assert check(loop(lines), CODE)
 
 
-def agent(update: str, read: str) -> str:
-    """Return an agent whose batches and model are known to the files that use it alone."""
-    return f"""\
-import torch
-
-class Agent:
-    def __init__(self, model, lr):
-        self.model = model
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-
-    def update(self, memory):
-        total = 0
-        for sample in memory.batches():
-            old, gain, goal = sample
-            values, logs, spread = self.model.judge(sample)
-            ratio = torch.exp(logs - old)
-            policy = -torch.min(ratio * gain, torch.clamp(ratio, 0.8, 1.2) * gain).mean()
-            value = (goal - values).pow(2).mean()
-            self.optimizer.zero_grad()
-            {update}
-            self.optimizer.step()
-            total += {read}
-        return total
-
-
-agent = Agent(Net().cuda(), 0.1)
-"""
-
-
-@pytest.mark.parametrize(
-    "read", ["value.item()", "spread.item()", "policy.item()", "3 * value.item()"]
-)
-def test_what_goes_back_is_a_tensor_whoever_made_it(read: str) -> None:
-    source = agent("(value * 0.5 + policy - 0.01 * spread).backward()", read)
-    (finding,) = check(source, CODE)
-    assert finding.fix is None or "policy" in read  # of the others nobody knows more
-
-
-@pytest.mark.parametrize(
-    ("update", "read"),
-    [
-        pytest.param("(value + policy).backward()", "spread.item()", id="no part of it"),
-        pytest.param("(value / spread).backward()", "spread.item()", id="divided by"),
-        pytest.param("f(value).backward()", "value.item()", id="given to who knows what"),
-        pytest.param("value.backward(); value = f()", "value.item()", id="the name is for others"),
-    ],
-)
-def test_what_does_not_go_back_may_be_anything(update: str, read: str) -> None:
-    silent(agent(update, read), CODE)
+def test_what_has_item_is_a_tensor_as_far_as_anybody_knows() -> None:
+    (found,) = check(loop("total += judge(out).item()"), CODE)
+    assert (found.severity.word, found.fix) == ("info", None)
 
 
 @pytest.mark.parametrize(

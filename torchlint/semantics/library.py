@@ -204,7 +204,9 @@ def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
     tensor = mixed(*given, *inner) if given or inner else Tensor(sure=False)
     if short in tables.MASKS:
         tensor = replace(tensor, dtype="bool", graph=())
-    elif short in tables.INDICES:
+    elif short in tables.INDICES or (
+        short in tables.SUMS and any(one.dtype in ("bool", "int") for one in given)
+    ):
         tensor = replace(tensor, dtype="int", graph=())
     elif short in tables.DETACHED:
         tensor = replace(tensor, graph=())

@@ -115,7 +115,7 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
             changed = replace(changed, loaded=one.loaded, device=one.device)
     if name in tables.MASKS:
         changed = replace(changed, dtype="bool", graph=())
-    elif name in tables.INDICES:
+    elif name in tables.INDICES or (name in tables.SUMS and one.dtype in ("bool", "int")):
         changed = replace(changed, dtype="int", graph=())
     elif name in tables.DETACHED:
         changed = replace(changed, graph=())

@@ -26,6 +26,9 @@ _SAME = {
     "transformers.trainer_callback.TrainerCallback": "transformers.TrainerCallback",
     "torch.autograd.no_grad": "torch.no_grad",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "tqdm.trange": "builtins.range",
+    "tqdm.auto.trange": "builtins.range",
+    "tqdm.notebook.trange": "builtins.range",
 }
 
 # Libraries that any table knows names of; they are not looked into, not even in their own projects.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
@@ -13,34 +13,20 @@ from torchlint.semantics.values import (
     Library,
     Method,
     Object,
+    Place,
     Tensor,
     Text,
     Unknown,
 )
-from torchlint.syntax.chains import dotted, root_of
+from torchlint.syntax.calls import argument_of, has_keyword, last_name
+from torchlint.syntax.chains import root_of
 from torchlint.syntax.scopes import Bind
-from torchlint.training.host_batches import is_part_of_moved
-from torchlint.training.read_names import (
-    CONVERSIONS,
-    COPIES,
-    COUNTS,
-    LOGGERS,
-    LOGGING,
-    LOGS,
-    NUMBERS,
-    ON_THE_WAY,
-    SHOWS,
-    SIZES,
-    WRITES,
-)
-from torchlint.training.scalars import comes_from_tensor, goes_back, is_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, Value
-    from torchlint.syntax.index import Index
 
 
 class How(enum.Enum):
@@ -49,7 +35,7 @@ class How(enum.Enum):
     NUMBER = enum.auto()  # .item(), float(t), math.isnan(t)
     COPY = enum.auto()  # .cpu(), .numpy(), .tolist(), np.array(t)
     SHOWN = enum.auto()  # print(t), f"{t}", writer.add_scalar("loss", t)
-    COUNT = enum.auto()  # range(t), torch.zeros(t), torch.tensor([t])
+    COUNT = enum.auto()  # range(t), torch.zeros(t)
     TRUTH = enum.auto()  # if t:
     SIZE = enum.auto()  # t[mask], t.nonzero()
 
@@ -67,172 +53,152 @@ class HostRead:
     how: How
     sure: bool
 
-    @property
-    def is_old(self) -> bool:
-        """Whether it is spelled as up to torch 0.4: ``loss.data[0]``."""
-        return self.how is How.NUMBER and isinstance(self.node, cst.Subscript)
+
+_Found: TypeAlias = tuple[cst.BaseExpression, cst.BaseExpression, How]  # the node, the tensor
+
+CONVERSIONS = frozenset(f"builtins.{name}" for name in ("float", "int", "complex"))
+SHOWS = frozenset(f"builtins.{name}" for name in ("print", "str", "repr", "format"))
+# What needs whole numbers on the host: how many turns there are, or rows.
+COUNTS = frozenset(
+    {"builtins.range"} | {f"torch.{one}" for one in "arange zeros ones full empty rand eye".split()}
+)
+# What counts what it selects, or looks at all numbers, before the host knows a size.
+SIZES = frozenset("nonzero masked_select unique unique_consecutive argwhere bincount".split())
+METHODS = {
+    **dict.fromkeys(("item", "__float__", "__int__", "__bool__", "__index__"), How.NUMBER),
+    **dict.fromkeys(("cpu", "numpy", "tolist", "__array__"), How.COPY),
+    **dict.fromkeys(SIZES, How.SIZE),
+}
+FUNCTIONS = {
+    **dict.fromkeys(CONVERSIONS, How.NUMBER),
+    "builtins.bool": How.TRUTH,
+    **dict.fromkeys(COUNTS, How.COUNT),
+    **dict.fromkeys((f"torch.{name}" for name in SIZES), How.SIZE),
+}
+PACKAGES = {"math": How.NUMBER, "numpy": How.COPY}
+# Methods that show or write numbers, whatever has them, and libraries that do.
+WRITES = frozenset(
+    "add_scalar add_scalars set_postfix set_postfix_str set_description set_description_str".split()
+)
+LOGGERS = ("logging.", "wandb.log", "mlflow.log_", "tqdm.", "sys.stdout.", "sys.stderr.")
+LOGGING = ("logging.", "wandb.", "tqdm.", "loguru.", "torch.utils.tensorboard.", "tensorboardX.")
+# What a copy goes through on the host before it is a number.
+ON_THE_WAY = frozenset("cpu detach data numpy item".split())
 
 
 def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
     """Yield the reads of a file, in the order of the walk."""
-    index = evaluation.index(file)
     found = [*_calls(evaluation, file), *_texts(evaluation, file), *_truths(evaluation, file)]
-    found += _items(evaluation, file)
+    found += _masks(evaluation, file)
     seen: set[int] = set()
-    for read in sorted(found, key=lambda one: index.order(one.node)):
-        if id(read.node) not in seen:
-            seen.add(id(read.node))
-            yield read
+    for node, tensor, how in sorted(found, key=lambda one: evaluation.index(file).order(one[0])):
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield HostRead(node, tensor, file, how, _is_sure(evaluation.value(tensor)))
 
 
-def _calls(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    index = evaluation.index(file)
-    for call in index.of(cst.Call):
+def _is_sure(value: Value) -> bool:
+    """Whether something is a tensor on a GPU, on the host at most where there is none."""
+    devices = {one.device if isinstance(one, Tensor) and one.sure else None for one in value}
+    return bool(devices - {Device.HOST}) and not devices & {None, Device.UNKNOWN}
+
+
+def _waits(value: Value) -> bool:
+    return any(isinstance(one, Tensor) and one.device is not Device.HOST for one in value)
+
+
+def shows(evaluation: Evaluation, call: cst.Call) -> bool:
+    """Whether a call makes text of what it is given, or writes it to where it is looked at."""
+    return last_name(call.func) in WRITES or any(map(_shows, evaluation.value(call.func)))
+
+
+def _shows(function: Alternative) -> bool:
+    match function:
+        case Library(name=name):
+            return name in SHOWS or name.startswith(LOGGERS)
+        case Method(owner=Text(), name="format"):
+            return True
+        case Method(owner=Object(kind=kind)):
+            return kind.startswith(LOGGING)
+    return False
+
+
+def _calls(evaluation: Evaluation, file: int) -> Iterator[_Found]:
+    for call in evaluation.index(file).of(cst.Call):
         functions = evaluation.value(call.func)
-        for one in functions:
-            match one, call.func:
-                case Method(owner=Tensor() as tensor, name=name), cst.Attribute(value=inner):
-                    how = _method(evaluation, call, name)
-                    if how and _may_wait(tensor):
-                        end = _end(evaluation, index, call) if how is How.COPY else call
-                        how = how if end is call else How.NUMBER
-                        yield _read(evaluation, end, inner, file, how)
-                case Library(name=name), _:
-                    yield from _library(evaluation, call, name, file)
-        yield from _written(evaluation, call, functions, file)
-        match call:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
-                if all(map(_is_open, functions)) and (
-                    comes_from_tensor(evaluation, inner) or goes_back(evaluation, inner, file)
-                ):
-                    yield HostRead(call, inner, file, How.NUMBER, sure=False)
-            case cst.Call(
-                func=cst.Attribute(value=inner, attr=cst.Name(value="to" | "cpu" as name))
-            ):
-                is_known = not all(map(_is_open, functions)) or _is_no_copy(evaluation, inner, file)
-                if not is_known and _method(evaluation, call, name) is How.COPY:
-                    yield HostRead(call, inner, file, How.COPY, sure=False)
+        if isinstance(call.func, cst.Attribute):
+            yield from _method(evaluation, call, call.func, functions, file)
+        names = [one.name for one in functions if isinstance(one, Library)]
+        for name in names:
+            how = FUNCTIONS.get(name) or PACKAGES.get(name.partition(".")[0])
+            if how is not None:
+                yield from _arguments(evaluation, call, how)
+        if shows(evaluation, call):
+            yield from _arguments(evaluation, call, How.SHOWN)
+
+
+def _method(
+    evaluation: Evaluation, call: cst.Call, func: cst.Attribute, functions: Value, file: int
+) -> Iterator[_Found]:
+    """Yield what a method reads: of a tensor, or ``item()`` and ``cpu()`` of who knows what."""
+    name = func.attr.value
+    how = METHODS.get(name)
+    if name == "to" and not has_keyword(call, ("non_blocking",)):
+        where = evaluation.value(argument_of(call, "device", 0))
+        how = How.COPY if where and all(map(_is_host, where)) else None
+    is_open = all(map(_is_open, functions)) and (
+        (name in ("to", "cpu") and not _is_taken(evaluation, func.value))
+        or (name == "item" and not call.args)
+    )
+    owners = [one.owner for one in functions if isinstance(one, Method)]
+    if how is not None and (is_open or _waits(tuple(owners))):
+        end = _end(evaluation, call, file) if how is How.COPY and not is_open else call
+        yield end, func.value, how if end is call else How.NUMBER
 
 
 def _is_open(function: Alternative) -> bool:
     """Whether nothing is known of what has a method."""
-    return isinstance(function, Unknown) or (
-        isinstance(function, Method) and isinstance(function.owner, (Unknown, Method))
-    )
+    owner = function.owner if isinstance(function, Method) else function
+    return isinstance(owner, (Unknown, Method))
 
 
-def _is_no_copy(evaluation: Evaluation, node: cst.BaseExpression, file: int) -> bool:
-    """Whether something unknown may be a model by its name, or is what a loop takes of something.
-
-    Models are moved as a whole, and loaders give what is on the host.
-    """
-    word = dotted(node).rpartition(".")[2]
+def _is_taken(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether a loop takes something out of who knows what: loaders give what is on the host."""
     bound = evaluation.bindings(root_of(node, subscripts=True))
-    is_taken = bool(bound) and all(one.kind is Bind.FOR for one in bound)
-    is_host = is_taken and not is_part_of_moved(evaluation, node, file)
-    return is_host or evaluation.convention(word) == "model"
+    return bool(bound) and all(one.kind is Bind.FOR for one in bound)
 
 
-def _end(evaluation: Evaluation, index: Index, call: cst.Call) -> cst.Call:
+def _is_host(one: Alternative) -> bool:
+    return one == Text("cpu") or one == Place(Device.HOST)
+
+
+def _end(evaluation: Evaluation, call: cst.Call, file: int) -> cst.Call:
     """Return the call that makes a number of a copy (``t.cpu().item()``), else the copy itself."""
     node: cst.CSTNode = call
-    for above in index.ancestors(call):
+    for above in evaluation.index(file).ancestors(call):
         match above:
-            case cst.Attribute(value=inner, attr=cst.Name(value=name)) if inner is node:
-                if name not in ON_THE_WAY:
-                    return call
-            case cst.Call(func=cst.Attribute(attr=cst.Name(value="item"))) if above.func is node:
+            case cst.Call(func=cst.Attribute(attr=cst.Name("item"))) if above.func is node:
                 return above
-            case cst.Call(func=func) if func is node:
+            case cst.Attribute(attr=cst.Name(name)) if name in ON_THE_WAY:
                 pass
             case cst.Arg():
                 pass
-            case cst.Call(func=func, args=[arg]) if arg is node:
-                name = _name(evaluation, func)
-                is_number = name.partition("builtins.")[2] in CONVERSIONS
-                return above if is_number else call
+            case cst.Call(func=func) if func is not node:
+                return above if evaluation.library(func) in CONVERSIONS else call
+            case cst.Call():
+                pass
             case _:
-                return call
+                break
         node = above
     return call
 
 
-def _method(evaluation: Evaluation, call: cst.Call, name: str) -> How | None:
-    if name in NUMBERS:
-        return How.NUMBER
-    if name in SIZES:
-        counts = name != "repeat_interleave" or any(
-            isinstance(one, Tensor) for arg in call.args for one in evaluation.value(arg.value)
-        )
-        return How.SIZE if counts else None
-    if name == "to":
-        first = call.args[0] if call.args else None
-        value = evaluation.value(first.value) if first else ()
-        is_host = bool(value) and all(_is_host(one) for one in value)
-        return How.COPY if is_host else None
-    return How.COPY if name in COPIES else None
-
-
-def _is_host(one: Alternative) -> bool:
-    return (isinstance(one, Text) and one.value == "cpu") or (
-        getattr(one, "device", None) is Device.HOST and not isinstance(one, Tensor)
-    )
-
-
-def _library(evaluation: Evaluation, call: cst.Call, name: str, file: int) -> Iterator[HostRead]:
-    package, _, rest = name.partition(".")
-    how: How | None = None
-    if package == "builtins":
-        how = How.NUMBER if rest in CONVERSIONS else How.SHOWN if rest in SHOWS else None
-        how = How.TRUTH if rest == "bool" else how
-    elif package == "numpy":
-        how = How.COPY
-    elif package == "math":
-        how = How.NUMBER
-    elif name in ("torch.nonzero", "torch.masked_select", "torch.unique", "torch.argwhere"):
-        how = How.SIZE
-    if name in COUNTS:
-        how = How.COUNT
-    elif name == "torch.tensor":
-        yield from _listed(evaluation, call, file)
-    if how is not None:
-        yield from _arguments(evaluation, call, file, how)
-
-
-def _arguments(evaluation: Evaluation, call: cst.Call, file: int, how: How) -> Iterator[HostRead]:
-    """Yield what a call reads of its arguments: all of it is read at once."""
-    for arg in call.args:
-        for node in _parts(arg.value):
-            if _waits(evaluation, node):
-                is_all = how in (How.SHOWN, How.COUNT, How.TRUTH)
-                yield _read(evaluation, node if is_all else call, node, file, how)
-                if not is_all:
-                    return
-
-
-def _listed(evaluation: Evaluation, call: cst.Call, file: int) -> Iterator[HostRead]:
-    """``torch.tensor([loss, accuracy])``: each of them."""
-    for arg in call.args[:1]:
-        for node in _parts(arg.value) if isinstance(arg.value, (cst.List, cst.Tuple)) else ():
-            if _waits(evaluation, node):
-                yield _read(evaluation, node, node, file, How.COUNT)
-
-
-def _written(
-    evaluation: Evaluation, call: cst.Call, functions: Value, file: int
-) -> Iterator[HostRead]:
-    """``writer.add_scalar("loss", loss)``, ``logging.info("%s", loss)``, ``"{}".format(loss)``."""
-    for one in functions or (Unknown(),):
-        match one, call.func:
-            case Library(name=name), _ if name.startswith(LOGGERS):
-                yield from _arguments(evaluation, call, file, How.SHOWN)
-            case Method(owner=Text(), name="format"), _:
-                yield from _arguments(evaluation, call, file, How.SHOWN)
-            case Method(owner=Object(kind=kind), name=name), _ if name in LOGS | WRITES:
-                if kind.startswith(LOGGING):
-                    yield from _arguments(evaluation, call, file, How.SHOWN)
-            case Unknown(), cst.Attribute(attr=cst.Name(value=name)) if name in WRITES:
-                yield from _arguments(evaluation, call, file, How.SHOWN)
+def _arguments(evaluation: Evaluation, call: cst.Call, how: How) -> Iterator[_Found]:
+    """Yield what a call reads of its arguments: what computes with them waits once."""
+    for node in (node for arg in call.args for node in _parts(arg.value)):
+        if _waits(evaluation.value(node)):
+            is_one = how in (How.NUMBER, How.COPY, How.SIZE)
+            yield call if is_one else node, node, how
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -248,22 +214,24 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield node
 
 
-def _texts(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
+def _texts(evaluation: Evaluation, file: int) -> Iterator[_Found]:
     """``f"{t}"`` and ``"%s" % t``."""
     index = evaluation.index(file)
-    for part in index.of(cst.FormattedStringExpression):
-        if _waits(evaluation, part.expression):
-            yield _read(evaluation, part.expression, part.expression, file, How.SHOWN)
+    shown = [one.expression for one in index.of(cst.FormattedStringExpression)]
     for node in index.of(cst.BinaryOperation):
-        if isinstance(node.operator, cst.Modulo) and any(
-            isinstance(one, Text) for one in evaluation.value(node.left)
-        ):
-            for inner in _parts(node.right):
-                if _waits(evaluation, inner):
-                    yield _read(evaluation, inner, inner, file, How.SHOWN)
+        if isinstance(node.operator, cst.Modulo) and is_text(evaluation, node.left):
+            shown += _parts(node.right)
+    for one in shown:
+        if _waits(evaluation.value(one)):
+            yield one, one, How.SHOWN
 
 
-def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
+def is_text(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
+    """Whether something may be a string."""
+    return any(isinstance(one, Text) for one in evaluation.value(node))
+
+
+def _truths(evaluation: Evaluation, file: int) -> Iterator[_Found]:
     index = evaluation.index(file)
     tests: list[cst.BaseExpression] = []
     for kind in (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf):
@@ -280,72 +248,31 @@ def _truths(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
                 tests.append(inner)
             case _:
-                value = evaluation.value(test)
-                if _is_asked(value):
-                    yield _read(evaluation, test, test, file, How.TRUTH)
+                if _is_asked(evaluation.value(test)):
+                    yield test, test, How.TRUTH
 
 
 def _is_asked(value: Value) -> bool:
     """Whether the host waits for the truth of a value: it is a tensor in any case, as is known."""
-    tensors = [one for one in value if isinstance(one, Tensor) and _may_wait(one)]
-    on_gpu = any(one.device is Device.CUDA for one in tensors)
-    others = [one for one in value if not isinstance(one, Tensor)]
-    if any(not isinstance(one, Unknown) for one in others):
-        return False
-    return on_gpu if others else bool(tensors)
+    tensors = [one for one in value if isinstance(one, Tensor)]
+    is_seen = any(one.device is Device.CUDA for one in tensors) or len(tensors) == len(value)
+    are_others = any(not isinstance(one, (Tensor, Unknown)) for one in value)
+    return is_seen and not are_others and _waits(value)
 
 
-def _items(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
-    """``t[mask]``: how many numbers a mask selects, the host has to know; ``loss.data[0]``."""
+def _masks(evaluation: Evaluation, file: int) -> Iterator[_Found]:
+    """``t[mask]``: how many numbers a mask selects, the host has to know."""
     index = evaluation.index(file)
     for node in index.of(cst.Subscript):
-        if not _waits(evaluation, node.value):
+        is_target = getattr(index.parent(node), "target", None) is node  # it selects nothing
+        if is_target or not _waits(evaluation.value(node.value)):
             continue
-        if getattr(index.parent(node), "target", None) is node:
-            continue  # a mask that is written to selects nothing
-        match node.value, node.slice:
-            case cst.Attribute(value=inner, attr=cst.Name(value="data")), [
-                cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))
-            ] if is_scalar(evaluation, inner, file):
-                yield _read(evaluation, node, inner, file, How.NUMBER)
-                continue
         for element in node.slice:
-            if isinstance(element.slice, cst.Index):
-                value = evaluation.value(element.slice.value)
-                if any(isinstance(one, Tensor) and one.dtype == "bool" for one in value):
-                    yield _read(evaluation, node, element.slice.value, file, How.SIZE)
-                    break
+            part = element.slice
+            if isinstance(part, cst.Index) and _is_mask(evaluation.value(part.value)):
+                yield node, part.value, How.SIZE
+                break
 
 
-def _name(evaluation: Evaluation, node: cst.BaseExpression) -> str:
-    match evaluation.value(node):
-        case (Library(name=name),):
-            return name
-    return ""
-
-
-def _waits(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    value: Value = evaluation.value(node)
-    return any(isinstance(one, Tensor) and _may_wait(one) for one in value)
-
-
-def _may_wait(tensor: Tensor) -> bool:
-    return tensor.device is not Device.HOST
-
-
-def _read(
-    evaluation: Evaluation,
-    node: cst.BaseExpression,
-    tensor: cst.BaseExpression,
-    file: int,
-    how: How,
-) -> HostRead:
-    value = evaluation.value(tensor)
-    sure = all(isinstance(one, Tensor) and one.sure for one in value)
-    return HostRead(node, tensor, file, how, sure and _on_gpu(value))
-
-
-def _on_gpu(value: Value) -> bool:
-    """Whether tensors live on a GPU, on the host at most where there is none."""
-    devices = {one.device for one in value if isinstance(one, Tensor)}
-    return bool(devices - {Device.HOST}) and Device.UNKNOWN not in devices
+def _is_mask(value: Value) -> bool:
+    return any(isinstance(one, Tensor) and one.dtype == "bool" for one in value)

@@ -1,4 +1,4 @@
-"""Lines that do nothing but log, and what can be left out together with them."""
+"""Lines that only log: which can be left out together, and what counts the steps of their loop."""
 
 from __future__ import annotations
 
@@ -6,153 +6,134 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.values import Iterator, Number, Sequence
 from torchlint.syntax.calls import last_name
-from torchlint.training.read_uses import Use, argument_use
+from torchlint.syntax.chains import dotted
+from torchlint.training.read_uses import Use, argument_use, readers, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from torchlint.semantics.values import Value
     from torchlint.training.script import Script
 
-_PURE_BUILTINS = frozenset(
-    """float int str bool repr round len min max sum abs dict list tuple range zip sorted format
-    enumerate type isinstance""".split()
+# Functions and methods that look at numbers, texts and times, and change nothing.
+LOOKS = frozenset(
+    """float int str bool repr round len min max sum abs dict list tuple zip sorted format type
+    isinstance item detach cpu mean norm std var sqrt exp log pow numpy tolist size dim numel
+    double long argmax eq isnan isfinite isinf all any view reshape squeeze clone array
+    join strip rjust ljust keys values items get get_last_lr get_lr get_scale time perf_counter
+    monotonic now total_seconds strftime isoformat memory_allocated max_memory_allocated
+    memory_reserved max_memory_reserved""".split()
 )
-# Methods of tensors, texts, dictionaries, times, schedulers and scalers that change nothing.
-_PURE_METHODS = frozenset(
-    """item detach cpu mean sum max min norm std var abs sqrt numpy tolist size dim numel float
-    double long int argmax eq format join strip get_last_lr get_lr total_seconds strftime isoformat
-    keys values items get exp log pow view reshape squeeze get_scale rjust ljust mul div""".split()
-)
-_PURE = ("torch.", "math.", "numpy.", "time.", "datetime.")
-_IMPURE = (
-    "torch.distributed.", "torch.rand", "torch.normal", "torch.manual_seed", "torch.save",
-    "torch.set_", "numpy.random.", "numpy.save", "time.sleep", "torch.multinomial",
-    "torch.bernoulli", "torch.seed", "torch.use_", "torch.load",
-)  # fmt: skip
-
-
-def only_logs(script: Script, line: cst.CSTNode) -> bool:
-    """Whether a statement shows something and does nothing else."""
-    match _alone(line):
-        case cst.Expr(value=cst.Call() as call):
-            shows = argument_use(script.connected.evaluation, call) is Use.SHOWN
-            return shows and _changes_nothing(script, line, call)
-    return False
-
-
-def only_names(script: Script, line: cst.CSTNode) -> list[cst.Name]:
-    """Return the names that a statement gives to values, if it does nothing else."""
-    small = _alone(line)
-    if not isinstance(small, cst.Assign) or not _changes_nothing(script, line, None):
-        return []
-    found: list[cst.Name] = []
-    for target in small.targets:
-        match target.target:
-            case cst.Tuple(elements=elements):
-                parts = [element.value for element in elements]
-            case one:
-                parts = [one]
-        if not all(isinstance(part, cst.Name) for part in parts):
-            return []
-        found += [part for part in parts if isinstance(part, cst.Name)]
-    return found
 
 
 def run_of(
     script: Script, line: cst.CSTNode, reading: Collection[int]
 ) -> list[cst.SimpleStatementLine]:
-    """Return the lines around one that log what they read, with the names they read it into.
+    """Return the lines around one that log, with the names that only they read.
 
-    ``reading`` holds the ids of the lines that read something; only those are taken.  Empty where
-    nothing of it logs, or where something else needs a name.
+    ``reading`` holds the ids of the lines that read something of the GPU.  Empty where a line that
+    does anything else needs what is read.
     """
     block = script.module.parent(line)
-    if not isinstance(block, cst.IndentedBlock):
-        return []
-    refused: set[int] = set()
+    lines = block.body if isinstance(block, cst.IndentedBlock) else ()
+    fitting = [
+        one
+        for one in lines
+        if isinstance(one, cst.SimpleStatementLine)
+        and (_only_logs(script, one) or (id(one) in reading and _only_names(script, one)))
+    ]
     while True:
-        run = _around(script, block, line, reading, refused)
-        outside = {
-            id(one)
-            for one in run
-            for name in only_names(script, one)
-            if _escapes(script, name, run)
-        }
-        if not outside:
-            return run if any(only_logs(script, one) for one in run) else []
-        refused |= outside
+        run: list[cst.SimpleStatementLine] = []
+        for one in lines:
+            if isinstance(one, cst.SimpleStatementLine) and one in fitting:
+                run.append(one)
+            elif line in run:
+                break
+            else:
+                run = []
+        needed = [one for one in run if not _stays(script, one, run)]
+        if not needed:
+            is_log = line in run and any(_only_logs(script, one) for one in run)
+            return run if is_log else []
+        fitting = [one for one in fitting if one not in needed]
 
 
-def _alone(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
-    """Return the one statement of a line."""
-    is_one = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-    return line.body[0] if is_one and isinstance(line, cst.SimpleStatementLine) else None
+def _only_logs(script: Script, line: cst.SimpleStatementLine) -> bool:
+    match line.body:
+        case [cst.Expr(value=cst.Call() as call)]:
+            is_shown = argument_use(script.connected.evaluation, call) is Use.SHOWN
+            return is_shown and _only_looks(script, line, call)
+    return False
 
 
-def _changes_nothing(script: Script, line: cst.CSTNode, sink: cst.Call | None) -> bool:
+def _only_names(script: Script, line: cst.SimpleStatementLine) -> bool:
+    """Whether a line gives names to values, and does nothing else."""
+    match line.body:
+        case [cst.Assign() as assign]:
+            targets = targets_of(assign)
+            are_names = all(isinstance(one, cst.Name) for one in targets)
+            return are_names and _only_looks(script, line, None)
+    return False
+
+
+def _only_looks(script: Script, line: cst.CSTNode, sink: cst.Call | None) -> bool:
     index = script.module.index
-    for kind in (cst.NamedExpr, cst.Await, cst.Yield):
-        if any(True for _ in index.below(line, kind)):
-            return False
-    return all(call is sink or _is_pure(script, call) for call in index.below(line, cst.Call))
+    kinds = (cst.NamedExpr, cst.Await, cst.Yield)
+    return not any(True for kind in kinds for _ in index.below(line, kind)) and all(
+        call is sink or (last_name(call.func) or dotted(call.func)) in LOOKS
+        for call in index.below(line, cst.Call)
+    )
 
 
-def _is_pure(script: Script, call: cst.Call) -> bool:
-    name = script.name(call.func)
-    package, _, rest = name.partition(".")
-    if package == "builtins":
-        return rest in _PURE_BUILTINS
-    if name.startswith(_PURE):
-        return not name.startswith(_IMPURE) and not name.endswith("_")
-    return last_name(call.func) in _PURE_METHODS
+def _stays(
+    script: Script, line: cst.SimpleStatementLine, run: list[cst.SimpleStatementLine]
+) -> bool:
+    """Whether what a line gives names to is read in the run alone."""
+    return all(
+        any(script.module.index.inside(use, one) for one in run)
+        for name in (targets_of(line.body[0]) if isinstance(line.body[0], cst.Assign) else ())
+        if isinstance(name, cst.Name)
+        for use in readers(script.connected.evaluation, name, script.file)
+    )
 
 
-def _around(
-    script: Script,
-    block: cst.IndentedBlock,
-    line: cst.CSTNode,
-    reading: Collection[int],
-    refused: Collection[int],
-) -> list[cst.SimpleStatementLine]:
-    """Return the lines next to one another, that one among them, which can be left out."""
-    run: list[cst.SimpleStatementLine] = []
-    for one in block.body:
-        is_open = isinstance(one, cst.SimpleStatementLine) and id(one) not in refused
-        reads = id(one) in reading
-        fits = is_open and (
-            (only_logs(script, one) and (reads or _uses(script, one, run)))
-            or (reads and bool(only_names(script, one)))
-        )
-        if fits and isinstance(one, cst.SimpleStatementLine):
-            run.append(one)
-        elif any(each is line for each in run):
-            break
-        else:
-            run = []
-    return run if any(each is line for each in run) else []
+def step_counter(script: Script, loop: cst.For | cst.While) -> str | None:
+    """Return a name that is one more in every turn of a loop: an index, or ``n += 1``."""
+    found = [_index(script, loop)] if isinstance(loop, cst.For) else []
+    for line in loop.body.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            match small:
+                case cst.AugAssign(operator=cst.AddAssign(), value=cst.Integer(value="1")):
+                    found += [small.target] if _are_numbers(script.value(small.target)) else []
+    for name in found:
+        if isinstance(name, cst.Name) and _is_bound_once(script, name, loop):
+            return name.value
+    return None
 
 
-def _uses(script: Script, line: cst.CSTNode, run: list[cst.SimpleStatementLine]) -> bool:
-    """Whether a line shows a name that an earlier one of the run has made."""
-    made = {name.value for one in run for name in only_names(script, one)}
-    return any(name.value in made for name in script.module.index.below(line, cst.Name))
+def _index(script: Script, loop: cst.For) -> cst.BaseExpression | None:
+    """Return ``i`` of ``for i, x in enumerate(...)`` or ``for i in range(n)``."""
+    calls = script.module.index.below(loop.iter, cst.Call)
+    if any(len([arg for arg in call.args if arg.keyword is None]) > 2 for call in calls):
+        return None  # a range whose steps are longer
+    elements = [one.element for one in script.value(loop.iter) if isinstance(one, Iterator)]
+    match loop.target, elements:
+        case cst.Tuple(elements=[cst.Element(value=index), _]), [(Sequence(elements=(number, _)),)]:
+            return index if _are_numbers(number) else None
+        case index, [number]:
+            return index if _are_numbers(number) else None
+    return None
 
 
-def _escapes(script: Script, name: cst.Name, run: list[cst.SimpleStatementLine]) -> bool:
-    """Whether anything but the lines of the run reads what a name is given there."""
+def _are_numbers(value: Value) -> bool:
+    return bool(value) and all(isinstance(one, Number) for one in value)
+
+
+def _is_bound_once(script: Script, name: cst.Name, loop: cst.CSTNode) -> bool:
+    """Whether a loop gives a name a value in one place."""
     index = script.module.index
     owner = index.scope(name).owner(name.value)
-    for use in index.named.get(name.value, ()):
-        if use is name or index.scope(use).owner(use.value) is not owner:
-            continue
-        if any(index.inside(use, one) for one in run):
-            continue
-        above = script.module.parent(use)
-        increased = isinstance(above, cst.AugAssign) and above.target is use
-        if index.bound(use) is not None and not increased:
-            continue
-        seen = script.connected.evaluation.reaching.get(id(use))
-        if seen is None or any(binding.node is name for binding in seen):
-            return True
-    return False
+    bindings = owner.bindings[name.value] if owner else ()
+    return sum(index.inside(one.node, loop) for one in bindings) == 1

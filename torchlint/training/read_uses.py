@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.sets import is_known
-from torchlint.semantics.values import Library, Method, Object, Text, Unknown
 from torchlint.syntax.calls import last_name
-from torchlint.training.host_reads import HostRead, How
-from torchlint.training.read_names import CONVERSIONS, COUNTS, LOGGERS, LOGGING, LOGS, SHOWS, WRITES
+from torchlint.training.host_reads import CONVERSIONS, COUNTS, HostRead, How, is_text, shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
-
-PASSED_ON = CONVERSIONS | {"round", "abs", "min", "max", "sum", "pow", "list", "tuple", "dict"}
-PUTS = frozenset("append appendleft add insert extend put setdefault push".split())
-FILES = frozenset("write writelines writerow writerows".split())
 
 
 class Use(enum.Enum):
@@ -39,14 +33,28 @@ class Use(enum.Enum):
     COMPUTED = enum.auto()  # anything else
 
 
+READS = {How.SHOWN: Use.SHOWN, How.COUNT: Use.COUNTED, How.TRUTH: Use.DECIDES}
+ENDS = {
+    cst.FormattedStringExpression: Use.SHOWN,
+    **dict.fromkeys((cst.Return, cst.Yield, cst.Lambda), Use.RETURNED),
+    **dict.fromkeys((cst.If, cst.While, cst.Assert, cst.CompIf), Use.DECIDES),
+    **dict.fromkeys((cst.Index, cst.Slice), Use.COUNTED),
+}
+# What gives back a number that it was given.
+PASSES_ON = CONVERSIONS | {
+    f"builtins.{name}" for name in "bool round abs min max sum pow list tuple dict".split()
+}
+LOGS = frozenset("debug info warning error critical log".split())
+PUTS = frozenset(
+    """append appendleft add insert extend put setdefault push write writelines writerow
+    writerows""".split()
+)
+
+
 def uses(evaluation: Evaluation, read: HostRead) -> tuple[Use, ...]:
     """Return what a read is for, each once; nothing where nobody uses it."""
-    if read.how is How.SHOWN:
-        return (Use.SHOWN,)
-    if read.how is How.COUNT:
-        return (Use.COUNTED,)
-    if read.how is How.TRUTH:
-        return (Use.DECIDES,)
+    if read.how in READS:
+        return (READS[read.how],)
     found = {use for use, _ in places(evaluation, read.node, read.file)}
     return tuple(use for use in Use if use in found)
 
@@ -55,122 +63,81 @@ def places(
     evaluation: Evaluation, node: cst.BaseExpression, file: int
 ) -> Iterator[tuple[Use, cst.CSTNode]]:
     """Yield the places where a number, or what is computed of it, is used, and what for."""
-    seen: set[int] = set()
     waiting: list[cst.CSTNode] = [node]
-    while waiting:
-        one = waiting.pop(0)
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield from _upwards(evaluation, one, file, waiting)
+    for one in waiting:  # it grows
+        for use, place in _upwards(evaluation, one, file):
+            if use is not None:
+                yield use, place
+            else:
+                new = readers(evaluation, place, file)
+                waiting += [name for name in new if name not in waiting]
 
 
 def _upwards(
-    evaluation: Evaluation, node: cst.CSTNode, file: int, waiting: list[cst.CSTNode]
-) -> Iterator[tuple[Use, cst.CSTNode]]:
-    """Yield the use that an expression has; names that it is given go on to be looked at."""
-    index = evaluation.index(file)
+    evaluation: Evaluation, node: cst.CSTNode, file: int
+) -> Iterator[tuple[Use | None, cst.CSTNode]]:
+    """Yield the use that an expression has, with None the names that it is given."""
     child = node
-    for above in index.ancestors(node):
+    for above in evaluation.index(file).ancestors(node):
+        use = ENDS.get(type(above))
         match above:
             case cst.Call() if child is not above.func:
                 use = argument_use(evaluation, above)
-                if use is not None:
-                    yield use, above
-                    return
-            case cst.FormattedStringExpression():
-                yield Use.SHOWN, above
-                return
             case cst.BinaryOperation(operator=cst.Modulo(), left=left) if left is not child:
-                if any(isinstance(one, Text) for one in evaluation.value(left)):
-                    yield Use.SHOWN, above
-                    return
-            case cst.Return() | cst.Yield() | cst.Lambda():
-                yield Use.RETURNED, above
-                return
-            case cst.If() | cst.While() | cst.Assert() | cst.CompIf():
-                yield Use.DECIDES, above
-                return
+                use = Use.SHOWN if is_text(evaluation, left) else None
             case cst.IfExp(test=test) if test is child:
-                yield Use.DECIDES, above
-                return
-            case cst.Index() | cst.Slice():
-                yield Use.COUNTED, above
-                return
-            case cst.NamedExpr(target=cst.Name() as name):
-                waiting += _readers(evaluation, name, file)
-            case cst.AugAssign(operator=cst.AddAssign()):
-                yield Use.TOTAL, above
-                return
-            case cst.AugAssign():
-                yield Use.COMPUTED, above
-                return
-            case cst.Assign() if grown(evaluation, above, file) is not None:
-                yield Use.TOTAL, above
-                return
+                use = Use.DECIDES
+            case cst.Assign() | cst.AugAssign() if grown(evaluation, above, file) is not None:
+                use = Use.TOTAL
             case cst.Assign() | cst.AnnAssign():
-                yield from _assigned(evaluation, above, file, waiting)
+                for target in targets_of(above):
+                    yield None if isinstance(target, cst.Name) else Use.KEPT, target
+                return
+            case cst.Expr():
                 return
             case cst.BaseSmallStatement() | cst.BaseStatement():
-                if not isinstance(above, cst.Expr):
-                    yield Use.COMPUTED, above
-                return
+                use = use or Use.COMPUTED
+        if use is not None:
+            yield use, above
+            return
         child = above
 
 
-def _assigned(
-    evaluation: Evaluation,
-    statement: cst.Assign | cst.AnnAssign,
-    file: int,
-    waiting: list[cst.CSTNode],
-) -> Iterator[tuple[Use, cst.CSTNode]]:
-    targets: list[cst.BaseExpression] = (
-        [target.target for target in statement.targets]
-        if isinstance(statement, cst.Assign)
-        else [statement.target]
-    )
-    while targets:
-        match targets.pop():
+def targets_of(statement: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what a statement assigns to, the parts of tuples one by one."""
+    waiting: list[cst.BaseExpression] = []
+    match statement:
+        case cst.Assign(targets=targets):
+            waiting += [one.target for one in targets]
+        case cst.AnnAssign(target=target):
+            waiting.append(target)
+    while waiting:
+        match waiting.pop():
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
-                targets += [element.value for element in elements]
-            case cst.Name() as name:
-                waiting += _readers(evaluation, name, file)
-            case _:
-                yield Use.KEPT, statement
+                waiting += [element.value for element in elements]
+            case one:
+                yield one
 
 
-def _readers(evaluation: Evaluation, name: cst.Name, file: int) -> Iterator[cst.Name]:
+def readers(evaluation: Evaluation, name: cst.CSTNode, file: int) -> Iterator[cst.Name]:
     """Yield where a name is read that has its value from here."""
-    index = evaluation.index(file)
-    for other in index.named.get(name.value, ()):
+    for other in evaluation.index(file).named.get(getattr(name, "value", ""), ()):
         if any(one.node is name for one in evaluation.bindings(other)):
             yield other
 
 
 def argument_use(evaluation: Evaluation, call: cst.Call) -> Use | None:
     """Return what a call does with a number that it gets, None where it gives it back."""
-    functions = evaluation.value(call.func)
     word = last_name(call.func)
-    for one in functions:
-        match one:
-            case Library(name=name):
-                package, _, rest = name.partition(".")
-                if name.startswith(LOGGERS) or (package == "builtins" and rest in SHOWS):
-                    return Use.SHOWN
-                if name in COUNTS:
-                    return Use.COUNTED
-                if package in ("math", "numpy") or (package == "builtins" and rest in PASSED_ON):
-                    return None
-            case Method(owner=Text(), name="format"):
-                return Use.SHOWN
-            case Method(owner=Object(kind=kind)):
-                if kind.startswith(LOGGING):
-                    return Use.SHOWN
-                if kind == "builtins.open":
-                    return Use.KEPT
-    if word in WRITES or (word in LOGS and not is_known(functions)):
+    is_logger = word in LOGS and not is_known(evaluation.value(call.func))
+    if is_logger or shows(evaluation, call):
         return Use.SHOWN
-    is_method = all(isinstance(one, (Method, Unknown)) for one in functions)
-    return Use.KEPT if is_method and word in PUTS | FILES else Use.HANDED
+    name = evaluation.library(call.func)
+    if name in COUNTS:
+        return Use.COUNTED
+    if name in PASSES_ON or name.startswith(("math.", "numpy.")):
+        return None
+    return Use.KEPT if word in PUTS else Use.HANDED
 
 
 def grown(

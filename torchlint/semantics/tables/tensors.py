@@ -46,6 +46,8 @@ MASKS = _names("""eq ne lt le gt ge isnan isinf isfinite isclose logical_and log
 INDICES = _names(
     "argmax argmin argsort long int nonzero argwhere bincount searchsorted multinomial"
 )
+# What makes whole numbers of truth values and whole numbers.
+SUMS = _names("sum cumsum prod")
 # Methods through which autograd does not go back.
 DETACHED = _names("detach detach_ argmax argmin argsort nonzero multinomial long int bool") | MASKS
 
