@@ -3,10 +3,9 @@
 ## Why
 `torch.utils.checkpoint.checkpoint` has two variants.  The reentrant one, still the default, runs
 the block under `torch.no_grad()`: if none of its inputs requires a gradient, as the batch that a
-model starts with, every parameter of the block is left without a gradient and is never trained.
-It knows no keyword arguments and no `torch.autograd.grad`.  Since torch 2.1 every call that does
-not choose a variant warns.  The other variant is right, and no faster: around small blocks its
-hooks cost more than they save (see the evidence).
+model starts with, the parameters of the block are never trained.  It knows no keyword arguments
+and no `torch.autograd.grad`, and since torch 2.1 every call that does not choose a variant warns.
+The other variant is right, and no faster: around small blocks its hooks cost more than they save.
 
 ## Bad
     from torch import nn
@@ -36,16 +35,15 @@ hooks cost more than they save (see the evidence).
 
 ## Leaves alone
 - Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
-  reported only where its block is fed with batches as they are loaded: there it is an error.
+  an error where its block is fed with batches as they are loaded.
 - Checkpoint functions of other libraries, and wrappers of this one.
 - Calls under `torch.no_grad()`, where nothing is kept.
-- Calls with keyword arguments for the block: the old variant refuses them, so nobody runs them.
+- Calls with keyword arguments for the block: the old variant refuses them.
 - Versions of torch without the argument (before 1.11; `checkpoint_sequential` before 2.0).
 
 ## Fix safety
 Unsafe: parameters that got no gradient are trained from then on.  Elsewhere the values are the
-same, but the block is recomputed only as far as it is needed, and hooks and errors in it come at
-another time.
+same, but hooks and errors in the block come at another time.
 
 ## Evidence
 `torchlint bench TL407` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

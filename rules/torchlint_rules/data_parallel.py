@@ -78,7 +78,7 @@ from torchlint.semantics.values import Dictionary, Instance, Number, Sequence
 from torchlint.syntax.calls import argument_of, has_keyword
 from torchlint.training.effects import Effect
 from torchlint.training.frequency import Rate
-from torchlint.training.trained import Trained, trained
+from torchlint.training.trained import may_be_trained
 from torchlint_rules.judging import severity
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def trains(script: Script, call: cst.Call) -> Frequency | None:
     if script.name(call.func) == FUNCTION:
         return script.frequency(call)
     made = connected.evaluation.at(call, script.file)
-    if trained(connected.uses, made) is Trained.NO:
+    if not may_be_trained(connected.uses, made):
         return None
     uses, frequencies = connected.uses, connected.frequencies
     met = uses.of(made)

@@ -2,9 +2,9 @@
 
 ## Why
 Unless it is told otherwise, autograd records every operation on a model's parameters, and keeps
-the activations of every layer until the result is gone.  `model.eval()` does not change that: it
-switches dropout and batch normalisation.  An evaluation that is recorded needs several times the
-memory, and what is added up or collected in it (`total += loss`) keeps every batch's graph alive.
+the activations of every layer until the result is gone.  `model.eval()` does not change that.  An
+evaluation that is recorded needs several times the memory, and what is added up or collected in it
+(`total += loss`) keeps every batch's graph alive.
 
 ## Bad
     import torch
@@ -59,26 +59,21 @@ memory, and what is added up or collected in it (`total += loss`) keeps every ba
 - What runs under `torch.no_grad()`, `torch.inference_mode()` or `torch.set_grad_enabled(False)`,
   here or wherever it is called, or under a context or decorator that is not known.
 - Results that a gradient is asked of, later or elsewhere: losses, attacks, gradient penalties.
-- Results that go to code which is not seen, or back to it, but where `eval()` says what they are
-  for.
-- Models without parameters that require gradients: there is nothing to record.
-- Methods that a framework runs without gradients (`validation_step`).
+- Results that code gets which is not seen, but where `eval()` says what they are for.
+- Models without parameters that require gradients, and what a framework runs without gradients.
 
-It is a warning in every step, and information where only some callers turn gradients off, or
-nobody is seen to call it, beside a framework, and for what runs now and then.
-
-TL401b is a run in a training step of which only what is detached is used, or numbers
+It is a warning in every step; else, where callers may turn gradients off, or beside a framework,
+information.  TL401b is a run in a training step of which only what is detached is used, or numbers
 (`fake = generator(z).detach()`).
 
 ## Fix safety
-A function that does nothing but evaluate gets the decorator `@torch.no_grad()`, others
-`with torch.no_grad():` around the loop, or around the statement.
+A function that only evaluates gets the decorator `@torch.no_grad()`, others `with torch.no_grad():`
+around the loop or statement.
 
 Unsafe in general: without recording some layers run other kernels (`nn.TransformerEncoder`,
-`nn.MultiheadAttention` and `nn.LSTM` round differently, and the first fills padding with zeros),
-and what leaves the evaluation has no graph.  Safe where every layer of the model is seen and known
-to give the same bits either way, nothing else is called that could notice, and nothing but numbers
-leaves.
+`nn.MultiheadAttention` and `nn.LSTM` round differently), and what leaves the evaluation has no
+graph.  Safe where every layer of the model is seen and known to give the same bits either way,
+nothing else is called that could notice, and nothing but numbers leaves.
 
 ## Evidence
 `torchlint bench TL401` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -3,10 +3,9 @@
 ## Why
 A loss is a tensor that knows how it was computed.  Adding it to a total, or keeping it in a list,
 keeps that graph: one more in every step, so that memory grows until the loop ends.  After a
-backward pass what is left of a graph is small; in an evaluation that runs no backward pass it holds
-the activations of every layer, and memory runs out.  An object of the project that adds up what it
-is given (`meter.update(loss, n)`) does the same, and so does a running average,
-`average = k * loss + (1 - k) * average`.
+backward pass what is left of a graph is small; in an evaluation that runs none it holds the
+activations of every layer.  An object of the project that adds up what it is given
+(`meter.update(loss, n)`) does the same, and so does a running average.
 
 ## Bad
     import torch
@@ -43,14 +42,13 @@ is given (`meter.update(loss, n)`) does the same, and so does a running average,
 - What starts anew in the loop, is emptied in it, or takes something now and then only.
 - `deque(maxlen=...)`, and objects of classes that are not in the project.
 
-Reported as information: where a condition that nobody knows decides, in a step that nobody is seen
-to run, in an evaluation whose callers may turn gradients off, and beside a framework.
+Information: where a condition that nobody knows decides, in a step that nobody is seen to run, in
+an evaluation whose callers may turn gradients off, and beside a framework.
 
 ## Fix safety
-Safe: `.detach()` gives the same numbers on the same device, without the graph.  Nobody can ask a
-gradient of them later: after the backward pass the graph is gone.  Unsafe where the graph is kept
-on purpose (`retain_graph=True`), where a caller may ask a gradient of an evaluation, and where the
-total or container itself is shown: a tensor with a graph shows its `grad_fn`.
+Safe: `.detach()` gives the same numbers on the same device, and after the backward pass nobody can
+ask a gradient of them.  Unsafe in files that keep graphs (`retain_graph`), where a caller may ask a
+gradient of an evaluation, and where the total or container itself is shown, with its `grad_fn`.
 
 ## Evidence
 `torchlint bench TL402` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -88,7 +88,7 @@ from torchlint.semantics.tables.torch_classes import LAYERS
 from torchlint.semantics.values import Library, Object, Truth
 from torchlint.training.framework_precision import unset_switches
 from torchlint.training.plain_steps import plain_step, rounds_only
-from torchlint.training.trained import Trained, trained
+from torchlint.training.trained import may_be_trained
 from torchlint_rules.autocasting import autocasting
 from torchlint_rules.judging import often
 
@@ -126,7 +126,9 @@ def no_mixed_precision(script: Script) -> Iterator[Finding]:
     first: dict[int, StepModel] = {}
     for wanted in (True, False):
         for model in script.connected.step_models:
-            if computes(script, model) and (may_be_trained(script, model) or not wanted):
+            uses, made = script.connected.uses, model.made
+            may_be = made is None or may_be_trained(uses, made) or not wanted
+            if may_be and computes(script, model):
                 first.setdefault(id(model.step), model)
     for model in first.values():
         if model.run.file == script.file and script.connected.precisions.in_float32(model):
@@ -144,12 +146,6 @@ def computes(script: Script, model: StepModel) -> bool:
     if len(layers) < len(model.value):
         return True
     return count > 0 and not all(one.startswith(SINGLE) for one in layers)
-
-
-def may_be_trained(script: Script, model: StepModel) -> bool:
-    """Whether a model may be one that is trained."""
-    made = model.made
-    return made is None or trained(script.connected.uses, made) is not Trained.NO
 
 
 def of_framework(script: Script, call: cst.Call, switch: Switch) -> Finding:

@@ -211,7 +211,6 @@ def test_messages_name_the_attribute():
 NET = module(PLAIN, DIRECT)
 HOLDER = "class Whole(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
 HOLDS = f"{HOLDER}        self.net = Net()"
-STAYS = "\n    def train(self, mode=True):\n        return super().train(False)\n"
 LOSS = "loss.backward()\n"
 
 
@@ -221,16 +220,12 @@ LOSS = "loss.backward()\n"
         pytest.param(NET + "net = Net()\nnet.eval()\nnet(x)\n", 0, id="nothing trains"),
         pytest.param(NET + f"net = Net().cuda().eval()\n{LOSS}", 0, id="a teacher"),
         pytest.param(NET + HOLDS + f".eval()\n\nnet = Whole()\n{LOSS}", 0, id="of a loss"),
-        pytest.param(NET + f"{HOLDS}\n{STAYS}net = Whole()\n{LOSS}", 0, id="held by a holder"),
-        pytest.param(NET + STAYS + LOSS, 0, id="it is never in training mode"),
-        pytest.param(NET + STAYS.replace("False)", "mode)") + LOSS, 1, id="the mode is handed on"),
         pytest.param(NET + f"net = Net().eval()\nnet.train()\n{LOSS}", 1, id="trained later"),
         pytest.param(NET + "net = Net()\nloss(net).backward()\nnet.eval()\n", 1,
                      id="evaluated after the training"),
         pytest.param(NET + f"net = Net()\n{LOSS}def test():\n    net.eval()\n", 1,
                      id="evaluated elsewhere"),
         pytest.param(NET + f"net, other = Net().eval(), Net()\n{LOSS}", 1, id="one of two"),
-        pytest.param(NET + f"{HOLDS}\n{STAYS}other = Net()\n{LOSS}", 1, id="made elsewhere too"),
     ],
 )  # fmt: skip
 def test_models_that_only_evaluate(source, count):
