@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchlint.semantics.sets import flat
 from torchlint.semantics.values import Array, Library, Number, Sequence, Text, Truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
 
-    from torchlint.semantics.values import Alternative, Value
+from torchlint.semantics.values import Alternative, Value
 
 _KNOWN = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8 bool".split())
 # Of which type the numbers are that these give, where they are asked for none ...
@@ -95,13 +96,3 @@ def computed(one: Alternative, other: Alternative) -> str:
     is_python = all(isinstance(each, Number) and each.value is not None for each in plain)
     found = _only(types)
     return found if found == "float64" or (is_python and found.startswith("float")) else ""
-
-
-def flat(value: Value) -> list[Alternative]:
-    """Return what a value may be, with what its containers hold."""
-    found = list(value)
-    for one in value:
-        if isinstance(one, Sequence):
-            for inner in (*(one.elements or ()), one.element):
-                found += inner
-    return found

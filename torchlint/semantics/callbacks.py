@@ -22,14 +22,10 @@ from torchlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from collections.abc import Sequence as Several
-    from typing import TypeAlias
 
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import Alternative, Value
-
-    Apply: TypeAlias = Callable[[Run, cst.Call, Alternative, Several[Passed]], Value]
+    from torchlint.semantics.values import Value
 
 PARTIAL = "functools.partial"
 
@@ -110,9 +106,7 @@ def partial(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     return run.one(Object(PARTIAL, at))
 
 
-def of_partial(
-    run: Run, node: cst.Call, one: Object, passed: Several[Passed], apply: Apply
-) -> Value:
+def of_partial(run: Run, node: cst.Call, one: Object, passed: Several[Passed]) -> Value:
     """Call what a ``partial`` holds, with what it was given first."""
     if one.call is None:
         return run.sets.unknown
@@ -125,5 +119,7 @@ def of_partial(
     value = NEVER
     for each in run.read(run.evaluation.attribute(one.call, "func")):
         if isinstance(each, (Function, Class, Library, Method, Instance)):
-            value = run.sets.union(value, apply(run, node, each, (*first, *passed, *named)))
+            value = run.sets.union(
+                value, run.evaluation.apply(run, node, each, (*first, *passed, *named))
+            )
     return value or run.sets.unknown

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import bound, rest_of, unseen
+from torchlint.semantics.calls import apply
 from torchlint.semantics.cells import Cell, Cells, Unit, new_cells
 from torchlint.semantics.classes import Classes
 from torchlint.semantics.definitions import parameters
@@ -69,6 +70,8 @@ class Evaluation:
     statements that nothing leads to.  ``convention`` says what a name suggests, where nothing else
     is known of a parameter.
     """
+
+    apply = staticmethod(apply)  # for modules that calls need themselves
 
     def __init__(self, files: Files, convention: Callable[[str], str]) -> None:
         self.files, self.convention = files, convention

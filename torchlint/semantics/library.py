@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.semantics import builtin_calls, collections_calls, numpy_calls
+from torchlint.semantics import builtin_calls, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.callbacks import CALLERS, PARTIAL, called_back, of_partial, partial
-from torchlint.semantics.contexts import AUTOCASTS, NO_GRAD
 from torchlint.semantics.loaders import COLLATES, put_together
 from torchlint.semantics.models import of_model
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.run import GRAD
-from torchlint.semantics.sets import is_known
+from torchlint.semantics.sets import flat, is_known
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_of
 from torchlint.semantics.tensors import device_of, mixed, places_of, together
@@ -63,10 +62,8 @@ HAND_BACK = frozenset({
 def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     """Return what calling something of a library gives, by its name."""
     package = name.partition(".")[0]
-    if package == "builtins":
+    if package in ("builtins", "collections"):
         return builtin_calls.call(run, node, name.partition(".")[2], passed)
-    if package == "collections":
-        return collections_calls.call(run, node, name, passed)
     if package == "numpy":
         return numpy_calls.call(run, node, name, passed)
     if name in HAND_BACK:
@@ -99,8 +96,6 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         return run.sets.nested(Sequence("list", None, part, None))
     if name in COLLATES:
         return put_together(run, first_of(passed, 0, "batch"))
-    if name in NO_GRAD or name in AUTOCASTS or name == "torch.enable_grad":
-        return run.one(Object(name, run.at(node)))
     if name == "torch.set_grad_enabled":
         value = first_of(passed, 0, "mode")
         run.evaluation.enabled[run.at(node)] = value
@@ -191,17 +186,8 @@ def _like(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
 
 def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
     """Return what an operation on tensors gives."""
-    given = [one for arg in passed for one in arg.value if isinstance(one, Tensor)]
-    inner = [
-        one
-        for arg in passed
-        for each in arg.value
-        if isinstance(each, Sequence)
-        for value in (*(each.elements or ()), each.element)
-        for one in value
-        if isinstance(one, Tensor)
-    ]
-    tensor = mixed(*given, *inner) if given or inner else Tensor(sure=False)
+    given = [one for arg in passed for one in flat(arg.value) if isinstance(one, Tensor)]
+    tensor = mixed(*given) if given else Tensor(sure=False)
     if short in tables.MASKS:
         tensor = replace(tensor, dtype="bool", graph=())
     elif short in tables.INDICES or (
@@ -247,14 +233,12 @@ def _handed_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -
 
 def called_object(run: Run, node: cst.Call, one: Object, passed: Several[Passed]) -> Value:
     """Return what calling an object of a library gives: a layer, a loss."""
-    from torchlint.semantics import calls  # noqa: PLC0415  calls imports this module
-
     kind = kind_of(one.kind)
     if one.kind == PARTIAL:
-        return of_partial(run, node, one, passed, calls.apply)
+        return of_partial(run, node, one, passed)
     if one.kind in WRAPPERS:
         inner = run.evaluation.inside(one)
-        value = run.sets.all(calls.apply(run, node, each, passed) for each in inner)
+        value = run.sets.all(run.evaluation.apply(run, node, each, passed) for each in inner)
         if is_known(value):
             return value
         known = run.sets.of(each for each in value if not isinstance(each, Unknown))

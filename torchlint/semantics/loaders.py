@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.operations import element_of
+from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
@@ -134,8 +135,7 @@ def unwrapped(evaluation: Evaluation, dataset: Value) -> Value:
             is_several = one.kind == "torch.utils.data.ConcatDataset"
             for each in value:
                 if is_several and isinstance(each, Sequence):
-                    for part in (*(each.elements or ()), each.element):
-                        waiting += part
+                    waiting += [inner for part in parts_of(each) for inner in part]
                 else:
                     waiting.append(UNKNOWN if is_several else each)
     return evaluation.sets.of(found)

@@ -12,6 +12,7 @@ from torchlint.semantics.arguments import first_of
 from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.options import add_option, parsed
+from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, kind_of
 from torchlint.semantics.tensors import device_of, mixed, moved
@@ -210,10 +211,7 @@ def _of_container(
             run.give(run.evaluation.elements(made), at, value)
         return run.one(Nothing())
     held = run.evaluation.put_into(run, made)
-    if isinstance(one, Sequence):
-        element = run.sets.all([*(one.elements or ()), one.element, held])
-    else:
-        element = run.sets.all([*(value for _, value in one.entries), one.element, held])
+    element = run.sets.all([*parts_of(one), held])
     if name in ("extend", "update"):
         for arg in passed:
             for each in arg.value:
@@ -221,8 +219,7 @@ def _of_container(
                     for key, value in each.entries:
                         run.give(run.evaluation.entry_cell(made, key), at, value)
                 elif made is not None and isinstance(each, (Sequence, Iterator)):
-                    parts = (*(getattr(each, "elements", None) or ()), each.element)
-                    run.give(run.evaluation.elements(made), at, run.sets.all(parts))
+                    run.give(run.evaluation.elements(made), at, run.sets.all(parts_of(each)))
                 elif made is not None and not arg.keyword:
                     run.give(run.evaluation.elements(made), at, run.sets.unknown)
             if arg.keyword and made is not None:

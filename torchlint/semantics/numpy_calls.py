@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchlint.semantics.arguments import first_of
-from torchlint.semantics.array_types import PLACES, SCALARS, dtype_named, flat, own_dtype
+from torchlint.semantics.array_types import PLACES, SCALARS, dtype_named, own_dtype
+from torchlint.semantics.builtin_calls import read_of
+from torchlint.semantics.sets import flat
 from torchlint.semantics.values import (
     Array,
     Dictionary,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import At, Value
+from torchlint.semantics.values import At, Value
 
 REDUCES = frozenset(
     """sum mean std var median max min amax amin prod average argmax argmin any all
@@ -60,7 +62,7 @@ GENERATORS = frozenset({GENERATOR, "numpy.random.default_rng", "numpy.random.Ran
 def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     """Return what a function of NumPy gives."""
     short = name.rpartition(".")[2]
-    read = _read(run, node, passed)
+    read = read_of(run, node, [one for arg in passed for one in flat(arg.value)])
     plain = [arg.value for arg in passed if not arg.keyword]
     axis = len(plain) > 1 or any(arg.keyword == "axis" for arg in passed)
     if name in GENERATORS:
@@ -105,17 +107,6 @@ def _dtype(short: str, plain: Several[Value], passed: Several[Passed], *, is_ran
     if asked and not any(isinstance(one, Nothing) for one in asked):
         return dtype_named(asked)
     return "" if any(arg.star for arg in passed) else own_dtype(short, plain, is_random=is_random)
-
-
-def _read(run: Run, node: cst.Call, passed: Several[Passed]) -> At | None:
-    """``np.array(tensor)`` reads it; of numbers that were read, it is that read."""
-    for arg in passed:
-        for one in flat(arg.value):
-            if isinstance(one, Tensor):
-                return run.at(node)
-            if isinstance(one, (Number, Array)) and one.read is not None:
-                return one.read
-    return None
 
 
 def _batch(passed: Several[Passed]) -> At | None:

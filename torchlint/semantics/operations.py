@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantics.array_types import computed
+from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
     NEVER,
@@ -83,7 +84,7 @@ def _combined(
         case (Sequence(), Sequence()) if work is operator.add:
             return _chained(run, one, other)
         case (Sequence(), Number() | Unknown()) if work is operator.mul:
-            return Sequence(one.kind, None, run.sets.all(_elements(one)), None)
+            return Sequence(one.kind, None, run.sets.all(parts_of(one)), None)
     return UNKNOWN
 
 
@@ -100,13 +101,9 @@ def _calculated(work: Callable[[Any, Any], Any] | None, one: Any, other: Any) ->
 def _chained(run: Run, one: Sequence, other: Sequence) -> Sequence:
     element = run.sets.union(one.element, other.element)
     if one.elements is None or other.elements is None:
-        held = run.sets.all((*_elements(one), *_elements(other)))
+        held = run.sets.all((*parts_of(one), *parts_of(other)))
         return Sequence(one.kind, None, held, one.made)
     return Sequence(one.kind, (*one.elements, *other.elements), element, one.made)
-
-
-def _elements(one: Sequence) -> tuple[Value, ...]:
-    return (*(one.elements or ()), one.element)
 
 
 def negated(run: Run, node: cst.UnaryOperation, value: Value) -> Value:
@@ -159,9 +156,8 @@ def element_of(run: Run, value: Value) -> Value:
 
 def _element(run: Run, one: Alternative) -> Value:
     match one:
-        case Sequence(elements=elements, element=element, made=made):
-            held = run.sets.all([*(elements or ()), element])
-            return run.sets.union(held, run.evaluation.put_into(run, made))
+        case Sequence(made=made):
+            return run.sets.all([*parts_of(one), run.evaluation.put_into(run, made)])
         case Iterator(element=element):
             return element
         case Tensor():
