@@ -212,12 +212,6 @@ def test_is_silent(source):
                    "create_supervised_trainer(model, optimizer, f, device).run(loader)"),
             Severity.INFO, Safety.UNSAFE, id="an engine of ignite moves the batches",
         ),
-        pytest.param(
-            script("from ignite.engine import Engine", DEVICE,
-                   "loader = DataLoader(dataset, num_workers=4)",
-                   "def step(_, x):\n    model(x.to(device)).backward()\nEngine(step).run(loader)"),
-            Severity.INFO, Safety.SAFE, id="what an engine of ignite runs does",
-        ),
     ],
 )  # fmt: skip
 def test_how_bad_it_is_and_how_safe_the_fix(source, severity, safety):

@@ -88,30 +88,31 @@ def passed_with(evaluation: Evaluation, arg: cst.Arg, value: Value) -> Passed:
     return Passed(keyword, arg.star, whole, arg, frozenset(set(entries) - always))
 
 
-def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argument], bool]:
-    """Return arguments by parameter, and whether any may be missing in this.
+def bound(
+    names: Several[str], passed: Several[Passed]
+) -> tuple[dict[str, Argument], bool, list[Value]]:
+    """Return arguments by parameter, whether any may be missing in this, and those left by place.
 
     ``names`` are the parameters in their order; those behind "*" take no place.
     """
-    places = list(names[: names.index("*")] if "*" in names else names)
+    left = list(names[: names.index("*")] if "*" in names else names)
     found: dict[str, Argument] = {}
-    is_sure, place = True, 0
+    more: list[Value] = []
+    is_sure = True
     for one in passed:
-        if one.star == "*":
-            values = _unpacked(one.value)
-            if values is None:
-                is_sure = False
-                found |= {name: Argument(value, None, always=False) for name in places[place:]
-                          for value in _several(one.value)}  # fmt: skip
-                break
-            for value in values:
-                if place < len(places):
-                    found[places[place]] = Argument(value, None)
-                place += 1
-        elif not one.keyword and not one.star:
-            if place < len(places):
-                found[places[place]] = Argument(one.value, one.node.value)
-            place += 1
+        if one.keyword or one.star == "**":
+            continue
+        values = _unpacked(one.value) if one.star else (one.value,)
+        if values is None:
+            is_sure = False
+            found |= {name: Argument(value, None, always=False) for name in left
+                      for value in _several(one.value)}  # fmt: skip
+            break
+        for value in values:
+            if left:
+                found[left.pop(0)] = Argument(value, None if one.star else one.node.value)
+            else:
+                more.append(value)
     for one in passed:
         if one.keyword:
             found[one.keyword] = Argument(one.value, one.node.value)
@@ -121,18 +122,15 @@ def bound(names: Several[str], passed: Several[Passed]) -> tuple[dict[str, Argum
                     is_sure = is_sure and not each.element
                     for key, value in each.entries:
                         found.setdefault(key, Argument(value, None, key not in one.perhaps))
-    return found, is_sure
+    return found, is_sure, more
 
 
 def given_to(
     evaluation: Evaluation, call: cst.Call, names: Several[str]
 ) -> tuple[dict[str, Argument], bool]:
     """Return the arguments of a call that was evaluated, as `bound` does."""
-    values = evaluation.values
-    return bound(
-        names,
-        [passed_with(evaluation, arg, values.get(id(arg.value), NEVER)) for arg in call.args],
-    )
+    given = [passed_with(evaluation, arg, evaluation.value(arg.value)) for arg in call.args]
+    return bound(names, given)[:2]
 
 
 def _unpacked(value: Value) -> tuple[Value, ...] | None:
@@ -147,45 +145,6 @@ def _several(value: Value) -> Iterator[Value]:
     for one in value:
         if isinstance(one, Sequence) and one.element and UNKNOWN not in one.element:
             yield one.element
-
-
-def _entries(value: Value) -> Iterator[tuple[str, Value]]:
-    for one in value:
-        if isinstance(one, Dictionary):
-            yield from one.entries
-
-
-def rest_of(
-    places: Several[str], names: Several[str], passed: Several[Passed]
-) -> tuple[list[Value], dict[str, Value]]:
-    """Return what goes into ``*args`` and ``**kwargs`` of a function.
-
-    ``places`` are its parameters by place, ``names`` all of them.
-    """
-    more: list[Value] = []
-    place = 0
-    for one in passed:
-        if one.star == "*":
-            values = _unpacked(one.value)
-            more += [] if values is None else values[max(0, len(places) - place) :]
-            place += len(values or ())
-        elif not one.keyword and not one.star:
-            if place >= len(places):
-                more.append(one.value)
-            place += 1
-    keywords = {
-        one.keyword: one.value for one in passed if one.keyword and one.keyword not in names
-    }
-    for one in passed:
-        if one.star == "**":
-            keywords.update((key, value) for key, value in _entries(one.value) if key not in names)
-    return more, keywords
-
-
-def unseen(run: Run, passed: Several[Passed]) -> Value:
-    """Return what dictionaries that are passed hold under keys that are not known."""
-    held = [each for one in passed if one.star == "**" for each in one.value]
-    return run.sets.all(one.element for one in held if isinstance(one, Dictionary))
 
 
 def first_of(passed: Several[Passed], place: int, keyword: str = "") -> Value:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics import library, methods
-from torchlint.semantics.arguments import first_of, passed_by
-from torchlint.semantics.construction import construct
+from torchlint.semantics.arguments import bound, first_of, passed_by
 from torchlint.semantics.models import of_method, of_model, unrecorded
 from torchlint.semantics.tensors import device_of, mixed
 from torchlint.semantics.values import (
     NEVER,
+    At,
     Class,
     Device,
     Function,
@@ -27,9 +27,10 @@ from torchlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence as Several
 
     from torchlint.semantics.arguments import Passed
+    from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.run import Run
     from torchlint.semantics.values import Alternative, Value
 
@@ -65,7 +66,7 @@ def _computes(one: Alternative) -> bool:
     return False
 
 
-def _moved(run: Run, node: cst.Call, passed: Sequence[Passed]) -> Value:
+def _moved(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     """``x.to(device)``: what nobody knows is a tensor on a GPU if it is moved there.
 
     A name may be a model as well: not one on which methods of models are called.
@@ -97,7 +98,7 @@ def _named(run: Run, node: cst.Call) -> Value:
     return NEVER
 
 
-def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) -> Value:
+def apply(run: Run, node: cst.Call, one: Alternative, passed: Several[Passed]) -> Value:
     """Return what calling one alternative gives."""
     match one:
         case Library(name=name):
@@ -120,7 +121,7 @@ def apply(run: Run, node: cst.Call, one: Alternative, passed: Sequence[Passed]) 
     return run.sets.unknown
 
 
-def _instance(run: Run, node: cst.Call, one: Instance, passed: Sequence[Passed]) -> Value:
+def _instance(run: Run, node: cst.Call, one: Instance, passed: Several[Passed]) -> Value:
     classes = run.evaluation.classes
     is_module = classes.kind(one.cls) in ("module", "criterion")
     names = ("__call__", "forward") if is_module else ("__call__",)
@@ -130,3 +131,36 @@ def _instance(run: Run, node: cst.Call, one: Instance, passed: Sequence[Passed])
     elif not is_module:
         return run.sets.unknown
     return of_model(run, node, one, passed, value) if is_module else value
+
+
+def construct(run: Run, node: cst.Call, one: Class, passed: Several[Passed]) -> Value:
+    """Make an instance, and run its constructor."""
+    cls = run.evaluation.classes.of(one.at)
+    if cls is None:
+        return run.sets.unknown
+    at = run.at(node)
+    made = Instance(one.at, at)
+    value = run.one(made)
+    run.evaluation.makings[at] = run.unit, node, ""
+    assert cls.instances is not None
+    run.give(cls.instances, at, value)
+    init = run.evaluation.method_of(one.at, "__init__")
+    if init is not None:
+        run.evaluation.call_function(run, node, Function(init, made), passed)
+    else:
+        _fields(run, at, cls, passed)
+    return value
+
+
+def _fields(run: Run, at: At, cls: ClassOf, passed: Several[Passed]) -> None:
+    """Give the fields of a data class what its constructor is given."""
+    names = [
+        small.target.value
+        for home in reversed(run.evaluation.classes.lineage(cls.at))
+        for line in home.node.body.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for small in line.body
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name)
+    ]
+    for name, argument in bound(names, passed)[0].items():
+        run.give(run.evaluation.attribute(cls.at, name), at, argument.value)

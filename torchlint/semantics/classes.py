@@ -54,7 +54,9 @@ class Classes:
         """Take note of a class where its definition runs."""
         found = self._found.get(at)
         if found is None:
-            methods = {one.name.value: one for one in _functions(node.body)}
+            methods = {
+                one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)
+            }
             found = self._found[at] = ClassOf(at, node, module, methods=methods)
         if found.bases != bases:
             found.bases = bases
@@ -126,15 +128,3 @@ def role(function: cst.CSTNode) -> str:
         if isinstance(name, cst.Name) and name.value in DECORATED:
             return DECORATED[name.value]
     return ""
-
-
-def _functions(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
-    """Yield the functions of a class body, those under ``if`` too."""
-    for statement in body.body:
-        if isinstance(statement, cst.FunctionDef):
-            yield statement
-        elif isinstance(statement, cst.If):
-            branch: cst.If | cst.Else | None = statement
-            while branch is not None:
-                yield from _functions(branch.body)
-                branch = branch.orelse if isinstance(branch, cst.If) else None

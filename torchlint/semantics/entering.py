@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.classes import role
+from torchlint.semantics.contexts import modes
 from torchlint.semantics.definitions import parameters
 from torchlint.semantics.guesses import guessed
-from torchlint.semantics.options import click_options, typer_option
 from torchlint.semantics.run import GRAD, MODES
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.values import (
@@ -18,8 +18,6 @@ from torchlint.semantics.values import (
     Device,
     Dictionary,
     Instance,
-    Library,
-    Object,
     Sequence,
     Tensor,
     Truth,
@@ -27,13 +25,9 @@ from torchlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchlint.semantics.run import Run
     from torchlint.semantics.tables.frameworks import Hook
     from torchlint.semantics.values import Value
-
-_NO_GRAD = ("torch.no_grad", "torch.inference_mode")
 
 
 def enter(run: Run) -> None:
@@ -41,16 +35,10 @@ def enter(run: Run) -> None:
     node = run.unit.node
     assert not isinstance(node, cst.Module)
     hook = _hook(run)
-    options: Mapping[str, Value] = {}
-    if isinstance(node, cst.FunctionDef):
-        options = click_options(run, node)
     is_method = run.evaluation.class_around(run.unit) is not None
     for place, param in enumerate(parameters(node)):
         is_batch = hook is not None and hook.batch >= 0 and place == hook.batch + is_method
-        value = options.get(param.name.value) or _parameter(
-            run, param, is_first=place == 0, is_batch=is_batch
-        )
-        run.bind(param, value)
+        run.bind(param, _parameter(run, param, is_first=place == 0, is_batch=is_batch))
     for star in (node.params.star_arg, node.params.star_kwarg):
         if isinstance(star, cst.Param):
             run.bind(star, _rest(run, star))
@@ -62,7 +50,8 @@ def enter(run: Run) -> None:
         run.env[GRAD] = run.one(Truth(False)), ()
     if isinstance(node, cst.FunctionDef):
         for decorator in node.decorators:
-            _decorate(run, run.evaluation.value(decorator.decorator))
+            for mode, value in modes(run, run.evaluation.value(decorator.decorator)).items():
+                run.env[mode] = value, ()
 
 
 def _hook(run: Run) -> Hook | None:
@@ -73,36 +62,21 @@ def _hook(run: Run) -> Hook | None:
     return run.evaluation.classes.hook(cls.at, run.unit.node.name.value)
 
 
-def _decorate(run: Run, value: Value) -> None:
-    """Turn gradients off, or on, by a decorator; one that is not known may do either."""
-    for one in value:
-        match one:
-            case Object(kind=name) | Library(name=name) if name in _NO_GRAD:
-                run.env[GRAD] = run.one(Truth(False)), ()
-            case Object(kind="torch.enable_grad") | Library(name="torch.enable_grad"):
-                run.env[GRAD] = run.one(Truth(True)), ()
-            case Object(kind="torch.set_grad_enabled", call=call) if call is not None:
-                run.env[GRAD] = run.evaluation.enabled.get(call, run.one(Truth())), ()
-            case Unknown() if run.records:
-                run.env[GRAD] = run.one(Truth()), ()
-
-
 def _parameter(run: Run, param: cst.Param, *, is_first: bool, is_batch: bool) -> Value:
     if is_first and (own := _self(run)):
         return own
     sets = run.sets
     value = run.read(run.unit.parameters[param.name.value])
     if is_known(value):
-        return typer_option(run, value) or value
+        return value
     if is_batch and not value:  # which a framework has moved to where it trains
         return run.one(Tensor(Device.CUDA, sure=False))
     if value:  # some caller passes something unknown
         guess = guessed(run, param)
         known = sets.of(one for one in value if not isinstance(one, Unknown))
         return sets.union(known, guess)
-    values = run.evaluation.values
-    default = NEVER if param.default is None else values.get(id(param.default), NEVER)
-    return typer_option(run, default) or sets.union(guessed(run, param), default)
+    default = run.evaluation.value(param.default)
+    return sets.union(guessed(run, param), default)
 
 
 def _self(run: Run) -> Value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import bound, rest_of, unseen
+from torchlint.semantics.arguments import bound
 from torchlint.semantics.calls import apply
 from torchlint.semantics.cells import Cell, Cells, Unit, new_cells
 from torchlint.semantics.classes import Classes
@@ -21,7 +21,6 @@ from torchlint.semantics.definitions import parameters
 from torchlint.semantics.entering import enter
 from torchlint.semantics.expressions import EXPRESSIONS
 from torchlint.semantics.loaders import batches_of
-from torchlint.semantics.names import canonical
 from torchlint.semantics.run import MODES, Key, Run
 from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
@@ -260,12 +259,7 @@ class Evaluation:
     def starred(self, file: int, scope: Scope, word: str) -> Cell | None:
         """Return the cell of what ``from x import *`` brings under a name."""
         found = self.files.star_home(file, scope, word)
-        match found:
-            case int():
-                return self.name(found, self.index(found).root, word)
-            case str():
-                return Cell(self.sets.one(Library(canonical(f"{found}.{word}"))))
-        return None
+        return None if found is None else self.name(found, self.index(found).root, word)
 
     def is_captured(self, file: int, scope: Scope) -> bool:
         """Whether functions inside of a scope may read its names."""
@@ -395,15 +389,24 @@ class Evaluation:
         assert not isinstance(unit.node, cst.Module)
         params = list(parameters(unit.node))
         is_bound = one.owner is not None and self.class_around(unit) is not None
+        stars = unit.node.params.star_arg, unit.node.params.star_kwarg
         named = {param.name.value for param in unit.node.params.kwonly_params}
         words = [param.name.value for param in params][is_bound:]
         names = [word for word in words if word not in named]
-        arguments, is_sure = bound([*names, "*", *named], passed)
+        arguments, is_sure, more = bound([*names, "*", *named], passed)
         for param in params[is_bound:]:
             word = param.name.value
             value = self._argument(param, arguments.get(word), is_sure=is_sure)
             run.give(unit.parameters[word], at, value)
-        self._push_rest(run, at, unit, (names, words), passed)
+        if isinstance(stars[0], cst.Param):
+            value = self.sets.nested(Sequence("tuple", tuple(more), NEVER, None))
+            run.give(unit.parameters[stars[0].name.value], at, value)
+        if isinstance(stars[1], cst.Param):
+            rest = [(word, one.value) for word, one in arguments.items() if word not in words]
+            held = [each for one in passed if one.star == "**" for each in one.value]
+            others = self.sets.all(one.element for one in held if isinstance(one, Dictionary))
+            value = self.sets.nested(Dictionary(tuple(sorted(rest)), others, at))
+            run.give(unit.parameters[stars[1].name.value], at, value)
         for mode in MODES:
             value = run.mode(mode)
             run.give(unit.modes[mode], at, value or run.one(MODES[mode]))
@@ -411,25 +414,9 @@ class Evaluation:
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
         if given is not None and given.always:
             return given.value
-        default = NEVER if param.default is None else self.value(param.default)
+        default = self.value(param.default)
         rest = given.value if given else NEVER if is_sure and default else self.sets.unknown
         return self.sets.union(default, rest)
-
-    def _push_rest(
-        self, run: Run, at: At, unit: Unit, names: tuple[List[str], List[str]], passed: List[Passed]
-    ) -> None:
-        params = unit.node.params  # type: ignore[union-attr]  # a function's
-        stars = params.star_arg, params.star_kwarg
-        if not any(isinstance(star, cst.Param) for star in stars):
-            return
-        more, keywords = rest_of(*names, passed)
-        if isinstance(stars[0], cst.Param):
-            value = self.sets.nested(Sequence("tuple", tuple(more), NEVER, None))
-            run.give(unit.parameters[stars[0].name.value], at, value)
-        if isinstance(stars[1], cst.Param):
-            entries = tuple(sorted(keywords.items()))
-            value = self.sets.nested(Dictionary(entries, unseen(run, passed), at))
-            run.give(unit.parameters[stars[1].name.value], at, value)
 
     def push(self, run: Run, function: At | None, values: List[Value], giver: At) -> Value:
         """Pass values to a function that a library calls, by place; return what it gives."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.paths import Paths
-from torchlint.semantics.tables.torch_classes import is_known_to
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class Files:
         is_package = self.name(package) == "__init__.py"
         return self.find(package, f".{name}") if is_package else None
 
-    def star_home(self, here: int, scope: Scope, word: str) -> int | str | None:
-        """Return the file that ``from x import *`` brings a name from, or the module of a library.
+    def star_home(self, here: int, scope: Scope, word: str) -> int | None:
+        """Return the file that ``from x import *`` brings a name from.
 
         The last such import counts; one of a file may have the name from another one.
         """
@@ -67,10 +66,7 @@ class Files:
             at, star = todo.pop()
             module = "." * len(star.relative) + ("" if star.module is None else dotted(star.module))
             home = self.find(at, module)
-            if home is None:
-                if is_known_to(module, word):
-                    return module
-            elif home not in seen:
+            if home is not None and home not in seen:
                 seen.add(home)
                 if word in self.exported(home):
                     return home

@@ -98,8 +98,13 @@ def _seeming(run: Run, scope: Scope, name: str, word: str) -> Value:
     """Return what a name of a scope seems to be by its use, or by a word that it is known by."""
     if found := _used(run, scope, name):
         return found
-    what = run.evaluation.convention(word)
-    return _of_word(run, what, Means.CONVENTION) if what else NEVER
+    match run.evaluation.convention(word):
+        case "tensor":
+            return run.one(Tensor(sure=False))
+        case "device":
+            return run.one(Place(Device.UNKNOWN))
+        case what:
+            return run.one(Guess(what, Means.CONVENTION)) if what else NEVER
 
 
 def _used(run: Run, scope: Scope, name: str) -> Value:
@@ -131,11 +136,3 @@ def _annotated(run: Run, node: cst.BaseExpression) -> Value:
             case Class(at=at):
                 found.append(Instance(at, None))
     return run.sets.of(found) if found else ()
-
-
-def _of_word(run: Run, what: str, by: Means) -> Value:
-    if what == "tensor":
-        return run.one(Tensor(sure=False))
-    if what == "device":
-        return run.one(Place(Device.UNKNOWN))
-    return run.one(Guess(what, by))

@@ -11,7 +11,6 @@ from torchlint.semantics.arguments import given_to
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables.torch_classes import LOADERS
-from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import (
     NEVER,
     UNKNOWN,
@@ -81,7 +80,7 @@ def _batch(run: Run, call: At) -> Value:
             if isinstance(one, Function):
                 given_back = run.evaluation.push(run, one.at, [samples], call)
                 value = run.sets.union(value, given_back)
-            elif isinstance(one, Class) and not _is_pinned(run, one):
+            elif isinstance(one, Class):
                 value = run.sets.union(value, run.one(Instance(one.at, None)))
             elif isinstance(one, Instance):
                 at = run.evaluation.method_of(one.cls, "__call__")
@@ -154,45 +153,20 @@ def _sample(run: Run, dataset: Value, call: At) -> Value:
     return value
 
 
-def _is_pinned(run: Run, one: Class) -> bool:
-    """Whether objects of a class may be sequences, or pin themselves."""
-    classes = run.evaluation.classes
-    return bool(
-        classes.is_open(one.at)
-        or classes.library_bases(one.at)
-        or classes.method(one.at, "pin_memory")
-    )
-
-
 def _row(run: Run, call: At) -> Value:
     """Return what a dataset of tensors gives: a row of each."""
     node = run.evaluation.node(call)
     assert isinstance(node, cst.Call)
     if any(arg.star or arg.keyword for arg in node.args):
         return run.one(Sequence("tuple", None, run.one(Tensor()), None))
-    tensors = [_column(run, arg.value) for arg in node.args]
+    columns = [
+        [one for one in run.evaluation.value(arg.value) if isinstance(one, Tensor)] or [Tensor()]
+        for arg in node.args
+    ]
     rows = tuple(
-        run.sets.of(Tensor(one.device, dtype=one.dtype) for one in several) for several in tensors
+        run.sets.of(Tensor(one.device, dtype=one.dtype) for one in each) for each in columns
     )
     return run.sets.nested(Sequence("tuple", rows, NEVER, None))
-
-
-def _column(run: Run, node: cst.BaseExpression) -> list[Tensor]:
-    """Return what certainly is a tensor: ``x.to(device)`` lives there, whatever ``x`` is."""
-    value = run.evaluation.value(node)
-    known = [one for one in value if isinstance(one, Tensor)]
-    if known:
-        return known
-    made: cst.CSTNode | None = node
-    bound = run.evaluation.bindings(node)
-    if len(bound) == 1 and bound[0].is_plain:
-        made = bound[0].value
-    match made:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value="cuda"))):
-            return [Tensor(Device.CUDA)]
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value="to")), args=[first, *_]):
-            return [Tensor(device_of(run.evaluation.value(first.value)))]
-    return [Tensor()]
 
 
 def _collated(run: Run, one: Alternative, call: At | None) -> Value:

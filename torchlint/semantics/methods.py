@@ -43,11 +43,10 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, Value
 
 # What wraps models, optimizers and loaders, and hands them back in their order.
 PREPARES = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric"})
-ENGINE = "ignite.engine.Engine"
 MODULE_SELF = frozenset(
     """to cuda cpu xpu eval train half float double bfloat16 type apply
     requires_grad_ to_empty share_memory ipu""".split()
@@ -333,26 +332,12 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
             return run.one(one)
     if one.kind == numpy_calls.GENERATOR:
         return numpy_calls.call(run, node, f"numpy.random.{name}", passed)
-    if one.kind == ENGINE and name == "run" and one.call is not None:
-        return _run_by_engine(run, one.call, first_of(passed, 0, "data"))
     if kind == "optimizer" and name == "step":
         for each in first_of(passed, 0, "closure"):
             if isinstance(each, Function):
                 run.evaluation.call_function(run, node, each, ())
     if kind == "scaler" and name == "scale":
         return first_of(passed, 0, "outputs") or run.sets.unknown
-    return run.sets.unknown
-
-
-def _run_by_engine(run: Run, made: At, data: Value) -> Value:
-    """An engine calls its function with itself and each batch."""
-    node = run.evaluation.node(made)
-    assert isinstance(node, cst.Call)
-    for arg in node.args[:1]:
-        for one in run.evaluation.value(arg.value):
-            if isinstance(one, Function):
-                values = [run.sets.unknown, element_of(run, data)]
-                run.evaluation.push(run, one.at, values, made)
     return run.sets.unknown
 
 

@@ -89,8 +89,6 @@ def narrow(run: Run, test: cst.BaseExpression, *, truth: bool) -> None:
             narrow(run, right, truth=False)
         case cst.Name():
             _keep(run, test, lambda one: _truth(one) is not (not truth))
-        case cst.NamedExpr(target=cst.Name() as name):
-            _keep(run, name, lambda one: _truth(one) is not (not truth))
         case cst.Comparison(
             left=cst.Name() as name,
             comparisons=[

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.semantics.arguments import bound
 from torchlint.semantics.values import (
     NEVER,
@@ -19,10 +17,11 @@ from torchlint.semantics.values import (
     Text,
     Truth,
 )
-from torchlint.syntax.calls import keywords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Several
+
+    import libcst as cst
 
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
@@ -38,72 +37,24 @@ _COUNTED: dict[str, Alternative] = {
 
 def add_option(run: Run, node: cst.Call, parser: Object, passed: Several[Passed]) -> Value:
     """``parser.add_argument("--name", default=...)``: take note of what the option is."""
-    given = bound((), passed)[0]
-    flags = [
-        one.value
-        for arg in passed
-        if not arg.keyword
-        for one in arg.value
-        if isinstance(one, Text) and one.value
-    ]
-    dest = _text(given["dest"].value) if "dest" in given else ""
+    given = {word: one.value for word, one in bound((), passed)[0].items()}
+    flags = [_text(arg.value) for arg in passed if not arg.keyword]
     long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
-    name = dest or long.lstrip("-").replace("-", "_")
+    name = _text(given.get("dest", NEVER)) or long.lstrip("-").replace("-", "_")
     if not name or parser.call is None:
         return run.sets.unknown
-    at = run.at(node)
-    action = _text(given["action"].value) if "action" in given else ""
-    value: Value = given["default"].value if "default" in given else NEVER
+    at, action = run.at(node), _text(given.get("action", NEVER))
+    value = given.get("default", NEVER)
     if not value and action in _SWITCHES:
         value = run.one(Truth(_SWITCHES[action]))
     if not value:
-        value = run.one(Nothing()) if long.startswith("-") else run.sets.unknown
-        kind = given["type"].value if "type" in given else NEVER
-        for one in kind:
-            name_of = one.name if isinstance(one, Library) else ""
-            value = (
-                run.sets.union(value, run.one(_COUNTED[name_of])) if name_of in _COUNTED else value
-            )
+        types = [one.name for one in given.get("type", NEVER) if isinstance(one, Library)]
+        counted = run.sets.of(_COUNTED[name] for name in types if name in _COUNTED)
+        missing = run.one(Nothing()) if long.startswith("-") else run.sets.unknown
+        value = run.sets.union(missing, counted)
     marked = run.sets.each(value, lambda one: run.one(_marked(one, at)))
     run.give(run.evaluation.attribute(parser.call, name), at, marked)
     return run.sets.unknown
-
-
-def click_options(run: Run, function: cst.FunctionDef) -> dict[str, Value]:
-    """Return what decorators of click make of the parameters of a function that click calls."""
-    found: dict[str, Value] = {}
-    for decorator in function.decorators:
-        node, values = decorator.decorator, run.evaluation.values
-        match values.get(id(node), NEVER):
-            case (Object(kind="click.option", call=At() as at),) if isinstance(node, cst.Call):
-                given = keywords(node)
-                flags = [
-                    one.value
-                    for arg in node.args
-                    if not arg.keyword
-                    for one in values.get(id(arg.value), NEVER)
-                    if isinstance(one, Text) and one.value
-                ]
-                name = max(flags, key=lambda flag: (not flag.startswith("-"), len(flag)))
-                value = values.get(id(given["default"]), NEVER) if "default" in given else NEVER
-                if not value and "is_flag" in given:
-                    value = run.one(Truth(False))
-                plain = name.split("/")[0].lstrip("-").replace("-", "_")
-                found[plain] = run.sets.each(
-                    value or run.one(Nothing()), lambda one: run.one(_marked(one, at))
-                )
-    return found
-
-
-def typer_option(run: Run, default: Value) -> Value:
-    """``lr: float = typer.Option(0.1)``: what the option is, NEVER for any other default."""
-    match default:
-        case (Object(kind="typer.Option" | "typer.Argument", call=At() as at),):
-            node = run.evaluation.node(at)
-            first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-            value = run.evaluation.value(first)
-            return run.sets.each(value, lambda one: run.one(_marked(one, at)))
-    return NEVER
 
 
 def _marked(one: Alternative, at: At) -> Alternative:

@@ -106,8 +106,11 @@ class Run:
         if isinstance(where, Cell):
             return self.read(where)
         seen = self.env.get(where)
-        if seen is None:
-            return self.read(self._fallback(node))
+        if seen is None:  # what functions give it, or what nobody sees
+            owner = self.index.scope(node).owner(node.value)
+            assert owner is not None
+            given = self.read(self.evaluation.name(self.unit.at.file, owner, node.value))
+            return given or (NEVER if self.loops else self.sets.unknown)
         for loop in self.loops:
             if loop.entry.get(where) is seen:
                 loop.read.add(where)
@@ -134,12 +137,6 @@ class Run:
         if scope is not self.unit.scope:
             return None
         return word if owner is scope else (word, self.index.order(owner.node))
-
-    def _fallback(self, node: cst.Name) -> Cell:
-        """Return the cell of a name of this scope that it has not bound yet, as far as is seen."""
-        owner = self.index.scope(node).owner(node.value)
-        assert owner is not None
-        return self.evaluation.name(self.unit.at.file, owner, node.value)
 
     def read(self, cell: Cell) -> Value:
         """Return what is in a cell: this scope runs again when that changes."""

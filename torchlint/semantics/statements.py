@@ -12,8 +12,16 @@ from torchlint.semantics.guesses import guessed_name
 from torchlint.semantics.narrowing import decided, narrow
 from torchlint.semantics.operations import combined, element_of, is_endless, part_of
 from torchlint.semantics.run import MODES, Loop
-from torchlint.semantics.stores import store
-from torchlint.semantics.values import NOTHING
+from torchlint.semantics.values import (
+    NOTHING,
+    Class,
+    Dictionary,
+    File,
+    Instance,
+    Object,
+    Sequence,
+    Text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +46,49 @@ def bind_target(run: Run, target: cst.BaseExpression, value: Value) -> None:
         case cst.StarredElement(value=inner):
             bind_target(run, inner, value)
         case _:
-            store(run, target, value)
+            _store(run, target, value)
+
+
+def _store(run: Run, target: cst.BaseExpression, value: Value) -> None:
+    """``x.name = value``, ``x[key] = value``."""
+    match target:
+        case cst.Attribute(value=inner, attr=cst.Name(value=name)):
+            _set_attribute(run, target, run.value(inner), name, value)
+        case cst.Subscript(value=inner):
+            whole = run.value(inner)
+            parts = [element.slice for element in target.slice]
+            keys = [run.value(part.value) for part in parts if isinstance(part, cst.Index)]
+            _set_item(run, target, whole, keys, value)
+
+
+def _set_attribute(run: Run, target: cst.Attribute, owner: Value, name: str, value: Value) -> None:
+    at, evaluation = run.at(target), run.evaluation
+    for one in owner:
+        match one:
+            case Instance(cls=home) | Class(at=home):
+                run.give(evaluation.attribute(home, name), at, value)
+            case Object(call=made) | Dictionary(made=made) if made is not None:
+                run.give(evaluation.attribute(made, name), at, value)
+            case File(file=file):
+                cell = evaluation.global_name(file, name)
+                if cell is not None:
+                    run.give(cell, at, value)
+
+
+def _set_item(
+    run: Run, target: cst.Subscript, whole: Value, keys: list[Value], value: Value
+) -> None:
+    at = run.at(target)
+    for one in whole:
+        match one:
+            case Dictionary(made=made) if made is not None:
+                match keys:
+                    case [(Text(value=str(key)),)]:
+                        run.give(run.evaluation.entry_cell(made, key), at, value)
+                    case _:
+                        run.give(run.evaluation.elements(made), at, value)
+            case Sequence(made=made) if made is not None:
+                run.give(run.evaluation.elements(made), at, value)
 
 
 def _line(run: Run, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> None:
@@ -212,7 +262,7 @@ def _with(run: Run, node: cst.With) -> None:
     around = {name: run.env.get(name) for name in MODES}  # a context may change it when it is made
     for item in node.items:
         value = run.value(item.item)
-        modes.update(contexts.modes(run, value, item.item))
+        modes.update(contexts.modes(run, value))
         if item.asname is not None:
             bind_target(run, item.asname.name, contexts.entered(run, value))
     for name, value in modes.items():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from torchlint.semantics.tables.tensors import FACTORIES
-
 LAYERS = frozenset(
     f"torch.nn.{name}"
     for name in """
@@ -110,17 +108,3 @@ def kind_of(name: str) -> str:
     if name.startswith(MAKES_MODELS) or PRETRAINED.fullmatch(name):
         return "module"
     return "scheduler" if name.startswith(SCHEDULERS) else KINDS.get(name, "")
-
-
-# What else counts here of what ``from torch.cuda import *`` brings.
-_OTHERS = {
-    "torch": ("nn", "optim", "cuda", "no_grad", "device", "compile", "save", "load"),
-    "torch.cuda": ("empty_cache", "synchronize", "is_available", "device_count"),
-    "torch.autograd": ("Variable", "set_detect_anomaly", "detect_anomaly"),
-}
-
-
-def is_known_to(module: str, name: str) -> bool:
-    """Whether a module of a library has a name, of those that count here."""
-    whole = f"{module}.{name}"
-    return bool(kind_of(whole)) or whole in FACTORIES or name in _OTHERS.get(module, ())
