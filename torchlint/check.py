@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, FAULT = 0, 1, 2
 STDIN = Path("-")
 LISTS = ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude")
-VALUES = (
-    "force-exclude", "respect-gitignore", "output-format", "torch-version", "fail-on", "preview",
-    "cache-dir",
-)  # fmt: skip
+VALUES = """
+    force-exclude respect-gitignore output-format torch-version fail-on preview cache-dir
+""".split()
 
 
 def check(paths: Sequence[Path], options: Mapping[str, Any]) -> int:

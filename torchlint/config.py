@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 FORMATS = ("full", "concise", "json", "github", "sarif")
 FILES = (".torchlint.toml", "torchlint.toml", "pyproject.toml")
-DEFAULT_EXCLUDE = (
-    ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".ipynb_checkpoints", ".mypy_cache",
-    ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
-    ".torchlint_cache", ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build",
-    "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
-    "._*",  # what macOS leaves beside a file on a foreign disk: no Python, whatever it is called
-)  # fmt: skip
+# `._*`: what macOS leaves beside a file on a foreign disk, no Python whatever it is called
+DEFAULT_EXCLUDE = tuple(
+    """
+    .bzr .direnv .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv
+    .pytest_cache .pytype .ruff_cache .svn .torchlint_cache .tox .venv .vscode __pycache__
+    __pypackages__ _build buck-out build dist node_modules site-packages venv ._*
+    """.split()
+)
 
 
 class Kind(enum.Enum):

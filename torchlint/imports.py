@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     Excluded = Callable[[Path], bool]
 
 VCS = (".git", ".hg", ".svn")
-MARKS = (
-    "pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml", ".torchlint.toml",
-    "requirements.txt", "environment.yml", "environment.yaml",
-)  # fmt: skip
+MARKS = tuple(
+    """
+    pyproject.toml setup.py setup.cfg torchlint.toml .torchlint.toml requirements.txt
+    environment.yml environment.yaml
+    """.split()
+)
 _STATEMENT = re.compile(
     r"[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))"
 )

@@ -89,9 +89,9 @@ Safe: only the comment is removed.
 
 # A file without any of these words has nothing to do with PyTorch: no rule can fire in it.
 # One that zeroes gradients may leave torch itself to the files that it imports.
-FRAMEWORKS = (
-    "torch", "lightning", "accelerate", "transformers", "fastai", "ignite", "deepspeed", "composer",
-)  # fmt: skip
+FRAMEWORKS = """
+    torch lightning accelerate transformers fastai ignite deepspeed composer
+""".split()
 TRAINS = "zero_grad"
 TORCH = Nearby(("import torch", "from torch"))
 

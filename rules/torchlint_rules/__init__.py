@@ -14,36 +14,30 @@ SAFE, UNSAFE = Safety.SAFE, Safety.UNSAFE
 # Words without which no GPU is meant, and without which no step is seen.
 GPU = Nearby(("cuda", "device", "gpu", "accelerator", "mps", "Trainer", "Lightning"))
 STEPS = Nearby(
-    (
-        "backward",
-        "training_step",
-        "compute_loss",
-        "zero_grad",
-        ".step(",
-        "no_grad",
-        "inference_mode",
-        ".eval(",
-    )
+    "backward training_step compute_loss zero_grad .step( no_grad inference_mode .eval(".split()
 )
 # Words without which nothing is read from a GPU.
-READS = (
-    ".item", ".data[0]", ".cpu(", ".tolist", ".to(", "float(", "int(", "isnan", "isfinite", "isinf",
-    "print(", "log", "warning(", "info(", "debug(", "add_scalar", "set_postfix", "set_description",
-)  # fmt: skip
+READS = tuple(
+    """
+    .item .data[0] .cpu( .tolist .to( float( int( isnan isfinite isinf print( log warning( info(
+    debug( add_scalar set_postfix set_description
+    """.split()
+)
 # What spreads a model over several GPUs: a class of the project may be derived from it.
-SPREADS = Nearby(
-    (
-        ".DataParallel", " DataParallel", "(DataParallel", ",DataParallel", "\nDataParallel",
-        "data_parallel",
-    )
-)  # fmt: skip
+SPREADS = Nearby(("DataParallel", "data_parallel"))
 # What makes a tensor or an array.
-MAKES = ("zeros(", "ones(", "full(", "empty(", "eye(", "arange(", "linspace(", "rand(", "randn(",
-         "randint(", "randperm(", "random(", "normal(", "uniform(", "sample(",
-         "ensor(", "from_numpy(")  # fmt: skip
+MAKES = tuple(
+    """
+    zeros( ones( full( empty( eye( arange( linspace( rand( randn( randint( randperm( random(
+    normal( uniform( sample( ensor( from_numpy(
+    """.split()
+)
 # What a training framework is told the precision by.
-PRECISION_SWITCHES = ("Trainer", "TrainingArguments", "Fabric", "Accelerator", "earner",
-                      "create_supervised_trainer", "deepspeed")  # fmt: skip
+PRECISION_SWITCHES = tuple(
+    """
+    Trainer TrainingArguments Fabric Accelerator earner create_supervised_trainer deepspeed
+    """.split()
+)
 
 # The switches of TensorFloat-32, by their last names.
 TF32 = ("allow_tf32", "fp32_precision", "matmul_precision")

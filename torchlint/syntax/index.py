@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 N = TypeVar("N", bound=cst.CSTNode)
 
 # Fields of nodes that hold layout, or a value that is no node.
-LAYOUT = (
-    "whitespace", "lpar", "rpar", "comma", "leading_", "header", "footer", "semicolon", "equal",
-    "lines_after", "trailing", "lbracket", "rbracket", "lbrace", "rbrace", "colon", "dot",
-    "posonly_ind", "first_colon", "second_colon", "separator", "asynchronous", "indent",
-    "default_", "has_trailing", "encoding", "conversion", "start", "end", "relative",
-)  # fmt: skip
+LAYOUT = tuple(
+    """
+    whitespace lpar rpar comma leading_ header footer semicolon equal lines_after trailing lbracket
+    rbracket lbrace rbrace colon dot posonly_ind first_colon second_colon separator asynchronous
+    indent default_ has_trailing encoding conversion start end relative
+    """.split()
+)
 _LEAVES = (
     cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.FormattedStringText,
     cst.Pass, cst.Break, cst.Continue, cst.Ellipsis, cst.BaseBinaryOp, cst.BaseUnaryOp,
