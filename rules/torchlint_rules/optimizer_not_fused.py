@@ -36,23 +36,21 @@ memory that nobody wrote, and the next step applies it (TL601c).
 ## Leaves alone
 - Optimizers without a fused kernel (Adadelta, RMSprop, NAdam and others): they refuse the argument.
 - `fused`, `foreach` or `differentiable` given, but for a literal `False`.
-- SGD on a GPU, where `foreach` needs three or four kernels for all parameters.
+- SGD by name on a GPU, where `foreach` needs three or four kernels for all parameters.
 - SGD with momentum beside a gradient scaler, for the reason above.
-- Sparse gradients, complex parameters, and devices of other makers.
-- Optimizers that nothing steps, and those whose step is compiled.
+- Scripts for devices of other makers.
 - Versions of torch that are declared and have no such kernel.
-- TL601b: connected files that save the optimizer's state themselves, or set `fused` in its groups.
+- TL601b: connected files that save the optimizer's state themselves, or speak of its `"fused"`.
 
 ## Fix safety
 Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer raises for parameters
-on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  Where the model may also be on the CPU the
-device is asked, or the model (`next(model.parameters()).is_cuda or None`: `False` would turn
-`foreach` off for good).  Where a state is loaded, the flag is written into it before, so that old
-checkpoints do not turn it off.  TL601c takes the flag out.
+on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  For a declared torch below 2.4 the model is
+asked where it is (`next(model.parameters()).is_cuda or None`: `False` would turn `foreach` off for
+good).  Where a state is loaded, the flag is written into it before, so that old checkpoints do not
+turn it off.  TL601c takes the flag out.
 
-There is no fix under a training framework, where code that is not seen takes the optimizer in
-hand, where the model is moved after the optimizer is made, where the class is one of several of
-which some have no such kernel, and on the CPU and for Adagrad where the version is not declared.
+There is no fix under a training framework, where the class is one of several of which some have no
+such kernel, and for Adagrad where the version is not declared.
 
 ## Evidence
 `torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -74,29 +72,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
-from torchlint.edits.rewrites import (
-    AddArgument,
-    RemoveArgument,
-    Replace,
-    Rewrite,
-)
+from torchlint.edits.rewrites import AddArgument, InsertBefore, RemoveArgument, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Number
-from torchlint.training.updates import is_enabled, may_be_refused, may_scale, optimizers
-from torchlint_rules.fused_flag import ADAGRAD, ON_CPU, ON_MPS, keeping, sets_flag, written
+from torchlint.syntax.calls import keyword_of
+from torchlint.syntax.chains import dotted
+from torchlint.training.scaling import is_off
+from torchlint.training.updates import may_scale, optimizers, speaks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import libcst as cst
-
     from torchlint.training.script import Script
     from torchlint.training.updates import Optimizer
 
-SGD = "torch.optim.SGD"
+SGD, ADAGRAD = "torch.optim.SGD", "torch.optim.Adagrad"
 # The first version with a fused kernel on a CUDA GPU.
 ON_GPU = {
     "torch.optim.Adam": Version("2.0"),
@@ -104,6 +98,12 @@ ON_GPU = {
     SGD: Version("2.3"),
     ADAGRAD: Version("2.13"),
 }
+ON_CPU, ON_MPS = Version("2.4"), Version("2.5")
+# Packages of devices of other makers.
+ACCELERATORS = frozenset(
+    """torch_xla torch_npu torch_directml torch_mlu torch_musa habana_frameworks
+    intel_extension_for_pytorch""".split()
+)
 WRAPPED = (
     "It can be used with a framework; Lightning refuses it with float16 and clipped gradients."
 )
@@ -114,7 +114,7 @@ SPOILT = "the momentum starts from the first gradients that are finite"
 def optimizer_not_fused(script: Script) -> Iterator[Finding]:
     """Find optimizers that could be fused, and fused ones that lose it or go wrong by it."""
     for one in optimizers(script):
-        if one.is_on("fused"):
+        if one.is_told("fused", True):
             yield from lost(script, one)
             yield from uninitialised(script, one)
         elif could_be_fused(script, one):
@@ -123,21 +123,23 @@ def optimizer_not_fused(script: Script) -> Iterator[Finding]:
 
 def could_be_fused(script: Script, one: Optimizer) -> bool:
     """Whether a call leaves the choice open, and there is a kernel where the file runs."""
-    kinds = [kind for kind in one.kinds if kind in ON_GPU and exists(script, one, kind)]
+    kinds = [kind for kind in one.kinds if exists(script, one, kind)]
     if not kinds or not all(map(one.is_open, ("fused", "foreach", "differentiable"))):
         return False
-    is_slow = one.is_off("fused") or one.is_off("foreach")
-    if kinds == [SGD] and one.on_gpu is not False and not is_slow:
+    is_named = bool(dotted(one.node.func)) and kinds == [SGD]
+    if is_named and not one.is_on_cpu and told_off(one) is None:
         return False
     if SGD in kinds and has_momentum(one) and may_scale(script):
         return False
-    return one.may_step and not one.is_compiled and not may_be_refused(script)
+    return not script.connected.libraries & ACCELERATORS
 
 
 def exists(script: Script, one: Optimizer, kind: str) -> bool:
     """Whether the version that is declared, if any, has the kernel."""
     target = script.settings.target
-    return target is None or target >= (ON_CPU if one.on_gpu is False else ON_GPU[kind])
+    if kind not in ON_GPU or target is None:
+        return kind in ON_GPU
+    return target >= (ON_CPU if one.is_on_cpu else ON_GPU[kind])
 
 
 def has_momentum(one: Optimizer) -> bool:
@@ -148,16 +150,13 @@ def has_momentum(one: Optimizer) -> bool:
 
 def finding(script: Script, one: Optimizer) -> Finding:
     """Return the finding, with the fix where no framework wraps the optimizer."""
-    brief, target = script.module.brief, script.settings.target
-    name, kinds = brief(one.node.func), [kind for kind in one.kinds if kind in ON_GPU]
-    told = told_off(one)
-    if told is not None:
-        how = f"`{brief(told)}` makes `{name}` update one parameter after the other"
-    elif one.on_gpu is False:
-        how = f"`{name}` updates one parameter after the other on the CPU"
-    else:
-        how = f"`{name}` updates its parameters in many small kernels"
-    version = ON_CPU if one.on_gpu is False else max(ON_GPU[kind] for kind in kinds)
+    brief, target, told = script.module.brief, script.settings.target, told_off(one)
+    name = brief(one.node.func)
+    how = f"`{name}` updates its parameters in many small kernels"
+    if one.is_on_cpu or told is not None:
+        cause = f"`{name}` updates" if told is None else f"`{brief(told)}` makes `{name}` update"
+        how = f"{cause} one parameter after the other" + " on the CPU" * (told is None)
+    version = max(ON_CPU if one.is_on_cpu else ON_GPU[kind] for kind in one.kinds if kind in ON_GPU)
     since = f" (from torch {version} on)" if target is None else ""
     return Finding(
         one.node,
@@ -169,51 +168,78 @@ def finding(script: Script, one: Optimizer) -> Finding:
 
 def told_off(one: Optimizer) -> cst.Arg | None:
     """Return the argument that switches the faster ways off."""
-    named = {arg.keyword.value: arg for arg in one.node.args if arg.keyword}
-    return next((named[n] for n in ("fused", "foreach") if n in named and one.is_off(n)), None)
+    named = {keyword_of(arg): arg for arg in one.node.args}
+    switches = (word for word in ("fused", "foreach") if one.is_told(word, False))
+    return next((named[word] for word in switches if word in named), None)
 
 
 def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
     """Return the fix: the argument, written into the states that are loaded as well."""
-    target, since = script.settings.target, max(ON_GPU.get(kind, ON_MPS) for kind in one.kinds)
-    value = written(script, one)
-    is_refused = any(kind not in ON_GPU or not exists(script, one, kind) for kind in one.kinds)
+    target, code = script.settings.target, written(script, one)
+    is_refused = not all(exists(script, one, kind) for kind in one.kinds)
     is_refused |= target is None and ADAGRAD in one.kinds
     is_refused |= told is None and "fused" in one.given[0]
-    if value is None or is_refused or script.frameworks or one.is_wrapped or not one.given[1]:
+    if is_refused or not code or script.frameworks or not one.given[1]:
         return None
-    code, imports = value
     rewrites: list[Rewrite] = [AddArgument(one.node, "fused", code)]
     if told is not None and told.keyword is not None:
         rewrites = [Replace(told.keyword, "fused"), Replace(told.value, code)]
     changes = "the results differ by rounding"
     if target is None:
-        changes += f"; torch below {since} has no such kernel"
+        changes += f"; torch below {max(ON_GPU[kind] for kind in one.kinds)} has no such kernel"
     if target is None or target < ON_CPU:
         changes += f"; torch below {ON_CPU} raises where the parameters are made on the CPU"
-    for load, file in one.loads():
-        kept = keeping(script, load) if file == script.file else None
-        if kept is not None:
-            rewrites.append(kept)
-        elif not sets_flag(script):
-            changes += "; a checkpoint that was saved without it turns it off again"
-    return Fix(f"Pass fused={code}", Safety.UNSAFE, (*rewrites, *imports), changes)
+    if not speaks_of(script, "fused"):
+        for load, file in one.calls("load_state_dict"):
+            kept = keeping(script, load) if file == script.file else ()
+            rewrites += kept
+            lost = "; a checkpoint that was saved without it turns it off again"
+            changes += lost if not kept else ""
+    return Fix(f"Pass fused={code}", Safety.UNSAFE, tuple(rewrites), changes)
+
+
+def written(script: Script, one: Optimizer) -> str:
+    """Return the value to pass: what an old torch refuses on the CPU is asked of the model."""
+    target, oldest = script.settings.target, ON_MPS if script.connected.may_use_mps else ON_CPU
+    if target is None or target >= oldest:
+        return "True"
+    params = one.given[0].get("params")
+    match params.node if params else None:
+        case cst.Call(func=cst.Attribute(value=model, attr=cst.Name("parameters"))) as made:
+            return f"next({script.module.code(made)}).is_cuda or None" if dotted(model) else ""
+    return ""
+
+
+def keeping(script: Script, load: cst.Call) -> tuple[Rewrite, ...]:
+    """Return the lines that put the flag into a state before it is loaded, if it has a name."""
+    line, code = script.module.statement(load), script.module.code
+    assert isinstance(load.func, cst.Attribute)
+    state = load.args[0].value if load.args and script.is_statement(load) else load
+    is_computed = any(True for _ in script.module.index.below(state, cst.Call))
+    if is_computed or not isinstance(line, cst.BaseStatement):
+        return ()
+    name = "group" if script.module.index.scope(load).owner("group") is None else "saved_group"
+    return (
+        InsertBefore(
+            line,
+            f'for {name} in {code(state)}["param_groups"]:\n'
+            f'    {name}["fused"] = {code(load.func.value)}.defaults["fused"]',
+        ),
+    )
 
 
 def lost(script: Script, one: Optimizer) -> Iterator[Finding]:
     """TL601b: the state of another optimizer is loaded into a fused one."""
-    saves = any(call.name == "state_dict" for call in script.connected.uses.methods(one.at))
-    if saves or sets_flag(script):
+    if speaks_of(script, "fused") or any(one.calls("state_dict")):
         return
-    for load, file in one.loads():
+    for load, file in one.calls("load_state_dict"):
         if file == script.file:
-            kept = None if script.frameworks else keeping(script, load)
-            title = "Put the flag into the state"
+            kept = () if script.frameworks else keeping(script, load)
             yield Finding(
                 load,
                 f"`{script.module.brief(load)}` turns `fused` off again if the state was saved "
                 "without it",
-                None if kept is None else Fix(title, Safety.UNSAFE, (kept,), KEPT),
+                Fix("Put the flag into the state", Safety.UNSAFE, kept, KEPT) if kept else None,
                 case="b",
                 help='Set group["fused"] = True in the "param_groups" of the state first.',
             )
@@ -221,23 +247,18 @@ def lost(script: Script, one: Optimizer) -> Iterator[Finding]:
 
 def uninitialised(script: Script, one: Optimizer) -> Iterator[Finding]:
     """TL601c: a gradient scaler that skips the first step of a fused SGD spoils its momentum."""
-    if not has_momentum(one):
-        return
-    is_known = all(isinstance(each, Number) for each in one.given[0]["momentum"].value)
-    for step, scaler, file in one.steps:
-        enabled = is_enabled(script, script.value(scaler)) if scaler else False
-        if enabled is False:
-            continue
-        named = {arg.keyword.value: arg for arg in one.node.args if arg.keyword}
-        remove = RemoveArgument(one.node, named["fused"]) if "fused" in named else None
-        text = script.connected.files.modules[file].brief(step)
+    evaluation = script.connected.evaluation
+    steps = [step for step in one.scaled_steps if not is_off(evaluation, step.by)]
+    if steps and has_momentum(one):
+        flag = next((arg for arg in one.node.args if keyword_of(arg) == "fused"), None)
+        rewrites = () if flag is None else (RemoveArgument(one.node, flag),)
+        text = evaluation.module(steps[0].file).brief(steps[0].node)
         yield Finding(
             one.node,
             f"if the first `{text}` is skipped for its gradients, the fused kernel leaves the "
             f"momentum of `{script.module.brief(one.node.func)}` as memory that nobody wrote",
-            None if remove is None else Fix("Leave out the flag", Safety.UNSAFE, (remove,), SPOILT),
-            Severity.ERROR if enabled and is_known else Severity.WARNING,
+            Fix("Leave out the flag", Safety.UNSAFE, rewrites, SPOILT) if rewrites else None,
+            Severity.WARNING,
             case="c",
             help="Adam and AdamW keep their state when a step is skipped.",
         )
-        return

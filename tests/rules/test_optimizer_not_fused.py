@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from tools import check, check_in, fixed, silent
+from tools import check, fixed, silent
 
 from torchlint.edits.fix import Safety
 from torchlint.rule import Severity
@@ -51,16 +51,6 @@ def script(
             script(f"torch.optim.SGD({P}, 0.1, 0.9, foreach=False)", SCALER), id="it may spoil it"
         ),
         pytest.param(script(head="import torch_xla"), id="another device"),
-        pytest.param(script(head="dtype = torch.complex64"), id="complex parameters"),
-        pytest.param(
-            script(head="e = torch.nn.Embedding(9, 4, sparse=True)"), id="sparse gradients"
-        ),
-        pytest.param(script(tail="step = torch.compile(optimizer.step)\n"), id="compiled"),
-        pytest.param(script().replace("optimizer.step()", "pass"), id="nothing steps it"),
-        pytest.param(
-            script().replace("optimizer.step()", "optimizer.load_state_dict(saved)"),
-            id="made to load its state",
-        ),
         pytest.param(script("other.AdamW(model.parameters())"), id="not torch's"),
     ],
 )
@@ -85,9 +75,7 @@ def test_is_silent_on_versions_without_the_kernel(source, target):
     "source",
     [
         pytest.param(script(f"torch.optim.AdamW({P}, **options)"), id="unknown arguments"),
-        pytest.param(script(to="train()"), id="on the CPU, by torch 2.4"),
         pytest.param(script(f"torch.optim.Adagrad({P})"), id="by torch 2.13"),
-        pytest.param(script(to="train()", tail="model.cuda()\n"), id="moved later"),
         pytest.param(script(head="import accelerate"), id="under a framework"),
         pytest.param(script(f"torch.optim.AdamW({P}, fused=None)"), id="in so many words"),
         pytest.param(
@@ -98,49 +86,12 @@ def test_is_silent_on_versions_without_the_kernel(source, target):
                    "'b': torch.optim.RMSprop}"),
             id="another one has none",
         ),
-        pytest.param(
-            script(tail="optimizer = hvd.DistributedOptimizer(optimizer)\n").replace(
-                "    optimizer.step()\n", ""
-            ),
-            id="wrapped by what is not seen",
-        ),
-        pytest.param(
-            """
-            import torch
-
-            class Net(torch.nn.Module):
-                def __init__(self):
-                    super().__init__()
-                    self.layer = torch.nn.Linear(4, 4)
-                    self.optimizer = torch.optim.Adam(self.parameters())
-
-                def learn(self):
-                    self.optimizer.step()
-
-            Net().to("cuda").learn()
-            """,
-            id="made by the model that is moved later",
-        ),
     ],
 )  # fmt: skip
 def test_advises_without_a_fix(source):
     (found,) = check(source, CODE)
     assert found.severity is Severity.INFO
     assert found.fix is None
-
-
-@pytest.mark.parametrize(
-    "line", ["train(model, optimizer)", "step = optimizer.step", "state.append(optimizer)"]
-)
-def test_who_gets_the_optimizer_may_step_it(line):
-    assert check(script().replace("optimizer.step()", line), CODE)
-
-
-def test_a_file_that_imports_the_optimizer_may_step_it(tmp_path):
-    files = {"made.py": script().replace("optimizer.step()", "pass")}
-    assert not check_in(tmp_path, files, "made.py", CODE)
-    files["run.py"] = "from made import optimizer\noptimizer.step()\n"
-    assert check_in(tmp_path, files, "made.py", CODE)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +102,7 @@ def test_a_file_that_imports_the_optimizer_may_step_it(tmp_path):
         (f"getattr(torch.optim, 'Adam')({P})", "", "2.0"),
         (f"OF[args.name]({P})", "OF = {'a': torch.optim.Adam, 's': torch.optim.SGD}", "2.3"),
         (f"optim.Adam({P})", "import torch.optim as optim", "2.0"),
+        (f"getattr(torch.optim, 'SGD')({P})", "", "2.3"),
         (f"torch.optim.Adam({P})", "# amp, compiled, fused and apex are words", "2.0"),
     ],
 )
@@ -195,37 +147,25 @@ def test_fixes(given, becomes):
     assert fixed(before, CODE, unsafe=False, settles=False) == before
 
 
-DEVICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
-AT_HAND = "next(model.parameters()).is_cuda or None"
-
-
 @pytest.mark.parametrize(
-    ("head", "target", "value"),
+    ("made", "head", "target", "value"),
     [
-        (DEVICE, None, 'device.type == "cuda"'),
-        (DEVICE, "2.3", 'device.type == "cuda"'),
-        (DEVICE, "2.4", "True"),
-        (DEVICE.replace("torch.device(", "("), None, AT_HAND),
-        (DEVICE + "\napple = torch.device('mps')", "2.4", 'device.type == "cuda"'),
-        (DEVICE + "\napple = torch.device('mps')", "2.5", "True"),
+        (f"Adam({P})", "", None, "True"),
+        (f"Adam({P})", "", "2.3", "next(model.parameters()).is_cuda or None"),
+        (f"Adam({P})", "", "2.4", "True"),
+        (f"Adam({P})", "apple = torch.device('mps')", "2.5", "True"),
+        (f"Adam({P})", "apple = torch.device('mps')", "2.4",
+         "next(model.parameters()).is_cuda or None"),
     ],
-)
-def test_where_it_may_run_without_a_gpu(head, target, value):
-    source = script(f"torch.optim.Adam({P})", head, to="to(device)")
-    expected = source.replace("Adam(model.parameters())", f"Adam({P}, fused={value})")
-    assert fixed(source, CODE, target=target) == expected
+)  # fmt: skip
+def test_a_torch_that_refuses_parameters_on_the_cpu(made, head, target, value):
+    source = script(f"torch.optim.{made}", head)
+    assert fixed(source, CODE, target=target) == source.replace(f"{P})\n", f"{P}, fused={value})\n")
 
 
-@pytest.mark.parametrize(
-    ("given", "made", "value"),
-    [
-        ("model", f"Adam({P})", AT_HAND),
-        ("params", "Adam(params)", "torch.cuda.is_available()"),
-    ],
-)
-def test_the_model_at_hand_is_asked(given, made, value):
-    source = f"import torch\n\n{DEVICE}\n\ndef configure({given}):\n    return torch.optim.{made}\n"
-    assert f"fused={value}" in fixed(source, CODE)
+def test_a_torch_that_refuses_parameters_of_who_knows_what():
+    (found,) = check(script("torch.optim.Adam(params)"), CODE, "2.3")
+    assert found.fix is None
 
 
 LOAD = 'optimizer.load_state_dict(checkpoint["optimizer"])\n'
@@ -266,23 +206,31 @@ def test_says_what_it_changes():
 # -- TL601b and TL601c ------------------------------------------------------------------------
 
 FUSED = f"torch.optim.AdamW({P}, fused=True)"
-SCALED = "scaler = torch.amp.GradScaler('cuda'{0})\nscaler.step(optimizer)\n"
+
+
+def scaled_script(made: str, enabled: str = "", head: str = "") -> str:
+    """Return a script whose optimizer is stepped by a gradient scaler."""
+    head += f"\nscaler = torch.amp.GradScaler('cuda'{enabled})"
+    return script(made, head).replace("optimizer.step()", "scaler.step(optimizer)")
+
+
+MOMENTUM = f"torch.optim.SGD({P}, momentum="
 
 
 @pytest.mark.parametrize(
-    ("made", "tail"),
+    "source",
     [
-        (FUSED, LOAD + "torch.save(optimizer.state_dict(), path)\n"),
-        (FUSED, SET + LOAD),
-        (FUSED, LOAD + "for g in optimizer.param_groups:\n    g['fused'] = True\n"),
-        (f"torch.optim.SGD({P}, momentum=0.9, fused=True)", ""),
-        (f"torch.optim.SGD({P}, momentum=0.0, fused=True)", SCALED.format("")),
-        (FUSED, SCALED.format("")),
-        (f"torch.optim.SGD({P}, momentum=0.9, fused=True)", SCALED.format(", enabled=False")),
+        script(FUSED, tail=LOAD + "torch.save(optimizer.state_dict(), path)\n"),
+        script(FUSED, tail=SET + LOAD),
+        script(FUSED, tail=LOAD + "for g in optimizer.param_groups:\n    g['fused'] = True\n"),
+        script(f"{MOMENTUM}0.9, fused=True)"),
+        scaled_script(f"{MOMENTUM}0.0, fused=True)"),
+        scaled_script(FUSED),
+        scaled_script(f"{MOMENTUM}0.9, fused=True)", ", enabled=False"),
     ],
 )
-def test_fused_is_left_alone(made, tail):
-    silent(script(made, tail=tail), CODE)
+def test_fused_is_left_alone(source):
+    silent(source, CODE)
 
 
 def test_lost_on_load():
@@ -293,26 +241,18 @@ def test_lost_on_load():
     assert found.fix is None
 
 
-@pytest.mark.parametrize(
-    ("momentum", "enabled", "severity"),
-    [
-        ("0.9", "", Severity.ERROR),
-        ("0.9", ", enabled=True", Severity.ERROR),
-        ("0.9", ", enabled=args.amp", Severity.WARNING),
-        ("args.m", "", Severity.WARNING),
-    ],
-)
-def test_momentum_of_a_fused_sgd_with_a_scaler(momentum, enabled, severity):
-    made, tail = f"torch.optim.SGD({P}, momentum={momentum}", SCALED.format(enabled)
-    source = script(f"{made}, fused=True)", tail=tail)
+@pytest.mark.parametrize("momentum", ["0.9", "args.m"])
+@pytest.mark.parametrize("enabled", ["", ", enabled=True", ", enabled=args.amp"])
+def test_momentum_of_a_fused_sgd_with_a_scaler(momentum, enabled):
+    source = scaled_script(f"{MOMENTUM}{momentum}, fused=True)", enabled)
     (found,) = check(source, CODE)
-    assert (found.code, found.severity, found.location.row) == ("TL601c", severity, 4)
-    assert fixed(source, CODE, settles=False) == script(f"{made})", tail=tail)
+    assert (found.code, found.severity) == ("TL601c", Severity.WARNING)
+    assert fixed(source, CODE, settles=False) == source.replace(", fused=True", "")
 
 
 def test_a_flag_from_a_dictionary_is_not_taken_out():
     head = "kw = dict(momentum=0.9, fused=True)"
-    (found,) = check(script(f"torch.optim.SGD({P}, **kw)", head, SCALED.format("")), CODE)
+    (found,) = check(scaled_script(f"torch.optim.SGD({P}, **kw)", head=head), CODE)
     assert found.fix is None
 
 
