@@ -11,39 +11,33 @@ sample is copied by itself, where one copy of the batch would do, and training w
     from torch.utils.data import DataLoader, Dataset
 
     class Points(Dataset):
-        def __init__(self, x, y):
-            self.x, self.y = x, y
-
-        def __len__(self):
-            return len(self.x)
+        def __init__(self, x):
+            self.x = x
 
         def __getitem__(self, index):
-            return self.x[index].cuda(), self.y[index].cuda()
+            return self.x[index].cuda()
 
-    def train(x, y, model, optimizer):
-        for x, y in DataLoader(Points(x, y), batch_size=64):
+    def train(x, model, optimizer):
+        for x in DataLoader(Points(x), batch_size=64):
             optimizer.zero_grad()
-            model(x, y).backward()
+            model(x).backward()
             optimizer.step()
 
 ## Good
     from torch.utils.data import DataLoader, Dataset
 
     class Points(Dataset):
-        def __init__(self, x, y):
-            self.x, self.y = x, y
-
-        def __len__(self):
-            return len(self.x)
+        def __init__(self, x):
+            self.x = x
 
         def __getitem__(self, index):
-            return self.x[index], self.y[index]
+            return self.x[index]
 
-    def train(x, y, model, optimizer):
-        for x, y in DataLoader(Points(x, y), batch_size=64, num_workers=4, pin_memory=True):
-            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+    def train(x, model, optimizer):
+        for x in DataLoader(Points(x), batch_size=64, num_workers=4, pin_memory=True):
+            x = x.cuda(non_blocking=True)
             optimizer.zero_grad()
-            model(x, y).backward()
+            model(x).backward()
             optimizer.step()
 
 ## Leaves alone
@@ -77,6 +71,7 @@ import libcst as cst
 
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import At, Device, Function, Object, Tensor
+from torchlint.training.between import conditions
 from torchlint.training.datasets import GIVES, MEMORY, datasets_of, reached
 from torchlint.training.gpu_work import works_on_gpu
 
@@ -146,24 +141,15 @@ def functions(script: Script) -> dict[At, tuple[str, list[Loader]]]:
 
 def first_move(script: Script, function: At) -> tuple[cst.Call, bool] | None:
     """Return the first call that works on a GPU, by others too, and whether it surely does."""
-    effects = script.connected.frequencies.effects
-    index = script.module.index
-    for site in sorted(effects.sites.get(function, ()), key=lambda one: index.order(one.node)):
+    evaluation, effects = script.connected.evaluation, script.connected.frequencies.effects
+    order, outer = script.module.index.order, evaluation.node(function)
+    for site in sorted(effects.sites.get(function, ()), key=lambda one: order(one.node)):
         calls = [site.node, *(one.node for one, _ in reached(effects, site.targets))]
-        works = [works_on_gpu(script.connected.evaluation, call) for call in calls]
+        works = [works_on_gpu(evaluation, call) for call in calls]
         if any(one is not None for one in works):
-            return site.node, any(works) and not is_conditional(script, site.node)
+            is_asked = conditions(evaluation, site.node, outer, script.file)
+            return site.node, any(works) and not is_asked
     return None
-
-
-def is_conditional(script: Script, call: cst.Call) -> bool:
-    """Whether a condition decides in its function whether a call is made."""
-    for above in script.module.index.ancestors(call):
-        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-            return False
-        if isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.ExceptHandler)):
-            return True
-    return False
 
 
 def cost(part: str, loaders: list[Loader]) -> tuple[bool, str]:

@@ -69,8 +69,7 @@ from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
 from torchlint.syntax.chains import dotted
 from torchlint.training.datasets import datasets_of
-from torchlint.training.loaders import COUNTS
-from torchlint.training.passes import header
+from torchlint.training.passes import repeating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,11 +106,16 @@ def turns(script: Script, loader: Loader) -> str:
     """Say what goes through the loader again and again; "" where nothing does."""
     if any(one.fits for one in loader.passes):
         return "in every epoch"
-    found = [around for _, around in script.connected.passes.repeating(loader)]
+    found = [around for _, around in repeating(script.connected.evaluation, loader)]
     datasets = datasets_of(script.connected.frequencies.effects, loader)
     if not found or any(datasets.is_changed_by(one.loop, one.file) for one in found):
         return ""
-    first = header(script.connected.evaluation.module(found[0].file), found[0].loop)
+    brief, loop = script.connected.evaluation.module(found[0].file).brief, found[0].loop
+    if isinstance(loop, cst.While):
+        first = f"while {brief(loop.test)}"
+    else:
+        assert isinstance(loop, (cst.For, cst.CompFor))
+        first = f"for {brief(loop.target)} in {brief(loop.iter)}"
     return f"{'for each of its passes in' if found[0].is_rare else 'in every turn of'} `{first}`"
 
 
@@ -120,13 +124,10 @@ def fix(script: Script, loader: Loader) -> Fix | None:
     if script.frameworks or any(one.fits for one in loader.passes):
         return None
     node, code = loader.arguments["num_workers"].node, "True"
-    if node is None:
-        if not loader.has_workers or loader.is_optional("num_workers"):
-            return None
-    elif not is_positive(script, node):
-        if not is_simple(node):
-            return None
+    if node is not None and is_simple(node):
         code = f"{script.module.code(node)} > 0"
+    elif not loader.has_workers or loader.is_optional("num_workers"):
+        return None
     return Fix(
         f"Pass {WORD}={code}",
         Safety.UNSAFE,
@@ -137,32 +138,9 @@ def fix(script: Script, loader: Loader) -> Fix | None:
     )
 
 
-def is_positive(script: Script, node: cst.CSTNode | None) -> bool:
-    """Whether a number is certainly above 0, whoever calls and whatever options say."""
-    match node:
-        case cst.Integer():
-            return int(node.value, 0) > 0
-        case cst.BooleanOperation(operator=cst.Or(), left=left, right=right):
-            return is_positive(script, left) or is_positive(script, right)
-        case cst.Name():
-            owner = script.module.index.scope(node).owner(node.value)
-            bound = owner.bindings[node.value] if owner else ()
-            return bool(bound) and all(
-                one.is_plain and is_positive(script, one.value) for one in bound
-            )
-        case cst.Call(func=func, args=args):
-            name = script.name(func)
-            return name in COUNTS or (
-                name in ("builtins.min", "builtins.len", "builtins.int")
-                and all(is_positive(script, arg.value) for arg in args)
-            )
-    return False
-
-
 def is_simple(node: cst.BaseExpression) -> bool:
     """Whether an expression can be written twice: ``workers``, ``args.workers``, ``int(n)``."""
     match node:
         case cst.Call(func=cst.Name(value="int"), args=[only]):
             return bool(dotted(only.value))
-        case _:
-            return bool(dotted(node))
+    return bool(dotted(node))

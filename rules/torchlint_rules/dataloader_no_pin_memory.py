@@ -3,8 +3,8 @@
 ## Why
 A GPU copies only from page-locked ("pinned") memory.  A batch in ordinary memory is first copied by
 the driver into a pinned buffer of its own, while Python waits.  With `pin_memory=True` a thread of
-the DataLoader puts each batch into pinned memory beforehand, and the copy to the GPU can run beside
-other work (with `non_blocking=True`).
+the DataLoader pins each batch beforehand, and the copy to the GPU can run beside other work (with
+`non_blocking=True`).
 
 ## Bad
     import torch
@@ -35,21 +35,18 @@ other work (with `non_blocking=True`).
 ## Leaves alone
 - Loaders that are told to pin, or may be: by an option, a variable, a dictionary that is not known.
 - Loaders whose batches are not seen to go to a GPU in this project; scripts for the CPU, MPS, XLA.
-- What goes to the GPU as a copy of the batch (`x[mask]`, `torch.cat`, `x + 1`, `x.half()`): such a
-  copy lies in ordinary memory.
+- What goes to the GPU as a copy of the batch (`x[mask]`, `x + 1`, `x.half()`): it is not pinned.
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108) or sparse ones: pinning raises.
 
 As information: loaders without workers, where the main thread would pin; those that only
 evaluations go through; a device that is not known; perhaps a copy (`x.float()`).  Without a fix:
-loaders of a framework, in-memory datasets without workers, a `False` in a dictionary or variable,
-and batches that are objects of a class without a method `pin_memory`: PyTorch hands such objects on
-unpinned, without a word, whatever the loader is told.
+loaders of a framework, data in memory without workers, a `False` in a variable, and batches that
+are objects of a class without a method `pin_memory`: PyTorch hands them on as they are.
 
 ## Fix safety
-Safe where there are workers and the code names CUDA: the values are the same, and the pinning is
-done beside the training.  Unsafe without workers, or where their number or the device is not known;
-where `False` was written; where batches may be sparse (PyTorch Geometric's graphs); where a
-`collate_fn` may return a tuple that the loop does not take apart, of which pinning makes a list.
+Safe where there are workers and the code names CUDA: the values are the same.  Unsafe where workers
+or device are not known, `False` was written, batches may be sparse, or a `collate_fn` may return a
+tuple that the loop does not take apart: pinning makes a list of it.
 
 Where the device depends, so does what is written: `device.type == "cuda"` if `device` is known to
 be a `torch.device` made before the loader, else `torch.cuda.is_available()`.

@@ -7,44 +7,26 @@ processes prepare the next batches while the current one is computed.
 
 ## Bad
     import os
-    from PIL import Image
-    from torch.utils.data import DataLoader, Dataset
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
 
-    class Photos(Dataset):
-        def __init__(self, paths, transform):
-            self.paths = paths
-            self.transform = transform
-
-        def __getitem__(self, index):
-            return self.transform(Image.open(self.paths[index]))
-
-    def train(paths, transform, model, optimizer):
-        photos = Photos(paths, transform)
-        loader = DataLoader(photos, batch_size=64)
-        for x in loader:
-            loss = model(x.cuda())
+    def train(model, optimizer):
+        loader = DataLoader(ImageFolder("a"), 64)
+        for x, y in loader:
+            loss = model(x.cuda(), y.cuda())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
 
 ## Good
     import os
-    from PIL import Image
-    from torch.utils.data import DataLoader, Dataset
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
 
-    class Photos(Dataset):
-        def __init__(self, paths, transform):
-            self.paths = paths
-            self.transform = transform
-
-        def __getitem__(self, index):
-            return self.transform(Image.open(self.paths[index]))
-
-    def train(paths, transform, model, optimizer):
-        photos = Photos(paths, transform)
-        loader = DataLoader(photos, batch_size=64, num_workers=min(4, os.cpu_count() or 1))
-        for x in loader:
-            loss = model(x.cuda())
+    def train(model, optimizer):
+        loader = DataLoader(ImageFolder("a"), 64, num_workers=min(4, os.cpu_count() or 1))
+        for x, y in loader:
+            loss = model(x.cuda(), y.cuda())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -90,9 +72,9 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding
-from torchlint.syntax.scopes import Bind
 from torchlint.training.datasets import Cost, datasets_of
 from torchlint.training.frequency import Frequency, Rate
+from torchlint.training.spelling import name_at
 from torchlint.training.workers import started_by_import, unpicklable
 from torchlint_rules import judging
 
@@ -103,7 +85,6 @@ if TYPE_CHECKING:
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
-ASKS_MACHINE = "min(4, os.cpu_count() or 1)"
 TRY = "How many workers are best depends on the machine: try a few numbers."
 UNSEEN = "Try num_workers above 0, if samples are read, decoded or transformed."
 DEFAULT = "The option has 0 as its default: give it a few workers for who does not ask."
@@ -127,19 +108,19 @@ def dataloader_no_workers(script: Script) -> Iterator[Finding]:
         if (cost.is_known and not cost.code) or datasets.gives_gpu_tensors:
             continue
         often = max(turns, key=lambda one: (one.rate, one.certain))
-        option = loader.is_optional("num_workers")
+        is_optional = loader.is_optional("num_workers")
         first = obstacle(script, loader, datasets) if cost.code else UNSEEN
-        is_plain = bool(cost.code) and not option and datasets.is_iterable is False
+        is_plain = bool(cost.code) and not is_optional and datasets.is_iterable is False
         proved = is_plain, script.connected.uses_gpu, not is_wrapped(script, loader)
+        waits = "training" if often.rate is Rate.STEP else "what goes through it"
         yield Finding(
             loader.node,
             f"this DataLoader prepares its samples{cost.code and f' (`{cost.code}`)'} in the main "
-            f"process{', unless an option says otherwise' if option else ''}: "
-            f"{'training' if often.rate is Rate.STEP else 'what goes through it'} waits for every "
-            "batch",
+            f"process{', unless an option says otherwise' if is_optional else ''}: "
+            f"{waits} waits for every batch",
             fix(script, loader) if is_plain and not first else None,
             judging.severity(often, *proved),
-            help=first or (DEFAULT if option else TRY),
+            help=first or (DEFAULT if is_optional else TRY),
         )
 
 
@@ -157,10 +138,9 @@ def batches(script: Script, loader: Loader) -> list[Frequency]:
 
 def is_wrapped(script: Script, loader: Loader) -> bool:
     """Whether a framework goes through the loader in a way of its own."""
-    fits = [one.fits for one in loader.passes if one.fits]
-    return bool(script.frameworks - {"ignite"}) or not all(
-        one.startswith("ignite.") for one in fits
-    )
+    fits = (one.fits for one in loader.passes)
+    others = script.frameworks - {"ignite"}
+    return bool(others) or any(one and not one.startswith("ignite.") for one in fits)
 
 
 def obstacle(script: Script, loader: Loader, datasets: Datasets) -> str:
@@ -180,22 +160,17 @@ def obstacle(script: Script, loader: Loader, datasets: Datasets) -> str:
 def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix: the project's number of workers, or one that asks the machine."""
     argument, number = loader.arguments.get("num_workers"), script.settings.preferences.num_workers
-    code, imports = (ASKS_MACHINE, (AddImport("os"),)) if number is None else (str(number), ())
-    if number == 0 or (number is None and not can_ask(script, loader.node)):
+    code, imports = str(number), tuple[AddImport, ...]()
+    if number is None:
+        asks = name_at(script, loader.node, "os", "cpu_count")
+        code = f"min(4, {asks}() or 1)"
+        if not asks or script.module.index.scope(loader.node).owner("min"):
+            return None
+        imports = (AddImport("os"),) if asks.startswith("os.") else ()
+    if number == 0 or (argument and not isinstance(argument.node, cst.Integer)):
         return None
     rewrite: Rewrite = AddArgument(loader.node, "num_workers", code)
-    if argument is not None:
-        if not isinstance(argument.node, cst.Integer):
-            return None
+    if argument and argument.node:
         rewrite = Replace(argument.node, code)
     title = f"{'Change to' if argument else 'Pass'} num_workers={code}"
     return Fix(title, Safety.UNSAFE, (rewrite, *imports), changes=CHANGES)
-
-
-def can_ask(script: Script, call: cst.Call) -> bool:
-    """Whether ``min`` and ``os`` are what they seem at a call."""
-    scope = script.module.index.scope(call)
-    owner = scope.owner("os")
-    bound = owner.bindings["os"] if owner else ()
-    is_free = all(one.kind is Bind.IMPORT and owner is scope.module() for one in bound)
-    return is_free and scope.owner("min") is None and not scope.module().stars

@@ -2,13 +2,11 @@
 
 ## Why
 Some options only mean something with worker processes, and some replace each other: making such a
-DataLoader raises `ValueError`, perhaps hours into a script.  Two more mistakes show themselves only
-when the workers start:
+DataLoader raises `ValueError`, perhaps hours into a script.  Two mistakes show themselves later:
 
 - TL105b: workers get the dataset and the functions by pickling, unless they are forked.  A
   `lambda`, or what is defined inside a function, cannot be pickled; and a script that trains as
-  soon as it is imported is imported, and trains, again in each worker.  Windows, macOS and, from
-  Python 3.14 on, Linux do not fork.
+  soon as it is imported trains again in each worker.  Windows, macOS and Python 3.14 do not fork.
 - TL105c: every worker has a copy of an `IterableDataset` and goes through all of it.  With four
   workers an epoch holds each sample four times, unless the dataset asks `get_worker_info()` for its
   share.
@@ -17,41 +15,34 @@ when the workers start:
     from torch.utils.data import DataLoader, IterableDataset
 
     class Lines(IterableDataset):
-        def __init__(self, path):
-            self.path = path
-
         def __iter__(self):
-            with open(self.path) as file:
+            with open("lines.txt") as file:
                 for line in file:
                     yield line.split()
 
-    def loaders(dataset, path):
+    def loaders(dataset):
         train = DataLoader(dataset, batch_size=64, persistent_workers=True)
-        return train, DataLoader(Lines(path), batch_size=64, num_workers=4)
+        return train, DataLoader(Lines(), batch_size=64, num_workers=4)
 
 ## Good
     from itertools import islice
     from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
     class Lines(IterableDataset):
-        def __init__(self, path):
-            self.path = path
-
         def __iter__(self):
             worker = get_worker_info()
             first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-            with open(self.path) as file:
+            with open("lines.txt") as file:
                 for line in islice(file, first, None, step):
                     yield line.split()
 
-    def loaders(dataset, path):
+    def loaders(dataset):
         train = DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)
-        return train, DataLoader(Lines(path), batch_size=64, num_workers=4)
+        return train, DataLoader(Lines(), batch_size=64, num_workers=4)
 
 ## Leaves alone
 - Options with values that are not known here.
-- `prefetch_factor=2` without workers below torch 2.0, where 2 is the default; where the version is
-  not known it is advice.
+- `prefetch_factor=2` without workers below torch 2.0, where 2 is the default.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
 - TL105b: workers that are told to be forked (`multiprocessing_context="fork"`); training on import,
   unless the script itself asks for workers that are not forked.

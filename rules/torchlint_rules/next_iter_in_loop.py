@@ -37,8 +37,7 @@ the step before had, or, without shuffling, the same first batch each time.
 
 ## Leaves alone
 - A look at one batch outside of steps, or in one of them (`if step == 0:`).
-- An iterator that is made anew where the last one has ended (`except StopIteration:`, or an `if`
-  that counts), or that gives several batches.
+- An iterator that is made anew where the last one has ended, or that gives several batches.
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
 - Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
   the loop, or whose dataset or sampler is changed in it: the next pass gives other batches.
@@ -48,11 +47,10 @@ the steps that start workers (`if step % 10 == 0:`).  Without a fix: an iterator
 in a function of its own, and training that a framework runs.
 
 ## Fix safety
-Unsafe: it changes which samples a step gets, on purpose.  Passes are now finished, so that each
-sample is seen once before any is seen again.  The iterator is made before the outermost loop of the
-training steps and starts the next pass by itself; a loop over `range(len(loader))` gets the
-iterator of one pass.  Where workers are persistent, other passes over the loader begin it anew.  A
-loader without a single batch keeps the loop waiting, where it used to raise StopIteration.
+Unsafe: it changes which samples a step gets, on purpose: each is seen once before any is seen
+again.  The iterator is made before the outermost loop of the steps and starts the next pass by
+itself; a loop over `range(len(loader))` gets that of one pass.  Where workers are persistent, other
+passes over the loader begin it anew.  A loader without a batch keeps the loop waiting.
 
 ## Evidence
 `torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -88,6 +86,7 @@ from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
 from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
 from torchlint.training.loaders import loaders_in
+from torchlint.training.passes import loops_making
 from torchlint.training.turns import most_turns
 from torchlint_rules import judging
 
@@ -135,8 +134,8 @@ def has_reason(script: Script, draw: Draw, frequency: Frequency, loader: Loader)
     if most_turns(connected.evaluation, node, loop.file) == 1:
         return True
     datasets = datasets_of(connected.frequencies.effects, loader)
-    is_made = id(node) in connected.passes.around_making(loader)
-    return is_made or datasets.is_changed_by(node, loop.file, GIVEN)
+    made = loops_making(connected.evaluation, loader.node, loader.at.file)
+    return id(node) in made or datasets.is_changed_by(node, loop.file, GIVEN)
 
 
 def finding(

@@ -4,11 +4,10 @@
 `DistributedSampler` draws its order from a seed and the number of the epoch, so that all processes
 agree on it.  It does not count epochs by itself: unless `set_epoch` tells it the number, the
 shuffling of each epoch is that of the first, every process gets the same part of the data each
-time, and every batch is made of the same samples.  Training then does worse than it could, without
-a word.
+time, and every batch is made of the same samples.
 
 Without a `DistributedSampler` (TL804b) each process of `DistributedDataParallel` goes through all
-of the data: an epoch takes as long as on one GPU, and the work is done once for each of them.
+of the data: an epoch takes as long as on one GPU.
 
 ## Bad
     from torch.utils.data import DataLoader, DistributedSampler
@@ -40,10 +39,9 @@ of the data: an epoch takes as long as on one GPU, and the work is done once for
 ## Leaves alone
 - Samplers with `shuffle=False` or a value that is not known, or that no training step draws from.
 - Training of a single epoch, and samplers that are made anew in each.
-- Samplers that `set_epoch` may be called of somewhere: by code that is seen, or by a function that
-  is not and gets the sampler, or the loader and the number of the epoch.
-- Files that import a training framework: Lightning, Accelerate and others call `set_epoch`.
-  DeepSpeed does not: its engine takes the batches as they are given.
+- Samplers that `set_epoch` may be called of somewhere, also by a function that is not seen and gets
+  the sampler, or the loader and the number of the epoch.
+- Files that import a framework: Lightning, Accelerate and others call `set_epoch`, DeepSpeed not.
 - TL804b: datasets that are not known, are iterated, ask for the process, or are parts of something
   (`x[rank::2]`); loaders with a sampler of any kind.
 
@@ -122,7 +120,7 @@ def sampler_no_set_epoch(script: Script) -> Iterator[Finding]:
             is_here = sampler.at.file == script.file and sampler.node not in asked
             if is_here and sampler.shuffles and loops and loader.told("shuffle") is not True:
                 asked.add(sampler.node)
-                if not may_be_told(connected.passes, sampler, loops):
+                if not may_be_told(connected.evaluation, sampler, loops):
                     yield finding(script, sampler, loops)
     if not script.frameworks:
         yield from unsampled(script)

@@ -127,7 +127,7 @@ def test_passes_now_and_then() -> None:
     [
         ("num_workers=4", "", "num_workers=4, persistent_workers=True"),
         ("4, True, None, None, 4", "", "4, True, None, None, 4, persistent_workers=True"),
-        ("num_workers=n", "n = os.cpu_count()", "num_workers=n, persistent_workers=True"),
+        ("num_workers=n", "n = os.cpu_count()", "num_workers=n, persistent_workers=n > 0"),
         (
             "num_workers=min(4, os.cpu_count() or 1)",
             "",

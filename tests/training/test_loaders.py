@@ -21,7 +21,6 @@ HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
         ("k = {'num_workers': 3}\nDataLoader(data, **k)", 3, False),
         ("DataLoader(data, num_workers=n(), pin_memory=c())", None, None),
         ("DataLoader(data, **options())", None, None),
-        ("class Mine(DataLoader):\n    pass\nMine(data, num_workers=4)", 4, False),
         ("k = {}\nif cuda:\n    k.update(num_workers=2)\nDataLoader(data, **k)", None, False),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from revealing import evaluated
 
 from torchlint.training.loaders import loaders
-from torchlint.training.passes import Passes
+from torchlint.training.passes import repeating as found_in
 
 HEAD = "from torch.utils.data import DataLoader\nfrom tqdm import tqdm\n"
 RUN = "def run(batches):\n    for x in tqdm(batches):\n        f(x)\n"
@@ -34,7 +34,7 @@ for e in n:
 def repeating(code: str) -> list[str]:
     """Return what the loops go through, or ask, that repeat passes over the first loader."""
     evaluation = evaluated(HEAD + code)
-    found = Passes(evaluation).repeating(loaders(evaluation)[0])
+    found = found_in(evaluation, loaders(evaluation)[0])
     code_of = evaluation.files.modules[0].code
     return [
         code_of(getattr(around.loop, "iter", None) or around.loop.test)  # type: ignore[attr-defined]

@@ -221,8 +221,8 @@ def reached(effects: Effects, functions: Iterable[At]) -> Several[tuple[CallSite
 
 
 def _methods(evaluation: Evaluation, cls: At, names: Iterable[str]) -> list[At]:
-    found = [evaluation.classes.method(cls, name) for name in names]
-    return [evaluation.at(one[1], one[0].at.file) for one in found if one]
+    found = (evaluation.method_of(cls, name) for name in names)
+    return [at for at in found if at is not None]
 
 
 def _changed(node: cst.CSTNode) -> cst.BaseExpression | None:

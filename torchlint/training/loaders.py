@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
     Class,
     Function,
-    Instance,
     Iterator,
     Library,
     Method,
@@ -136,18 +136,12 @@ class Loader:
 
 def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
     """Return the loaders that connected files make, in the order of files and text."""
-    made = [
-        (at, node, name)
-        for at, (_, node, name) in sorted(evaluation.makings.items(), key=lambda item: item[0])
-        if name in LOADERS or (not name and _is_derived(evaluation, node))
-    ]
-    passes: dict[At, list[Pass]] = {}
-    turns: dict[At, list[Pass]] = {}
-    hands: dict[At, bool] = {}
-    if made:
-        _find_passes(evaluation, passes)
-        _find_turns(evaluation, passes, turns)
-        _find_hands(evaluation, hands)
+    making = sorted(evaluation.makings.items(), key=lambda item: item[0])
+    made = [(at, node, name) for at, (_, node, name) in making if name in LOADERS]
+    if not made:
+        return ()
+    passes, hands = _passes(evaluation), _hands(evaluation)
+    turns = _turns(evaluation, passes)
     return tuple(
         Loader(
             node,
@@ -165,12 +159,8 @@ def loaders(evaluation: Evaluation) -> tuple[Loader, ...]:
 
 def loaders_in(value: Value, *, inside: bool = False) -> dict[At, None]:
     """Return the calls that made the loaders that a value may be, or may hold as well."""
-    return {
-        one.call: None
-        for one in (flat(value) if inside else value)
-        if isinstance(one, Instance) or (isinstance(one, Object) and one.kind in LOADERS)
-        if one.call is not None
-    }
+    found = (one for one in (flat(value) if inside else value) if isinstance(one, Object))
+    return {one.call: None for one in found if one.call and one.kind in LOADERS}
 
 
 def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
@@ -182,17 +172,6 @@ def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
             if isinstance(above, cst.Attribute) and above.attr is name:
                 found |= loaders_in(evaluation.value(above.value))
     return frozenset(found)
-
-
-def _is_derived(evaluation: Evaluation, call: cst.Call) -> bool:
-    """Whether a call makes a loader of a class of the project, which takes what torch's takes."""
-    classes = evaluation.classes
-    return any(
-        isinstance(one, Class)
-        and classes.kind(one.at) == "loader"
-        and classes.method(one.at, "__init__") is None
-        for one in evaluation.value(call.func)
-    )
 
 
 def _counted(one: Alternative) -> float | None:
@@ -207,22 +186,24 @@ def _counted(one: Alternative) -> float | None:
     return None
 
 
-def _find_passes(evaluation: Evaluation, found: dict[At, list[Pass]]) -> None:
-    """Find what starts to go through each loader."""
+def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
+    """Return what starts to go through each loader."""
+    found: dict[At, list[Pass]] = defaultdict(list)
     for file, module in enumerate(evaluation.files.modules):
         for node, fits in _started(evaluation, file):
             above = module.parent(node)
             is_unpacked = isinstance(above, cst.Arg) and above.star == "*"
             for at in loaders_in(evaluation.value(node), inside=is_unpacked):
                 if not evaluation.is_dead(node, file):
-                    found.setdefault(at, []).append(Pass(node, file, fits))
+                    found[at].append(Pass(node, file, fits))
     for cls in evaluation.classes:
         bases = evaluation.classes.library_bases(cls.at)
         hooks = [cls.methods[name] for name in HOOKS if name in cls.methods]
         for hook in hooks if any(base.startswith(FRAMEWORKS) for base in bases) else ():
             unit = evaluation.units.get(evaluation.at(hook, cls.at.file))
             for at in loaders_in(unit.returned.value, inside=True) if unit else ():
-                found.setdefault(at, []).append(Pass(evaluation.node(at), at.file, "hook"))
+                found[at].append(Pass(evaluation.node(at), at.file, "hook"))
+    return found
 
 
 def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, str]]:
@@ -247,10 +228,9 @@ def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpress
                 yield arg.value, fits
 
 
-def _find_turns(
-    evaluation: Evaluation, passes: Mapping[At, list[Pass]], found: dict[At, list[Pass]]
-) -> None:
-    """Find what takes the batches of each loader, one by one."""
+def _turns(evaluation: Evaluation, passes: Mapping[At, list[Pass]]) -> dict[At, list[Pass]]:
+    """Return what takes the batches of each loader, one by one."""
+    found: dict[At, list[Pass]] = defaultdict(list)
     started = {id(one.node): at for at, several in passes.items() for one in several}
     for file, module in enumerate(evaluation.files.modules):
         index = module.index
@@ -268,11 +248,13 @@ def _find_turns(
             begun = [started.get(id(one)) for one in inside]
             for at in dict.fromkeys([*loaders_in(value), *own, *begun]):
                 if at is not None:
-                    found.setdefault(at, []).append(Pass(node, file))
+                    found[at].append(Pass(node, file))
+    return found
 
 
-def _find_hands(evaluation: Evaluation, found: dict[At, bool]) -> None:
-    """Find the loaders that other code gets, a function or any caller; True where it is seen."""
+def _hands(evaluation: Evaluation) -> dict[At, bool]:
+    """Return the loaders that other code gets, a function or any caller; True where it is seen."""
+    found: dict[At, bool] = {}
     for unit in evaluation.units.values():
         if not unit.callers:
             found |= dict.fromkeys(loaders_in(unit.returned.value, inside=True), False)
@@ -285,3 +267,4 @@ def _find_hands(evaluation: Evaluation, found: dict[At, bool]) -> None:
             for arg in call.args:
                 for at in loaders_in(evaluation.value(arg.value), inside=True):
                     found[at] = found.get(at, True) and is_seen
+    return found

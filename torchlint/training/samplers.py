@@ -22,6 +22,7 @@ from torchlint.semantics.values import (
 from torchlint.training.datasets import reached
 from torchlint.training.frequency import Rate
 from torchlint.training.loaders import loaders_in
+from torchlint.training.passes import counts, loops_making, repeating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from torchlint.training.datasets import Datasets
     from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
-    from torchlint.training.passes import Around, Passes
+    from torchlint.training.passes import Around
     from torchlint.training.script import Connected
 
 DISTRIBUTED = "torch.utils.data.DistributedSampler"
@@ -74,13 +75,13 @@ def is_distributed(one: Alternative) -> bool:
 
 def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
     """Return the loops whose turns go through what a sampler draws, for training."""
-    passes, frequencies = connected.passes, connected.frequencies
+    evaluation, frequencies = connected.evaluation, connected.frequencies
     if not steps_of(connected, sampler.loader):
         return []
-    made = {id(one.loop) for one in passes.around(sampler.node, sampler.at.file, None)}
+    made = loops_making(evaluation, sampler.node, sampler.at.file)
     found: dict[int, Around] = {}
-    for one, around in passes.repeating(sampler.loader):
-        rate = frequencies.rate_of(connected.evaluation.at(around.loop, around.file))
+    for one, around in repeating(evaluation, sampler.loader):
+        rate = frequencies.rate_of(evaluation.at(around.loop, around.file))
         if id(around.loop) not in made and rate is not Rate.STEP:
             found.setdefault(id(one.node), around)
     return list({id(one.loop): one for one in found.values()}.values())
@@ -92,12 +93,11 @@ def steps_of(connected: Connected, loader: Loader) -> list[Frequency]:
     return [one for one in turns if one.rate is Rate.STEP]
 
 
-def may_be_told(passes: Passes, sampler: Sampler, loops: list[Around]) -> bool:
+def may_be_told(evaluation: Evaluation, sampler: Sampler, loops: list[Around]) -> bool:
     """Whether anything may tell a sampler the epoch.
 
     Code that is not seen may where it gets the sampler, or the loader and what a loop counts with.
     """
-    evaluation = passes.evaluation
     for file, module in enumerate(evaluation.files.modules):
         for name in module.index.named.get("set_epoch", ()):
             above = module.parent(name)
@@ -110,15 +110,11 @@ def may_be_told(passes: Passes, sampler: Sampler, loops: list[Around]) -> bool:
             if called and all(map(_is_seen, called)):
                 continue
             given = tuple(one for arg in call.args for one in evaluation.value(arg.value))
-            counts = any(
-                passes.counts(one.loop, arg.value, file)
-                for arg in call.args
-                for one in loops
-                if one.file == file
-            )
-            if any(_is(one, sampler) for one in given):
-                return True
-            if counts and sampler.loader.at in loaders_in(given):
+            takes = sampler.loader.at in loaders_in(given)
+            here = [one.loop for one in loops if takes and one.file == file]
+            passed = ((loop, arg.value) for loop in here for arg in call.args)
+            is_told = any(counts(evaluation, loop, node, file) for loop, node in passed)
+            if is_told or any(_is(one, sampler) for one in given):
                 return True
     return False
 

@@ -34,7 +34,6 @@ from torchlint.training.loaders import Loader, loaders
 from torchlint.training.model_calls import ModelCalls
 from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
-from torchlint.training.passes import Passes
 from torchlint.training.precisions import Precisions
 from torchlint.training.read_uses import Use, uses
 from torchlint.training.schedules import Schedules
@@ -220,11 +219,6 @@ class Connected:
     def holders(self) -> Holders:
         """What holds the tensors and arrays that they make."""
         return holders_of(self.evaluation)
-
-    @cached_property
-    def passes(self) -> Passes:
-        """How often loaders are made and gone through."""
-        return Passes(self.evaluation)
 
     @cached_property
     def steps(self) -> Steps:

@@ -9,31 +9,27 @@ import libcst as cst
 
 from torchlint.semantics.sets import flat
 from torchlint.semantics.values import (
-    RANK,
     Array,
     Dictionary,
     Function,
     Instance,
     Iterator,
-    Library,
-    Method,
     Object,
     Sequence,
     Tensor,
     Text,
 )
 from torchlint.syntax.scopes import ScopeKind
+from torchlint.training.between import climb
 from torchlint.training.datasets import ITERABLE, run_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator as Several
-
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.datasets import Datasets
     from torchlint.training.loaders import Loader
 
-DEEPEST = 8  # objects that hold others
+DEEPEST = 16  # calls
 CONTEXTS = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
 SETS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method")
 # Objects of libraries that keep the functions they are given.
@@ -60,42 +56,36 @@ class Local:
 
 def unpicklable(evaluation: Evaluation, loader: Loader) -> Local | None:
     """Return the first thing that only forked workers can be given."""
-    for word in ("dataset", "collate_fn", "worker_init_fn"):
-        for found in _locals(evaluation, loader.value(word), frozenset()):
-            return found
-    return None
-
-
-def _locals(evaluation: Evaluation, value: Value, way: frozenset[Alternative]) -> Several[Local]:
-    for one in flat(value) if len(way) < DEEPEST else ():
+    words = ("dataset", "collate_fn", "worker_init_fn")
+    waiting = [one for word in words for one in flat(loader.value(word))]
+    seen: set[Alternative] = set()
+    for one in waiting:
         inner: list[Value] = []
-        if one in way:
-            continue
-        match one:
-            case Function(at=at, owner=None):
-                yield from _local(evaluation, at)
-            case Instance(cls=cls):
-                yield from _local(evaluation, cls)
-                homes = {each.at for each in evaluation.classes.lineage(cls)}
+        match one if one not in seen else None:
+            case Function(at=at, owner=None) | Instance(cls=at):
+                if local := _local(evaluation, at):
+                    return local
+                homes = {each.at for each in evaluation.classes.lineage(at)}
                 cells = evaluation.attributes.items()
                 inner = [cell.value for (owner, _), cell in cells if owner in homes]
             case Object(kind=kind, call=call) if call and kind.startswith(KEEPERS):
                 node = evaluation.node(call)
                 assert isinstance(node, cst.Call)
                 inner = [evaluation.value(arg.value) for arg in node.args]
-        for given in inner:
-            yield from _locals(evaluation, given, way | {one})
+        seen.add(one)
+        waiting += [each for value in inner for each in flat(value)]
+    return None
 
 
-def _local(evaluation: Evaluation, at: At) -> Several[Local]:
-    """Yield a function or class that has no name at the level of a module."""
+def _local(evaluation: Evaluation, at: At) -> Local | None:
+    """Return a function or class that has no name at the level of a module."""
     module, node = evaluation.module(at.file), evaluation.node(at)
     if isinstance(node, cst.Lambda):
-        yield Local(node, at.file, module.brief(node))
-    elif module.index.scope(node).kind is ScopeKind.FUNCTION:
-        assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
-        what = "class " if isinstance(node, cst.ClassDef) else ""
-        yield Local(node.name, at.file, f"{what}{node.name.value}")
+        return Local(node, at.file, module.brief(node))
+    assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
+    what = "class " if isinstance(node, cst.ClassDef) else ""
+    is_local = module.index.scope(node).kind is ScopeKind.FUNCTION
+    return Local(node.name, at.file, f"{what}{node.name.value}") if is_local else None
 
 
 def start_method(evaluation: Evaluation, loader: Loader) -> str:
@@ -129,24 +119,23 @@ def started_by_import(
 
     Workers that are not forked import the file again, which must not start the training anew.
     """
-    index, child = evaluation.index(file), node
-    for above in index.ancestors(node):
+    index = evaluation.index(file)
+    for above, child in climb(evaluation, node, evaluation.module(file).tree, file):
         match above:
-            case cst.If() if child is above.body:
-                if any(name.value == "__name__" for name in index.below(above.test, cst.Name)):
+            case cst.If(test=test) if child is above.body:
+                if any(name.value == "__name__" for name in index.below(test, cst.Name)):
                     return None
             case cst.FunctionDef() if child is above.body:
                 if id(above) in way or len(way) > DEEPEST:
                     return None
                 calls = evaluation.callers(evaluation.at(above, file))
-                found = (
+                ways = (
                     started_by_import(evaluation, call, unit.at.file, way | {id(above)})
                     for unit, call in calls
                 )
-                return next((one for one in found if one), None)
+                return next((one for one in ways if one), None)
             case cst.Lambda():
                 return None
-        child = above
     return node, file
 
 
@@ -157,15 +146,14 @@ def repeats_samples(datasets: Datasets) -> bool:
     data of another library may well ask which worker it is in.
     """
     evaluation, classes = datasets.evaluation, datasets.evaluation.classes
-    bases = [base for cls in datasets.classes for base in classes.library_bases(cls)]
-    is_seen = len(datasets.classes) == len(datasets.found) and not any(
-        classes.is_open(cls) for cls in datasets.classes
-    )
     methods = datasets.methods("__iter__")
-    if not methods or not is_seen or not all(base.startswith(BASES) for base in bases):
+    if not methods or len(datasets.classes) != len(datasets.found):
         return False
-    functions = run_by(datasets.effects, methods)
-    return not any(_differs(evaluation, at) for at in functions) and all(
+    for cls in datasets.classes:
+        others = [one for one in classes.library_bases(cls) if not one.startswith(BASES)]
+        if others or classes.is_open(cls):
+            return False
+    return not any(_differs(evaluation, at) for at in run_by(datasets.effects, methods)) and all(
         _gives_the_same(evaluation, method) for method in methods
     )
 
@@ -180,26 +168,16 @@ def _differs(evaluation: Evaluation, function: At) -> bool:
         return False
     below, node = unit.module.index.below, unit.node
     for call in below(node, cst.Call):
-        for one in evaluation.value(call.func):
-            match one:
-                case Library(name=name) | Method(owner=Library(name=name) | Object(kind=name)):
-                    if name.startswith(DIFFERS) or (name == "builtins.range" and call.args[1:]):
-                        return True
-    names = (one for name in below(node, cst.Name) for one in evaluation.value(name))
-    return (
-        any(below(node, cst.While))
-        or any(below(node, cst.Modulo))
-        or any(one.step for one in below(node, cst.Slice))
-        or any(isinstance(one, Object) and one.kind == RANK for one in names)
-    )
+        name = evaluation.library(call.func)
+        if name.startswith(DIFFERS) or (name == "builtins.range" and len(call.args) > 1):
+            return True
+    steps = (one.step for one in below(node, cst.Slice))
+    return any(below(node, cst.While)) or any(below(node, cst.Modulo)) or any(steps)
 
 
 def _gives_the_same(evaluation: Evaluation, method: At) -> bool:
     """Whether all that a method goes through to give samples is the same in every worker."""
-    unit = evaluation.units.get(method)
-    if unit is None:
-        return False
-    below, node = unit.module.index.below, unit.node
+    node, below = evaluation.node(method), evaluation.index(method.file).below
     loops = [loop.iter for loop in below(node, cst.For) if any(below(loop, cst.Yield))]
     sources = [*loops, *(one.item for one in below(node, cst.From))]
     sources += [one.value for one in below(node, cst.Return) if one.value is not None]
