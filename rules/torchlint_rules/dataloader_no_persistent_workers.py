@@ -35,6 +35,7 @@ epoch instead.
   in one turn only (`if epoch == last`).
 - Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
+- Loops over one loader inside of each other, which would share the workers.
 - Projects for a torch below 1.7; below 1.8 loaders that pin, whose second pass breaks down there.
 
 Without a fix: loaders that a framework goes through, those that are told
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.training.loaders import Loader
+    from torchlint.training.passes import Around
     from torchlint.training.script import Script
 
 FIRST = Version("1.7")  # the release that has the argument
@@ -108,7 +110,10 @@ def turns(script: Script, loader: Loader) -> str:
         return "in every epoch"
     found = [around for _, around in repeating(script.connected.evaluation, loader)]
     datasets = datasets_of(script.connected.frequencies.effects, loader)
-    if not found or any(datasets.is_changed_by(one.loop, one.file) for one in found):
+    if not found or any(
+        datasets.is_changed_by(one.loop, one.file) or goes_over(script, one, loader)
+        for one in found
+    ):
         return ""
     brief, loop = script.connected.evaluation.module(found[0].file).brief, found[0].loop
     if isinstance(loop, cst.While):
@@ -117,6 +122,13 @@ def turns(script: Script, loader: Loader) -> str:
         assert isinstance(loop, (cst.For, cst.CompFor))
         first = f"for {brief(loop.target)} in {brief(loop.iter)}"
     return f"{'for each of its passes in' if found[0].is_rare else 'in every turn of'} `{first}`"
+
+
+def goes_over(script: Script, around: Around, loader: Loader) -> bool:
+    """Whether a loop goes over the loader itself: a pass inside would take its workers away."""
+    index, over = script.connected.evaluation.index(around.file), getattr(around.loop, "iter", None)
+    here = [one.node for one in loader.passes if one.file == around.file]
+    return over is not None and any(index.inside(one, over) for one in here)
 
 
 def fix(script: Script, loader: Loader) -> Fix | None:

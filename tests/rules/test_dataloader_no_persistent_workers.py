@@ -73,6 +73,10 @@ def turns(first: str) -> str:
         pytest.param(turns("dataset.set_epoch(epoch)"), id="the dataset is told of the epoch"),
         pytest.param(turns("loader.dataset.size = epoch"), id="the dataset is changed"),
         pytest.param(
+            loaded("num_workers=4", loop=EPOCHS + "        for y in loader: f(x, y)\n"),
+            id="the loader inside of itself",
+        ),
+        pytest.param(
             loaded("num_workers=4").replace("torch.utils.data", "mine"), id="another DataLoader"
         ),
     ],
