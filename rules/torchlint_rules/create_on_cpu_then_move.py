@@ -76,8 +76,9 @@ from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Nothing, Number, Place, Tensor, Text
 from torchlint.syntax.calls import has_keyword, keywords, last_name
 from torchlint.training.allocations import TYPED, array_of, is_number, is_whole, move_argument
-from torchlint.training.constants import is_only_read, is_same_each_time, number_in
+from torchlint.training.constants import is_same_each_time, number_in
 from torchlint.training.frequency import Rate
+from torchlint.training.written import is_written
 from torchlint_rules.judging import often, safety, severity
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def uploaded(script: Script, one: Allocation) -> Finding | None:
         text = f"`{script.module.brief(call)}` copies a number to the GPU{often(frequency)}"
         fills = "`torch.full((), number, device=...)` fills it in there"
         return Finding(whole, text, filled(script, one, data), level, case="b", help=fills)
-    if not is_same_each_time(script, data, call) or not is_only_read(script, call):
+    if not is_same_each_time(script, data, call) or is_written(script, call) is not False:
         return None
     text = f"`{script.module.brief(call)}` copies the same numbers to the GPU{often(frequency)}"
     before = "make the tensor once, before the loop"

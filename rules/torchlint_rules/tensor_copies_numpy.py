@@ -31,22 +31,18 @@ left to notice the difference, and the copy is pure loss.
 - Arrays that are changed after the call, and tensors that are changed in place while somebody else
   holds the array: there the copy is needed.
 - Memory that is or may be read-only: `np.frombuffer`, memory maps, `np.asarray` of an image.
-- Functions that share the memory of the same array in another branch.
 - Conversions to another dtype or to a GPU, which copy anyway.
 - `requires_grad=True` and `pin_memory=True`, which `as_tensor` does not take.
-- `torch.Tensor(array)`, which converts to float32.
 
 It is a warning in every training step, for every sample and for every batch.  What runs once or as
-often as nobody knows is information, and so are few numbers, what may be a number of NumPy, and
-what may convert.  Of an array that is returned or stored later there is no fix.
+often as nobody knows is information, and so is what may be a number of NumPy or may convert.
 
 ## Fix safety
-Safe where nothing else can reach the array: it was made in the call itself, or is a
-local variable that is not passed on or stored, and has no further use that could tell.
-Values, dtype and strides are then the same (`torch.tensor` keeps the strides of an array, too).
-Unsafe where somebody else may hold the array (a parameter, an attribute, a view): the tensor would
-change with the array and the array with the tensor.  Unsafe as well for a slice, which may have
-gaps between its rows: `torch.tensor` closes them, so `.view()` can fail without the copy.
+Safe where nothing else can reach the array: it was made in the call itself, or in the same function
+under a name that is only filled and read before the call.  Values, dtype and strides are then the
+same.  Unsafe where somebody else may hold the array: the tensor would change with the array and the
+array with the tensor.  Unsafe as well for a slice, which may have gaps between its rows:
+`torch.tensor` closes them, so `.view()` can fail without the copy.
 
 The fix is `torch.as_tensor` and never `torch.from_numpy`: that one does not follow a
 default device (`torch.set_default_device`, `with torch.device(...)`), which any other
@@ -66,7 +62,6 @@ PyTorch documentation, `torch.tensor`, `torch.from_numpy`, `torch.as_tensor`
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -76,25 +71,22 @@ from torchlint.edits.rewrites import AddImport, RemoveArgument, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.tensors import device_of
-from torchlint.semantics.values import Array, Device, Nothing, Number, Sequence, Truth
+from torchlint.semantics.values import Array, Device, Nothing, Number, Truth
 from torchlint.syntax.calls import keyword_of
-from torchlint.training.array_memory import ArrayMemory, Holder
-from torchlint.training.beside import beside
+from torchlint.training.spelling import beside
+from torchlint.training.written import Holder, holder_of, is_written
 from torchlint_rules.judging import often, safety, severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
 
 WORDS = frozenset({"data", "dtype", "device", "requires_grad", "pin_memory"})
 UNTAKEN = ("requires_grad", "pin_memory")  # by as_tensor
-FEW = 4096  # elements: a call of torch takes as long as to copy them
-SHAPED = ("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full")
-LISTED = ("numpy.array", "numpy.asarray")
+RESIZES = frozenset({"resize_", "resize_as_", "set_"})  # which memory of NumPy cannot be
 SHARES = "the tensor shares its memory with the array: a change of one is a change of the other"
-
 GAPS = "the tensor keeps the gaps of the slice, so `.view()` may ask for `.reshape()`"
 
 
@@ -114,21 +106,13 @@ def tensor_copies_numpy(script: Script) -> Iterator[Finding]:
         if converts is None or any(script.value(words[w]) != (Truth(False),)
                                    for w in UNTAKEN if w in words):  # fmt: skip
             continue
-        memory = ArrayMemory(script.connected.evaluation, script.file)
-        holder = memory.holder(data)
-        if holder is Holder.CHANGED or memory.is_written(call, resized=True):
-            continue
-        if holder is not Holder.NOBODY and memory.is_written(call):
-            continue
-        if is_chosen(script, call, data):
-            continue
-        is_sure = not others and not converts and not is_few(script, data)
-        is_array = not any(isinstance(one, Number) for one in others)
-        yield finding(script, call, data, holder, is_array=is_array, is_sure=is_sure)
+        holder = holder_of(script, data)
+        if holder is Holder.NOBODY or (holder is Holder.OTHERS and not is_written(script, call)):
+            yield finding(script, call, data, holder, is_sure=not others and not converts)
 
 
 def may_convert(
-    script: Script, words: dict[str, cst.BaseExpression], arrays: list[Array]
+    script: Script, words: Mapping[str, cst.BaseExpression], arrays: list[Array]
 ) -> bool | None:
     """Whether a dtype is asked for that the array may not have; None where a copy is made anyway.
 
@@ -151,63 +135,21 @@ def may_convert(
     return True if "" in own and asked in ("int64", "float64") else None
 
 
-def is_chosen(script: Script, call: cst.Call, data: cst.BaseExpression) -> bool:
-    """Whether the same function also shares the memory of this array: the copy is a choice."""
-    here, code = script.module.function(call), script.module.code(data)
-    return any(
-        script.module.function(other) is here
-        and other.args
-        and script.module.code(other.args[0].value) == code
-        for other, _ in script.calls_of("torch.as_tensor", "torch.from_numpy")
-    )
-
-
-def is_few(script: Script, data: cst.BaseExpression) -> bool:
-    """Whether an array has few elements as written, or is made right there of a list of numbers."""
-    if not isinstance(data, cst.Call) or not data.args:
-        return False
-    name, first = script.name(data.func), data.args[0].value
-    if name in LISTED:
-        return any(
-            isinstance(one, Sequence)
-            and all(isinstance(n, Number) for part in (*(one.elements or ()), one.element)
-                    for n in part)
-            for one in script.value(first)
-        )  # fmt: skip
-    return name in SHAPED and size_of(first) <= FEW
-
-
-def size_of(shape: cst.BaseExpression) -> int:
-    """Return how many elements a written shape has; of any other, too many."""
-    match shape:
-        case cst.Integer():
-            return int(shape.evaluated_value)
-        case cst.Tuple(elements=parts) | cst.List(elements=parts):
-            return math.prod(size_of(part.value) for part in parts)
-    return FEW + 1
-
-
 def finding(
-    script: Script,
-    call: cst.Call,
-    data: cst.BaseExpression,
-    holder: Holder,
-    *,
-    is_array: bool,
-    is_sure: bool,
+    script: Script, call: cst.Call, data: cst.BaseExpression, holder: Holder, *, is_sure: bool
 ) -> Finding:
     """Return the finding."""
     frequency = script.frequency(call)
-    alone = ", which nothing else uses," if holder is Holder.NOBODY else ""
+    is_array = not any(isinstance(one, Number) for one in script.value(data))
     rate = often(frequency)
     what = f"`torch.tensor` copies {'the array ' if is_array else ''}`{script.module.brief(data)}`"
-    alone = alone if is_array else f"{alone or ','} where it is an array and no number,"
-    fix = None if holder is Holder.KEPT else without_copy(script, call, holder)
+    alone = ", which nothing else uses" if holder is Holder.NOBODY and is_array else ""
+    fix = without_copy(script, call, holder)
     return Finding(
         call,
-        f"{what}{alone if rate else alone.rstrip(',')}{rate}",
+        f"{what}{alone}{',' if alone and rate else ''}{rate}",
         fix,
-        severity(frequency, is_sure and holder is not Holder.KEPT),
+        severity(frequency, is_sure),
         help="`torch.as_tensor` uses its memory" if fix else "",
     )
 
@@ -217,16 +159,15 @@ def without_copy(script: Script, call: cst.Call, holder: Holder) -> Fix | None:
 
     It is not `from_numpy`, which does not follow a default device, which any file may set.
     """
-    found = beside(script, call.func, "as_tensor")
-    if found is None:
+    prefix = beside(script, call.func, "torch", "as_tensor")
+    if prefix is None:
         return None
     dropped = [arg for arg in call.args if keyword_of(arg) in UNTAKEN]
-    target = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    rewrites: list[Rewrite] = [Replace(target, "as_tensor")]
+    rewrites: list[Rewrite] = [Replace(call.func, f"{prefix}as_tensor")]
     rewrites += [RemoveArgument(call, arg) for arg in dropped]
-    rewrites += [AddImport("torch", "as_tensor")] if found[1] else []
-    is_alone = holder is Holder.NOBODY
-    title = f"Use `{found[0]}`, which does not copy"
+    rewrites += [AddImport("torch", "as_tensor")] if not prefix else []
+    is_alone = holder is Holder.NOBODY and not RESIZES & script.module.index.named.keys()
     has_gaps = any(isinstance(arg.value, cst.Subscript) for arg in call.args)
     changes = f"{SHARES}; {GAPS}" if has_gaps else SHARES
+    title = f"Use `{prefix}as_tensor`, which does not copy"
     return Fix(title, safety(is_alone), tuple(rewrites), "" if is_alone else changes)

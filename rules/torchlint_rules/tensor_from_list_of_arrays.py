@@ -7,9 +7,7 @@ itself warns that this is "extremely slow" and recommends `numpy.array()` first.
 
 TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, since
 it is not plain whether a copy, a detached copy or the tensor itself was meant.
-What they do is `x.detach().clone()`, which says so and does not warn.  In training
-steps `torch.tensor([x])` of one tensor on the host, which has to hold one number, is
-information: `x.detach().reshape(1)` makes no Python object of it.
+What they do is `x.detach().clone()`, which says so and does not warn.
 
 ## Bad
     import numpy as np
@@ -36,16 +34,13 @@ often as nobody knows is information.  Where the call pins memory, or a default 
 is no fix.
 
 ## Fix safety
-A list of arrays: safe for a list that is written out, whose elements are of one
-known floating dtype and one known shape.  Otherwise unsafe: of an empty list
-`torch.tensor` makes a float32 tensor and NumPy a float64 array, and of a mixture of
-int64 and float32 NumPy makes float64.  `np.array` and not `np.stack`, because it takes
-an empty list and always gives rows without gaps, as `torch.tensor` does.
+A list of arrays: safe for a list that is written out, of arrays of one known floating
+dtype.  Otherwise unsafe: of an empty list `torch.tensor` makes a float32 tensor and NumPy
+a float64 array, and of a mixture of int64 and float32 NumPy makes float64.  `np.array` and
+not `np.stack`: it takes an empty list and gives rows without gaps, as `torch.tensor` does.
 
-A tensor (TL303b): safe; unsafe where it is a parameter without annotation, which only
-the calls in this file show to be a tensor.  A dtype or device goes into
-`.to(..., copy=True)`, which copies once, as `torch.tensor` does, and `requires_grad=True`
-becomes `.requires_grad_(True)`.
+A tensor (TL303b): safe; unsafe where only the calls in this file show that a parameter
+is a tensor.  A dtype or device goes into `.to(..., copy=True)`, which copies once.
 
 ## Evidence
 `torchlint bench TL303` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -70,15 +65,14 @@ import libcst as cst
 from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
-from torchlint.semantics.array_types import dtype_named
-from torchlint.semantics.values import Array, Device, Nothing, Place, Sequence, Tensor, Truth
+from torchlint.semantics.array_types import dtype_named, flat
+from torchlint.semantics.values import Array, Nothing, Place, Sequence, Tensor, Truth
 from torchlint.syntax.scopes import Bind
-from torchlint.training.beside import beside, numpy_function
-from torchlint.training.frequency import Rate
+from torchlint.training.spelling import beside, name_at
 from torchlint_rules.judging import often, safety, severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
@@ -89,10 +83,9 @@ LEGACY = {
     "torch.DoubleTensor": ("float64", "double"), "torch.HalfTensor": ("float16", "half"),
     "torch.LongTensor": ("int64", "long"), "torch.IntTensor": ("int32", "int"),
 }  # fmt: skip
-CUDA = tuple(f"torch.cuda.{name}" for name in ("FloatTensor", "DoubleTensor", "LongTensor"))
 FLOATS = frozenset({"float16", "float32", "float64"})
-DEFAULTS = ("torch.set_default_tensor_type", "torch.set_default_device")
-FILLED = frozenset("zeros ones empty full".split())
+NAMED = {"torch.float": "float32", "torch.half": "float16", "torch.double": "float64"}
+DEFAULTS = ("torch.set_default_tensor_type", "torch.set_default_device", "torch.set_default_dtype")
 CALLERS = "callers in other files may pass something that is no tensor"
 CHANGES = (
     "of an empty list, and of integers mixed with floats, NumPy makes float64 and "
@@ -102,32 +95,26 @@ CHANGES = (
 
 def tensor_from_list_of_arrays(script: Script) -> Iterator[Finding]:
     """Find tensors made of lists of arrays, and copies made of tensors."""
-    for call, name in script.calls_of("torch.tensor", *LEGACY, *CUDA):
+    for call, name in script.calls_of("torch.tensor", *LEGACY):
         words = {
             arg.keyword.value if arg.keyword else arg.star or "data": arg.value for arg in call.args
         }
         data = words.get("data")
         if data is None or "*" in words or len(words) < len(call.args):
             continue
-        if name != "torch.tensor" and len(words) > 1:
-            continue
-        if holds_arrays(script, data):
-            yield from_list(script, call, name, words)
+        frequency = script.frequency(call)
+        if holds_arrays(script, data) and (name == "torch.tensor" or len(words) == 1):
+            text = f"`{name}` reads the arrays in `{script.module.brief(data)}` number by number"
+            text += f"{often(frequency)}; `np.array` joins them at once"
+            yield Finding(call, text, stacked(script, call, name, words), severity(frequency))
         elif name == "torch.tensor" and is_tensor(script, data, call):
             yield from_tensor(script, call, words)
-        elif name == "torch.tensor" and (tensor := only_one(script, data)):
-            yield from_one(script, call, tensor)
-    for call in script.module.index.of(cst.Call) if is_asked(script) else ():
-        match call.func, call.args:
-            case cst.Attribute(value=like, attr=cst.Name("new_tensor")), [
-                cst.Arg(star="", value=data)
-            ] if is_tensor(script, like) and is_tensor(script, data):
-                yield from_new_tensor(script, call, like, data)
-
-
-def is_asked(script: Script) -> bool:
-    """Whether the file calls `new_tensor` anywhere."""
-    return "new_tensor" in script.module.index.named
+    if "new_tensor" in script.module.index.named:
+        for call in script.module.index.of(cst.Call):
+            match call.func, call.args:
+                case cst.Attribute(like, cst.Name("new_tensor")), [cst.Arg(data, star="")]:
+                    if is_tensor(script, like) and is_tensor(script, data):
+                        yield from_tensor(script, call, {"data": data, "": like})
 
 
 def is_tensor(
@@ -143,18 +130,10 @@ def is_tensor(
 
 def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression is a list or tuple of arrays, and of nothing else."""
-    value = script.value(node)
-    held = [
-        each
-        for one in value
-        if isinstance(one, Sequence)
-        for part in (
-            *(one.elements or ()),
-            one.element,
-            script.connected.evaluation.elements(one.made).value if one.made else (),
-        )
-        for each in part
-    ]
+    value, elements = script.value(node), script.connected.evaluation.elements
+    held = [one for one in flat(value) if one not in value]
+    held += [each for one in value if isinstance(one, Sequence) and one.made
+             for each in elements(one.made).value]  # fmt: skip
     lists = all(isinstance(one, Sequence) and one.kind in ("list", "tuple") for one in value)
     return lists and bool(held) and all(isinstance(one, Array) for one in held)
 
@@ -162,49 +141,29 @@ def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
 # -- lists of arrays ---------------------------------------------------------------------------
 
 
-def from_list(
-    script: Script, call: cst.Call, name: str, words: dict[str, cst.BaseExpression]
-) -> Finding:
-    """Return the finding for a list of arrays."""
-    frequency, data = script.frequency(call), words["data"]
-    code = script.module.code(data)
-    what = f"the arrays in `{code}`" if len(code) <= 40 and "\n" not in code else "a list of arrays"
-    message = (
-        f"`{name}` reads {what} number by number{often(frequency)}; `np.array` joins them at once"
-    )
-    return Finding(call, message, stacked(script, call, name, words), severity(frequency))
-
-
 def stacked(
-    script: Script, call: cst.Call, name: str, words: dict[str, cst.BaseExpression]
+    script: Script, call: cst.Call, name: str, words: Mapping[str, cst.BaseExpression]
 ) -> Fix | None:
     """Return the fix: one array is made of the list first.
 
     For `torch.tensor` it goes to `as_tensor`, which follows a default device as well.
     """
-    numpy, code, data = numpy_function(script, call, "array"), script.module.code, words["data"]
-    changes_dtype = name == "torch.Tensor" and script.connected.calls("torch.set_default_dtype")
-    if numpy is None or name in CUDA or changes_dtype or set(words) - {"data", "dtype", "device"}:
-        return None
+    module, data = script.module, words["data"]
     function = "from_numpy" if name in LEGACY else "as_tensor"
-    found = beside(script, call.func, function)
-    if found is None:
+    numpy = name_at(script, call, "numpy", "array", "np")
+    prefix = beside(script, call.func, "torch", function)
+    changes_type = name in LEGACY and script.connected.calls("torch.set_default_dtype")
+    if not numpy or prefix is None or changes_type or set(words) - {"data", "dtype", "device"}:
         return None
-    joined = f"{numpy[0]}({code(data)})"
     rewrites: list[Rewrite]
+    joined = f"{numpy}({module.code(data)})"
     if name in LEGACY:
-        rewrites = [Replace(call, f"{found[0]}({joined}).{LEGACY[name][1]}()")]
-    elif isinstance(data, cst.Tuple):  # its brackets would stay around what replaces it
-        args = [
-            (f"{arg.keyword.value}=" if arg.keyword else "")
-            + (joined if arg.value is data else code(arg.value))
-            for arg in call.args
-        ]
-        rewrites = [Replace(call, f"{found[0]}({', '.join(args)})")]
+        rewrites = [Replace(call, f"{prefix}{function}({joined}).{LEGACY[name][1]}()")]
     else:
-        rewrites = [Replace(call.func, found[0]), Replace(data, joined)]
-    rewrites += [AddImport("torch", function)] if found[1] else []
-    rewrites += [AddImport("numpy as np")] if numpy[1] else []
+        rewrites = [Replace(call.func, f"{prefix}{function}"), Replace(data, joined)]
+    rewrites += [] if prefix else [AddImport("torch", function)]
+    is_new = numpy.partition(".")[0] not in module.index.root.bindings
+    rewrites += [AddImport("numpy as np")] if is_new else []
     is_safe = is_exact(script, name, data, words.get("dtype"))
     title = f"Make one array of them for `torch.{function}`"
     return Fix(title, safety(is_safe), tuple(rewrites), "" if is_safe else CHANGES)
@@ -213,74 +172,58 @@ def stacked(
 def is_exact(
     script: Script, name: str, data: cst.BaseExpression, dtype: cst.BaseExpression | None
 ) -> bool:
-    """Whether the list is written out, of one floating dtype and one shape."""
+    """Whether the list is written out, and of one floating dtype as what is asked for."""
     if not isinstance(data, (cst.List, cst.Tuple)) or not data.elements:
         return False
-    nodes = [element.value for element in data.elements]
-    values = [script.value(node) for node in nodes]
-    dtypes = {one.dtype for value in values for one in value if isinstance(one, Array)}
-    wanted = "float32" if dtype is None else torch_dtype(script, dtype)
-    if len(dtypes) > 1 or not {*dtypes, wanted, LEGACY.get(name, ("float32",))[0]} <= FLOATS:
-        return False
-    shapes = {shape_of(script, node) for node in nodes}
-    return len(nodes) == 1 or (len(shapes) == 1 and None not in shapes)
-
-
-def torch_dtype(script: Script, node: cst.BaseExpression) -> str:
-    """Return NumPy's name of a dtype as torch names it, "" where it is not known."""
-    known = {"torch.float": "float32", "torch.half": "float16", "torch.double": "float64"}
-    return known.get(script.name(node)) or dtype_named(script.value(node))
-
-
-def shape_of(script: Script, node: cst.BaseExpression) -> str | None:
-    """Return the code of the shape with which an array is made on the spot, if it is."""
-    match node:
-        case cst.Call(args=[cst.Arg(keyword=None, star="", value=shape), *_]):
-            last = script.name(node.func).rpartition(".")[2]
-            return script.module.code(shape) if last in FILLED else None
-    return None
+    values = [script.value(element.value) for element in data.elements]
+    own = {one.dtype for value in values for one in value if isinstance(one, Array)}
+    wanted = LEGACY.get(name, ("float32",))[0]
+    if dtype is not None:
+        wanted = NAMED.get(script.name(dtype)) or dtype_named(script.value(dtype))
+    return len(own) == 1 and own | {wanted} <= FLOATS
 
 
 # -- tensors -----------------------------------------------------------------------------------
 
 
-def from_tensor(script: Script, call: cst.Call, words: dict[str, cst.BaseExpression]) -> Finding:
+def from_tensor(script: Script, call: cst.Call, words: Mapping[str, cst.BaseExpression]) -> Finding:
     """Return the finding for a tensor that is made of a tensor (TL303b)."""
     frequency, tensor = script.frequency(call), words["data"]
     message = (
-        f"`torch.tensor` copies the tensor `{script.module.brief(tensor)}` with a warning"
-        f"{often(frequency)}; `.detach().clone()` does so without"
+        f"`{script.module.brief(call.func)}` copies the tensor `{script.module.brief(tensor)}` "
+        f"with a warning{often(frequency)}; `.detach().clone()` does so without"
     )
     return Finding(call, message, cloned(script, call, words), severity(frequency), case="b")
 
 
-def cloned(script: Script, call: cst.Call, words: dict[str, cst.BaseExpression]) -> Fix | None:
-    """Return the fix: a detached copy, with the dtype, device and gradient that are asked for."""
-    tensor, known = words["data"], {"data", "dtype", "device", "requires_grad"}
-    if set(words) - known or sets_device(script):
+def cloned(script: Script, call: cst.Call, words: Mapping[str, cst.BaseExpression]) -> Fix | None:
+    """Return the fix: a detached copy, with the dtype, device and gradient that are asked for.
+
+    A tensor whose dtype and device it shall have is in ``words`` under "".
+    """
+    tensor, code = words["data"], script.module.code
+    if set(words) - {"data", "dtype", "device", "requires_grad", ""} or sets_device(script):
         return None
-    asked = {
-        name: script.module.code(node)
-        for name, node in words.items()
-        if not all(isinstance(one, Nothing) for one in script.value(node)) or not script.value(node)
-    }
-    moved = [f"{name}={asked[name]}" for name in ("dtype", "device") if name in asked]
+    moved = [
+        f"{word}={code(words[word])}" if word else code(words[word])
+        for word in ("", "dtype", "device")
+        if word in words and script.value(words[word]) != (Nothing(),)
+    ]
     copy = f".to({', '.join(moved)}, copy=True)" if moved else ".clone()"
-    code = f"{detached(script, tensor)}{copy}"
+    copied = f"{detached(script, tensor)}{copy}"
     grad = words.get("requires_grad")
     if grad is not None and script.value(grad) != (Truth(False),):
-        code += f".requires_grad_({script.module.code(grad)})"
+        copied += f".requires_grad_({code(grad)})"
     title = f"Copy it with `.detach(){'.to()' if moved else '.clone()'}`"
-    is_sure = not by_callers(script, tensor)
-    return Fix(title, safety(is_sure), (Replace(call, code),), "" if is_sure else CALLERS)
+    is_sure = not any(by_callers(script, words[one]) for one in ("data", "") if one in words)
+    return Fix(title, safety(is_sure), (Replace(call, copied),), "" if is_sure else CALLERS)
 
 
 def sets_device(script: Script) -> bool:
     """Whether the file changes where tensors are made by default."""
     return any(map(script.connected.calls, DEFAULTS)) or any(
         isinstance(one, Place)
-        for block in script.module.index.of(cst.With)
-        for item in block.items
+        for item in script.module.index.of(cst.WithItem)
         for one in script.value(item.item)
     )
 
@@ -298,42 +241,7 @@ def by_callers(script: Script, node: cst.BaseExpression) -> bool:
 def detached(script: Script, tensor: cst.BaseExpression) -> str:
     """Return the code of a tensor without its history."""
     code = script.module.code(tensor)
-    match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value="detach")), args=[]):
-            return code
-        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
-            return f"{code}.detach()"
-    return f"({code}).detach()"
-
-
-def only_one(script: Script, data: cst.BaseExpression) -> cst.BaseExpression | None:
-    """``[t]`` of a tensor on the host, in training steps: of one elsewhere it is a wait as well."""
-    match data:
-        case cst.List(elements=[cst.Element(value=tensor)]) if is_tensor(script, tensor):
-            devices = {getattr(one, "device", None) for one in script.value(tensor)}
-            is_step = script.frequency(data).rate is Rate.STEP
-            return tensor if is_step and devices == {Device.HOST} else None
-    return None
-
-
-def from_one(script: Script, call: cst.Call, tensor: cst.BaseExpression) -> Finding:
-    """Return the finding for a list of one tensor (TL303b): information, since it is a number."""
-    brief, frequency = script.module.brief, script.frequency(call)
-    message = (
-        f"`{brief(call)}` reads the number out of the tensor `{brief(tensor)}` to make a tensor of "
-        "it"
-    )
-    help_ = f"`{detached(script, tensor)}.reshape(1)` is one already"
-    return Finding(call, message, None, severity(frequency, False), case="b", help=help_)
-
-
-def from_new_tensor(
-    script: Script, call: cst.Call, like: cst.BaseExpression, data: cst.BaseExpression
-) -> Finding:
-    """Return the finding for `y.new_tensor(x)` of a tensor (TL303b)."""
-    code = f"{detached(script, data)}.to({script.module.code(like)}, copy=True)"
-    is_sure = not (by_callers(script, data) or by_callers(script, like))
-    changes = "" if is_sure else CALLERS
-    fix = Fix("Copy it with `.detach().to()`", safety(is_sure), (Replace(call, code),), changes)
-    message = "`new_tensor` copies a tensor with a warning; `.detach().to(..., copy=True)` does not"
-    return Finding(call, message, fix, severity(script.frequency(call)), case="b")
+    if code.endswith(".detach()"):
+        return code
+    tight = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    return f"{code}.detach()" if tight else f"({code}).detach()"

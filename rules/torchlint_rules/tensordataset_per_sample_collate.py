@@ -95,7 +95,7 @@ from torchlint.syntax.chains import dotted
 from torchlint.training.density import is_dense
 from torchlint.training.hoisting import free_name, named_after, plain_statement
 from torchlint.training.loaders import asked_for
-from torchlint.training.spelling import are_free, prefix_of
+from torchlint.training.spelling import beside
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def fix(script: Script, loader: Loader) -> Fix | None:
         return None
     is_seen = named[2]
     names = re.findall(r"{(\w+)}", drawn)
-    prefix = prefix_of(script, loader.node.func, DATA)
-    if not prefix and not are_free(script, loader.node, DATA, names):
+    prefix = beside(script, loader.node.func, DATA, *names)
+    if prefix is None:
         return None
     imports = () if prefix else tuple(AddImport(DATA, name) for name in names)
     code = re.sub(r"{(\w+)}", rf"{prefix}\1", drawn)

@@ -62,7 +62,6 @@ def one(body: str) -> str:
         pytest.param("torch.Tensor(np.zeros(5000))", id="a conversion: another rule's"),
         pytest.param("torch.as_tensor(np.zeros(5000))", id="as_tensor does not copy"),
         pytest.param("torch.from_numpy(np.zeros(5000))", id="nor does from_numpy"),
-        pytest.param("torch.tensor(np.zeros(5000)).resize_(5)", id="torch's memory can be resized"),
         pytest.param("torch.tensor(x.values)", id="perhaps a view of a data frame"),
     ],
 )  # fmt: skip
@@ -133,15 +132,6 @@ def test_leaves_alone(expression: str) -> None:
             """,
             id="training would write into the caller's array",
         ),
-        pytest.param(
-            """\
-            def collate(a: np.ndarray, copy=True):
-                if copy:
-                    return torch.tensor(a)
-                return torch.as_tensor(a)
-            """,
-            id="the copy is a choice",
-        ),
     ],
 )
 def test_leaves_alone_what_needs_the_copy(body: str) -> None:
@@ -198,11 +188,10 @@ def test_fixes_a_fresh_array_safely(before: str, after: str) -> None:
             def collate():
                 a = np.zeros(5000)
                 a[0] = 1
-                a += 1
                 total = a.sum() + len(a) + np.mean(a)
                 print(total, a.shape)
                 t = torch.tensor(a)
-                return t, a.shape
+                return t
             """,
             id="made, filled and read before",
         ),
@@ -210,36 +199,11 @@ def test_fixes_a_fresh_array_safely(before: str, after: str) -> None:
             """\
             def collate():
                 a = np.zeros(5000)
-                a = a.reshape(3, 1)
                 a = torch.tensor(a)
                 a[0] = 1
                 return a
             """,
             id="the name goes on as the tensor",
-        ),
-        pytest.param(
-            """\
-            def make(n):
-                a = np.zeros(n)
-                if n > 3:
-                    return a
-                a[:] = 1
-                return a
-
-            def collate():
-                return torch.tensor(make(3))
-            """,
-            id="made by a function of this file",
-        ),
-        pytest.param(
-            """\
-            def collate(flag):
-                a = np.zeros(5000)
-                if flag:
-                    return torch.tensor(a)
-                return a
-            """,
-            id="returned itself on the other path",
         ),
         pytest.param(
             """\
@@ -303,6 +267,24 @@ def test_safe_where_nobody_else_holds_the_array(body: str) -> None:
             "def collate(n):\n    a = np.ones(n)\n    return [torch.tensor(a) for _ in range(3)]",
             "shares", id="several tensors of one array",
         ),
+        pytest.param(
+            "def make(n):\n    return np.ones(n)\ndef collate():\n    return torch.tensor(make(9))",
+            "shares", id="made by another function",
+        ),
+        pytest.param(
+            "def collate(n):\n    a = np.ones(n)\n    b = a[1:]\n    return torch.tensor(a), b",
+            "shares", id="a view that was taken before",
+        ),
+        pytest.param(
+            "def collate(n):\n    a = np.ones(n)\n    return torch.tensor(a), a", "shares",
+            id="returned as well",
+        ),
+        pytest.param(
+            "def collate(n, kept):\n    a = np.ones(n)\n    kept.append(a)\n"
+            "    return torch.tensor(a)", "shares", id="kept in a list",
+        ),
+        pytest.param("def collate():\n    return torch.tensor(np.zeros(9)).resize_(5)", "shares",
+                     id="only memory of torch can be resized"),
         pytest.param("def collate():\n    return torch.tensor(np.zeros((3000, 4))[:, 1:])", "gaps",
                      id="rows with gaps between them"),
     ],
@@ -332,8 +314,6 @@ def train(model, loader, optimizer):
 INFO = (
     ("t = torch.tensor(np.stack(y))\n", "once"),
     ("def f(y):\n    return torch.tensor(np.stack(y))\n", "as often as nobody knows"),
-    (TRAINING.format("torch.tensor(np.array([1.0, 2.0]))"), "a few numbers"),
-    (TRAINING.format("torch.tensor(np.zeros((64, 64)))"), "a small shape"),
     (TRAINING.format("torch.tensor(np.stack(y), dtype=torch.long)"), "perhaps a conversion"),
     (TRAINING.format("torch.tensor(np.stack(y)[0])"), "perhaps a number"),
     (TRAINING.format("(torch.tensor(np.stack(y)) if args.plot else x)"), "in some steps"),
@@ -341,20 +321,9 @@ INFO = (
 
 
 @pytest.mark.parametrize("body", [pytest.param(body, id=name) for body, name in INFO])
-def test_what_is_rare_or_small_or_not_known_is_information(body: str) -> None:
+def test_what_is_rare_or_not_known_is_information(body: str) -> None:
     (finding,) = check(script(body + "train(model, loader, optimizer)\n"), CODE)
     assert finding.severity is Severity.INFO
-
-
-@pytest.mark.parametrize(
-    "after",
-    ["return t, a", "kept.append(a)\n    return t", "kept.a = a\n    return t"],
-    ids=["returned", "in a list", "in an object"],
-)
-def test_no_fix_where_the_array_is_kept(after: str) -> None:
-    body = f"def collate(kept):\n    a = np.zeros(5000)\n    t = torch.tensor(a)\n    {after}\n"
-    (finding,) = check(script(body), CODE)
-    assert (finding.severity, finding.fix) == (Severity.INFO, None)
 
 
 @pytest.mark.parametrize(
@@ -476,6 +445,3 @@ def test_what_torch_does_not_take_raises_either_way(array: np.ndarray) -> None:
 def test_a_pinned_copy_of_an_array_raises() -> None:
     with pytest.raises(RuntimeError, match="pin"):
         torch.tensor(np.zeros(3), pin_memory=True)
-
-
-# -- vector environments --------------------------------------------------------------------------
